@@ -125,8 +125,8 @@ def table(results: dict[str, Any]) -> str:
 def _head(report: dict[str, Any]) -> str:
     each, decode_us = report["image_bytes"] / report["images"] / 1e3, report["decode"]["cpu_us"]
     disk = "" if report["dropped"] else " Pages were not dropped, or the kernel does not say: `disk` may be memory."
-    noise = f"Rates differed by ± {usual_noise(report):.0%} over the rounds, in the median."
-    images = f"{report['images']:,} images of {each:,.1f} kB; to decode one takes {decode_us:,.1f} µs of CPU."
+    noise = f"Rates varied by ± {usual_noise(report):.0%} between rounds (median of all rates)."
+    images = f"{report['images']:,} images of {each:,.1f} kB; decoding one takes {decode_us:,.1f} µs of CPU time."
     return f"{images} {noise}{disk}"
 
 
@@ -179,7 +179,7 @@ def _rate(found: dict[str, Any]) -> str:
 
 
 def _advice(report: dict[str, Any]) -> str:
-    return "What follows from that:\n\n" + "\n".join(f"- {sentence}" for sentence in report["advice"])
+    return "Advice:\n\n" + "\n".join(f"- {sentence}" for sentence in report["advice"])
 
 
 def _markdown(titles: list[str], rows: list[list[str]]) -> str:

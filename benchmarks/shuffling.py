@@ -1,6 +1,6 @@
-"""Draws docs/shuffling.png, how the orders shuffle beside a shuffle buffer alone: `python benchmarks/shuffling.py`.
+"""Draws docs/shuffling.webp, how the orders shuffle beside a shuffle buffer alone: `python benchmarks/shuffling.py`.
 
-shuffling-dark.png beside it is for dark pages.
+shuffling-dark.webp beside it is for dark pages.
 
 10,000 samples in 8 shards, one epoch of each order. Above: the place in storage of the sample at each position of the
 epoch; a good shuffle is an even gray, structure is what is left of the storage's order. Below: how far apart samples
@@ -14,13 +14,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "docs" / "pictures")]
 
-from style import LOOKS, Look, charts  # noqa: E402  # of the docs, which are no package
+from style import LOOKS, Look, charts, save  # noqa: E402  # of the docs, which are no package
 
 SHARDS, SAMPLES, BUFFER = 8, 10_000, 1_000
 
@@ -63,7 +62,7 @@ def draw(found: dict[str, np.ndarray], look: Look, path: Path) -> None:
         for (name, places), above, below in zip(found.items(), *axes, strict=True):
             at = np.argsort(places)
             apart = np.abs(np.diff(at))
-            above.plot(places, ".", color=look.blue, markersize=1.1, markeredgewidth=0, rasterized=True)
+            above.plot(places, ",", color=look.blue)
             above.set_title(name, fontsize=11)
             above.set_xlabel("position in the epoch")
             below.hist(apart, bins=50, range=(0, SAMPLES), color=look.blue)
@@ -77,16 +76,13 @@ def draw(found: dict[str, np.ndarray], look: Look, path: Path) -> None:
         for axis in axes[0]:
             axis.set_yticks(range(0, SAMPLES + 1, 2_500))
             axis.yaxis.set_major_formatter("{x:,.0f}")
-        figure.savefig(path, dpi=130, metadata={"Software": None})
+        save(figure, path, colours=16)
         plt.close(figure)
-    with Image.open(path) as image:
-        few = image.convert("RGB").quantize(64, dither=Image.Dither.NONE)
-    few.save(path, optimize=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Draw how the orders shuffle.")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "shuffling.png")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "shuffling.webp")
     args = parser.parse_args()
     found = orders()
     for name, places in found.items():

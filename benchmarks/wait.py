@@ -6,7 +6,7 @@ about 0.05 s; the consumer's step takes 0.1 s, as on a GPU. So one producer is t
 
 Each contender is a process of its own; rounds alternate. Apart are the first batch, with all that starts for it
 (imports of TensorFlow and Ray included), and the six that follow, while buffers fill for the first time.
-Results: benchmarks/results/wait.json, wait.md and docs/wait.png (`--plot` draws elsewhere).
+Results: benchmarks/results/wait.json, wait.md and docs/wait.webp (`--plot` draws elsewhere).
 """
 
 import argparse
@@ -142,7 +142,7 @@ def table(waits: dict[str, list[float]], first: dict[str, list[float]]) -> str:
 
 def plot(waits: dict[str, list[float]], path: Path) -> None:
     sys.path.insert(0, str(HERE.parent / "docs" / "pictures"))
-    from style import LOOKS, charts
+    from style import LOOKS, charts, save
 
     names = list(waits)[::-1]
     for look in LOOKS:
@@ -157,7 +157,7 @@ def plot(waits: dict[str, list[float]], path: Path) -> None:
             axes.axvline(1, color=look.soft, linewidth=0.8, linestyle=":")
             axes.set_yticks(range(len(names)), names)
             axes.set_xlabel("wait for a batch of 48 MB, ms (dot: mean)")
-            figure.savefig(look.beside(path), dpi=130)
+            save(figure, look.beside(path))
             plt.close(figure)
 
 
@@ -166,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=100, help="of each contender in each round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    parser.add_argument("--plot", type=Path, default=HERE.parent / "docs" / "wait.png")
+    parser.add_argument("--plot", type=Path, default=HERE.parent / "docs" / "wait.webp")
     parser.add_argument("--one", choices=CONTENDERS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.one:

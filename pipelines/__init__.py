@@ -9,6 +9,7 @@
     Global, Stream, Stored, Blocks, order_samples               orders of the samples
     mix, cached, Cache                                          several datasets as one; a copy on a faster disk
     prefetch_threads, prefetch_processes, prefetch_ray, as_dataset    batches of any Python producer
+    WaitRecorder                                                how long each step waited for its batch
 
 `pipelines.torch` is for PyTorch, `pipelines.prefetch` has the types of producers. Importing this package imports
 neither TensorFlow nor PyTorch; using a name that builds tf.data does.
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.tensorflow.objects import detection as detection
     from shardfeed.pipelines.tensorflow.objects import segmentation as segmentation
     from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
+    from shardfeed.pipelines.waits import WaitRecorder as WaitRecorder
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -69,6 +71,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "shardfeed.pipelines.tensorflow.labels": ("draw_caption", "multi_hot"),
         "shardfeed.pipelines.tensorflow.objects": ("detection", "segmentation"),
         "shardfeed.pipelines.tensorflow.prefetched": ("as_dataset",),
+        "shardfeed.pipelines.waits": ("WaitRecorder",),
     },
     packages=("prefetch", "torch"),
 )

@@ -33,19 +33,19 @@ def check_samples(samples: Any) -> None:
     """Raise UsageError, with the expression to type, for a dataset or a path where a split is expected."""
     if isinstance(samples, str | os.PathLike):
         path = escape(os.fspath(samples))
-        problem, remedy = f"got the path {path!r}, expected a split", f'shardfeed.open({path!r})["train"], for one'
+        problem, remedy = f"got the path {path!r}, expected a split", f'for example shardfeed.open({path!r})["train"]'
         raise UsageError("samples", problem, remedy)
     if isinstance(samples, Mapping):
-        problem = "got a dataset of several splits, expected one of them"
+        problem = "got a dataset of several splits, expected one split"
         names = [f'data["{escape(str(name))}"]' for name in samples]
-        raise UsageError("samples", problem, f"give {' or '.join(names)}" if names else "this one has none")
+        raise UsageError("samples", problem, f"give {' or '.join(names)}" if names else "this one has no splits")
     if not hasattr(samples, "schema"):
         problem = f"got {type(samples).__name__}, expected a split, a part of one, or a mix"
-        raise UsageError("samples", problem, 'shardfeed.open(DIR)["train"], for one')
+        raise UsageError("samples", problem, 'for example shardfeed.open(DIR)["train"]')
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function accepts so many arguments; True where its signature is unknown."""
+    """Whether a function accepts this number of arguments; True if its signature is unknown."""
     called = getattr(function, "forward", function)  # of PyTorch's modules, whose __call__ takes anything
     try:
         inspect.signature(called).bind(*range(count))
@@ -104,9 +104,9 @@ def images_and_labels(samples: S, label: str) -> tuple[S, list[str]]:
 
 
 def _with_number(split: Split, label: str) -> Split:
-    """The samples whose `label` is not NaN, the mark of a missing number; a warning counts the others.
+    """Select the samples whose `label` is not NaN, which marks a missing number; a warning counts the others.
 
-    Raises UsageError where no sample has a number.
+    Raises UsageError if no sample has a number.
     """
     if split.schema.features[split.schema.key(label) or label].dtype != "float32" or not len(split):
         return split
@@ -131,35 +131,35 @@ def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> 
     numbers = [*(found.keys() - passed), *schema.of_kind("tags")]
     if schema.key(label) not in numbers:
         if not texts and not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
-            remedy = "predict_batches and torch_predict_loader give images with their names, make_batches images alone"
+            remedy = "predict_batches and torch_predict_loader give images with their names, make_batches only images"
             raise UsageError("label", "this dataset has no label", remedy)
-        problem = f"got {escape(label)!r}, expected a feature with one {what} a record, or tags"
+        problem = f"got {escape(label)!r}, expected a feature with one {what} per record, or tags"
         remedy = f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}"
         if schema.key(label) in schema.of_kind("label"):  # written before there were tags, or by others
-            remedy = "multi_hot, in a transform of your own, makes a vector of its classes"
+            remedy = "use multi_hot in your own transform to make a vector of its classes"
         raise UsageError(place, problem, remedy)
     image = schema.key(ENCODED)
     if image is None or not schema.features[image].scalar or schema.kind(image) != "image":
         found = [key for key, feature in schema.features.items() if feature.dtype == "bytes" and feature.scalar]
-        problem = f"the records have no {ENCODED!r}, one image each" if image is None else f"{image!r} is no image"
-        remedy = "adopt them with `shardfeed adopt DIR OUT --image-key KEY`, or use a transform of your own"
+        problem = f"the records have no {ENCODED!r}, one image each" if image is None else f"{image!r} is not an image"
+        remedy = "adopt them with `shardfeed adopt DIR OUT --image-key KEY`, or use your own transform"
         raise UsageError(
-            "image", f"{problem}; of bytes there is {', '.join(map(repr, sorted(found))) or 'none'}", remedy
+            "image", f"{problem}; features with bytes: {', '.join(map(repr, sorted(found))) or 'none'}", remedy
         )
     return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))
 
 
 def tag_count(schema: Schema, label: str) -> int | None:
-    """How many classes there are, where `label` has a set of them in each record; None where it has one number.
+    """Number of classes, if `label` holds a set of classes; None if it holds one number.
 
-    Raises UsageError where their names, and so their number, are not known.
+    Raises UsageError if the class names, and so their number, are unknown.
     """
     key = schema.key(label) or label
     if key not in schema.of_kind("tags"):
         return None
     names = schema.class_names.get(key, ())
     if not names:
-        raise UsageError("label", f"nothing names the classes of {escape(key)}", "multi_hot takes how many there are")
+        raise UsageError("label", f"{escape(key)} has no class names", "give multi_hot the number of classes")
     return len(names)
 
 

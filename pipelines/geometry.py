@@ -1,10 +1,10 @@
-"""Arithmetic of boxes, key points and rasters when a window of their image is cut, mirrored and resized.
+"""Arithmetic of boxes, key points and rasters for a cropped, mirrored and resized window of their image.
 
-This is the reference, in NumPy: TensorFlow and PyTorch compute the same, in float32 and in the same order of
-operations, so that their results are equal to the last bit; pixels of rasters and masks are picked by integers alone.
-Tests check it.
+This is the reference, in NumPy. TensorFlow and PyTorch compute the same in float32, with the operations in the same
+order, so results are equal bit for bit; for rasters and masks, pixels are chosen with integer arithmetic. Tests check
+this.
 
-All parts of a sample follow one `View`, drawn by the transform of its image.
+One `View`, drawn by the image's transform, applies to all parts of a sample.
 """
 
 from abc import ABC, abstractmethod
@@ -18,17 +18,17 @@ import numpy as np
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.windows import RandomWindow, Window, center_window, uniform_numbers
 
-MIN_VISIBLE = 0.1  # of an object's box, by default: less, and the object is dropped
-# Of the target's side: a box that is narrower has no area. So minimum and maximum differ in float32, in pixels and as
-# fractions, and no model meets a box without area.
+MIN_VISIBLE = 0.1  # default share of an object's box: with less, the object is dropped
+# Share of the target's side: narrower boxes are dropped. So minimum and maximum differ in float32, in pixels and as
+# fractions, and no model gets a box without area.
 LEAST_SIDE = 2.0**-20
 
 
 class View(NamedTuple):
-    """Which part of an image a sample shows, and where: `window` of an image of `size`, resized to `content`.
+    """The part of an image that a sample shows: `window` of an image of `size`, resized to `content`.
 
-    `target` is the size of the sample's image; `content` is all of it, or for a letterbox the part that is not padding.
-    All are in pixels; `size` and `target` are (height, width). `mirrored`: left and right, within the content.
+    `target`: size of the output image. `content`: its part that is not padding, or all of it. All are in pixels; `size`
+    and `target` are (height, width). `mirrored`: whether left and right are swapped within the content.
     """
 
     size: tuple[int, int]
@@ -42,11 +42,11 @@ ChooseView = Callable[[int, int], View]  # from an image's height and width
 
 
 class SeenBoxes(NamedTuple):
-    """The boxes that are left: k of n.
+    """The boxes that are kept: k of n.
 
-    `boxes`: float32 [k, 4], xmin, ymin, xmax, ymax in pixels of the target, clipped to what is seen, min < max.
-    `kept`: int64 [k], which of the n they are, ascending: all other columns follow it. `visible`: float32 [k], the
-    share of its box that is seen, 0..1.
+    `boxes`: float32 [k, 4], xmin, ymin, xmax, ymax in pixels of the target, clipped to the content, min < max. `kept`:
+    int64 [k], their indices in the n boxes, ascending, to select from other columns. `visible`: float32 [k], the share
+    of each box inside the window, 0..1.
     """
 
     boxes: np.ndarray
@@ -55,12 +55,12 @@ class SeenBoxes(NamedTuple):
 
 
 def cropped(size: tuple[int, int], window: Window, target: tuple[int, int], mirrored: bool = False) -> View:
-    """The view of a window that fills the target."""
+    """Return the view of a window that fills the target."""
     return View(size, window, target, Window(0, 0, *target), mirrored)
 
 
 def letterboxed(size: tuple[int, int], target: tuple[int, int]) -> View:
-    """The view of a whole image that fits into the target with its own aspect ratio, in the middle."""
+    """Return the view of a whole image, centred in the target with its aspect ratio kept."""
     scale = min(target[0] / size[0], target[1] / size[1])
     height, width = (max(1, round(side * scale)) for side in size)
     content = Window((target[0] - height) // 2, (target[1] - width) // 2, height, width)
@@ -68,13 +68,13 @@ def letterboxed(size: tuple[int, int], target: tuple[int, int]) -> View:
 
 
 def reduction(size: tuple[int, int], target: tuple[int, int]) -> int:
-    """By how much a decoder may make `size` smaller so that it still covers `target`, (height, width): 1, 2, 4 or 8."""
+    """Largest factor, 1, 2, 4 or 8, by which a decoder may shrink `size` and still cover `target`, (height, width)."""
     fits = min(size[0] // target[0], size[1] // target[1])
     return next((ratio for ratio in (8, 4, 2) if fits >= ratio), 1)
 
 
 def see_boxes(boxes: np.ndarray, view: View, min_visible: float = MIN_VISIBLE) -> SeenBoxes:
-    """The boxes with at least the share `min_visible`, 0..1, of their area in the view, and more than nothing.
+    """Keep the boxes that have at least the share `min_visible`, 0..1, of their area in the view, and some area.
 
     `boxes`: float32 [n, 4], xmin, ymin, xmax, ymax as fractions of the whole image.
     """
@@ -97,8 +97,8 @@ def see_keypoints(x: np.ndarray, y: np.ndarray, visibility: np.ndarray, view: Vi
     """Key points as float32 [n, K, 3]: x and y in pixels of the target, and visibility.
 
     `x`, `y`: float32 [n, K], fractions of the whole image; `visibility`: int64 [n, K]. All three are 0 for points that
-    are outside the window, and for those that were not there before. `flip`: of `Keypoints`; a mirrored view needs it.
-    Raises UsageError where it is empty then.
+    are missing or outside the window. `flip`: as in `Keypoints`. Raises UsageError if the view is mirrored and `flip`
+    is empty.
     """
     x, y = _in_window(x, y, view)
     there = (visibility > 0) & (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
@@ -112,10 +112,10 @@ def see_keypoints(x: np.ndarray, y: np.ndarray, visibility: np.ndarray, view: Vi
     return points
 
 
-def see_raster(pixels: np.ndarray, view: View, ground: int = 0) -> np.ndarray:
-    """A raster or a mask, [height, width] of the whole image, as [height, width] of the target: the nearest pixels.
+def see_raster(pixels: np.ndarray, view: View, padding: int = 0) -> np.ndarray:
+    """Resize a raster or mask by nearest pixel, from [height, width] of the image to [height, width] of the target.
 
-    `ground`: the value of a letterbox's padding.
+    `padding`: the value outside of the content.
     """
     if pixels.shape != view.size:
         problem = f"got {pixels.shape[0]} x {pixels.shape[1]} pixels, expected the image's, "
@@ -126,22 +126,22 @@ def see_raster(pixels: np.ndarray, view: View, ground: int = 0) -> np.ndarray:
         part = slice(view.content.left, view.content.left + view.content.width)
         columns[part] = columns[part][::-1].copy()
     seen = (rows >= 0)[:, None] & (columns >= 0)
-    return np.where(seen, pixels[np.ix_(np.maximum(rows, 0), np.maximum(columns, 0))], pixels.dtype.type(ground))
+    return np.where(seen, pixels[np.ix_(np.maximum(rows, 0), np.maximum(columns, 0))], pixels.dtype.type(padding))
 
 
 def see_areas(areas: np.ndarray, seen: SeenBoxes, view: View) -> np.ndarray:
-    """The areas of the objects that are left, float32 [k], in pixels squared of the target.
+    """Return the areas of the kept objects, float32 [k], in pixels squared of the target.
 
-    `areas`: float32 [n], in pixels squared of the image. An object that the window cuts loses as much of its area as
-    of its box: exact for what is seen whole, and for others an estimate.
+    `areas`: float32 [n], in pixels squared of the image. If the window cuts an object, its area shrinks in proportion
+    to its box, which is an estimate.
     """
-    # In float64, because graphs are rewritten: a product of several factors is not always taken in the same order.
+    # In float64, because graph rewriting may change the order in which several factors are multiplied.
     scale = (view.content.height * view.content.width) / (view.window.height * view.window.width)
     return (areas[seen.kept].astype(np.float64) * scale * seen.visible).astype(np.float32)
 
 
 def largest(boxes: np.ndarray, most: int) -> np.ndarray:
-    """Which `most` boxes, xmin, ymin, xmax, ymax, are the largest: int64, ascending; of equals the first ones."""
+    """Indices of the `most` largest boxes (xmin, ymin, xmax, ymax): int64, ascending; of equal ones the first."""
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     return np.sort(np.argsort(-areas, kind="stable")[:most])
 
@@ -149,7 +149,7 @@ def largest(boxes: np.ndarray, most: int) -> np.ndarray:
 def to_source(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Scale and offset, float32 [2] each, for x and y: pixel of the image = pixel of the target * scale + offset."""
     if view.mirrored:
-        raise UsageError("to_source", "got a mirrored view, expected one as it is", "evaluate without a flip")
+        raise UsageError("to_source", "got a flipped view, expected one that is not flipped", "evaluate without a flip")
     window, content = view.window, view.content
     scale = np.array([window.width, window.height], np.float64) / np.array([content.width, content.height], np.float64)
     offset = np.array([window.left, window.top], np.float64) - np.array([content.left, content.top]) * scale
@@ -199,12 +199,12 @@ def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, si
 def check_flip(flip: Sequence[int]) -> None:
     """Raise UsageError if key points cannot be mirrored."""
     if not flip:
-        problem = "these key points cannot be mirrored: the dataset does not say which one becomes which"
+        problem = "these key points cannot be flipped: the dataset does not pair left and right"
         raise UsageError("keypoints", problem, "use a transform with flip=False, or Keypoints(names, flip=...)")
 
 
 def _in_window(x: np.ndarray, y: np.ndarray, view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Fractions of the image as fractions of the window: outside of 0..1 where they are outside of it."""
+    """Convert fractions of the image to fractions of the window; points outside of it get values outside of 0..1."""
     top, left, height, width = (np.float32(side) for side in view.window)
     x = (x * np.float32(view.size[1]) - left) / width
     y = (y * np.float32(view.size[0]) - top) / height
@@ -212,20 +212,20 @@ def _in_window(x: np.ndarray, y: np.ndarray, view: View) -> tuple[np.ndarray, np
 
 
 def _in_target(x: np.ndarray, y: np.ndarray, view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Fractions of the window as pixels of the target."""
+    """Convert fractions of the window to pixels of the target."""
     top, left, height, width = (np.float32(side) for side in view.content)
     return x * width + left, y * height + top
 
 
 def _sources(start: int, extent: int, content_start: int, content: int, target: int) -> np.ndarray:
-    """For each row (column) of the target the one of the image that is nearest; -1 where it shows none. int64."""
+    """Nearest row (column) of the image for each one of the target; -1 in the padding. int64 [target]."""
     place = np.arange(target) - content_start
     nearest = start + (2 * place + 1) * extent // (2 * content)
     return np.where((place >= 0) & (place < content), nearest, -1)
 
 
 class Crop(ABC):
-    """Choice of the window of an image that is resized to `target`, (height, width) in pixels. It pickles.
+    """A rule that chooses the window of an image to resize to `target`, (height, width) in pixels. Pickles.
 
     `draws`: whether views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or padded with
     the value `fill`.
@@ -239,17 +239,17 @@ class Crop(ABC):
 
     @abstractmethod
     def choice(self, numbers: np.ndarray) -> ChooseView:
-        """The view by a sample's numbers, a row of `windows.uniform_numbers`; what does not draw looks at none."""
+        """Return the function that gives a view. `numbers`: a sample's row of `uniform_numbers`, if drawn."""
 
     def choices(self, seeds: np.ndarray) -> Sequence[ChooseView]:
-        """For each of the seeds, int64 [k, 2] as an order has them. Together, because that is faster."""
+        """Return `choice` for each seed, int64 [k, 2] as an order gives them; faster than one at a time."""
         numbers = uniform_numbers(seeds) if self.draws else np.zeros((len(seeds), 0), np.float32)
         return [self.choice(row) for row in numbers]
 
 
 @dataclass(frozen=True)
 class RandomCrop(Crop):
-    """A random window, mirrored half of the time where `flip` is set."""
+    """A random window, mirrored half of the time if `flip` is set."""
 
     target: tuple[int, int]
     window: RandomWindow
@@ -270,7 +270,7 @@ class RandomCrop(Crop):
 
 @dataclass(frozen=True)
 class CenterCrop(Crop):
-    """The middle, the largest window of the target's shape, times `crop_fraction`."""
+    """The centre: the largest window with the target's aspect ratio, times `crop_fraction`."""
 
     target: tuple[int, int]
     crop_fraction: float
@@ -285,7 +285,7 @@ class CenterCrop(Crop):
 
 @dataclass(frozen=True)
 class Letterbox(Crop):
-    """The whole image, with padding of the value `fill` around it."""
+    """The whole image, padded with the value `fill`."""
 
     target: tuple[int, int]
     fill: int

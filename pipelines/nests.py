@@ -12,9 +12,9 @@ import numpy as np
 
 
 def map_leaves(nest: Any, function: Callable[[Any], Any], *, lists: type = list) -> Any:
-    """The nest with `function(leaf)` for each leaf; its containers are of the same kind, but those of exactly `list`.
+    """Return the nest with `function(leaf)` for each leaf; containers keep their types, except plain lists.
 
-    `lists`: what these become. A mapping that cannot be written to becomes a dict.
+    `lists`: the type that plain lists get. A read-only mapping becomes a dict.
     """
     # Calls itself, not a function within it, which would refer to itself and to what it was given: a cycle, and each
     # batch would stay until the garbage collector comes by.
@@ -49,15 +49,15 @@ def leaves(nest: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class Hole:
-    """Stands where array number `index` was."""
+    """Placeholder for array number `index`."""
 
     index: int
 
 
 def take_apart(batch: Any) -> tuple[Any, list[np.ndarray]]:
-    """(the batch with a `Hole` for each array, the arrays).
+    """Return (the batch with a `Hole` for each array, the arrays).
 
-    Everything else stays where it is, subclasses of arrays and arrays of Python objects included.
+    Everything else stays in place, including subclasses of arrays and arrays of Python objects.
     """
     arrays: list[np.ndarray] = []
 

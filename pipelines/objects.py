@@ -16,7 +16,7 @@ BoxFormat = Literal[
 def check_image(image: Any, kind: type, package: str) -> None:
     """Raise UsageError unless `image` is of `kind`: a transform of `package` that reports the window it shows."""
     if not isinstance(image, kind):
-        problem = f"got {image!r}, expected a transform that tells which window it shows"
+        problem = f"got {image!r}, expected a transform that reports its crop window"
         remedy = f"random_resized_crop(512), resize_center_crop(512) or letterbox(512) of {package}"
         raise UsageError("image", problem, remedy)
 
@@ -53,7 +53,7 @@ def needed_keypoints(schema: Schema, *, mirrors: bool) -> Keypoints:
     """Return the schema's key points. Raises UsageError if there are none, or no names, or they cannot be mirrored."""
     needed(schema, KEYPOINTS, "key points", "convert it again with --tasks boxes,keypoints")
     if schema.keypoints is None:
-        problem = "the dataset does not say which key points its objects have"
+        problem = "the dataset has no names of key points"
         raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
     if mirrors:
         check_flip(schema.keypoints.flip)
@@ -61,13 +61,13 @@ def needed_keypoints(schema: Schema, *, mirrors: bool) -> Keypoints:
 
 
 def needed_void(schema: Schema, void: int | None, *, letterboxes: bool, weighted: bool = False) -> int | None:
-    """The value of a raster's pixels of no class: the dataset's, where `void` is None.
+    """Return the value of raster pixels without a class: `void`, or if that is None the dataset's.
 
-    Raises UsageError for a dataset without rasters, and where it has no such value and one is needed.
+    Raises UsageError for a dataset without rasters, and if it has no such value and one is needed.
     """
     needed(schema, [RASTER], "rasters", "convert folders of images and masks")
     void = schema.raster.void if void is None and schema.raster is not None else void
     if void is None and (weighted or letterboxes):
-        why = "pixels around a letterbox are void" if letterboxes else "weights are 0 where it is"
-        raise UsageError("void", f"this dataset has no void value, and {why}", "give one, void=255, say")
+        why = "pixels around a letterbox become void" if letterboxes else "its pixels get the weight 0"
+        raise UsageError("void", f"this dataset has no void value, and {why}", "give one, such as void=255")
     return void

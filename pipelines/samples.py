@@ -19,11 +19,11 @@ _PLACE_BITS = 40  # of a place within its part; the part's number stands above t
 
 
 class Samples(Protocol):
-    """Serialized samples by number. `Split` is one, `Mixture` another. What they say of themselves does not change."""
+    """Serialized samples by number: a `Split` or a `Mixture`. Their properties do not change."""
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name for messages."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class Samples(Protocol):
 
     @property
     def read_bytes(self) -> int:
-        """Framed bytes of all samples as they are read, about: what they take in memory."""
+        """Approximate framed bytes of all samples as read: their size in memory."""
         ...
 
     @property
@@ -84,7 +84,7 @@ class Mixture:
             if all(other.features.get(key) == feature for other in others)
         }
         names = {key: names for key, names in first.class_names.items() if key in features}
-        # What the numbers mean is the same in all parts, or `mix` refuses them; what the sources call them need not be.
+        # Numbers have the same meaning in all parts, or `mix` refuses them; their ids in the sources may differ.
         ids = {
             key: ids
             for key, ids in first.class_ids.items()
@@ -96,7 +96,7 @@ class Mixture:
 
     @property
     def formats(self) -> Mapping[str, int]:
-        """`image/format` -> records of all parts; empty where one does not know."""
+        """`image/format` -> records of all parts; empty if unknown for one."""
         if not all(part.formats for part in self.parts):
             return {}
         kinds = sorted({kind for part in self.parts for kind in part.formats})
@@ -167,7 +167,8 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
 
     Raises:
         UsageError: if there are no parts, if one is empty or its weight is not above 0, if the class names of a shared
-            label, of key points or of rasters differ (a number would have two meanings), and if they share no feature.
+            label, of key points or of segmentation masks differ (a number would have two meanings), and if they share
+            no feature.
 
     Example:
         both = mix([(flowers["train"], 3), (plants["train"], 1)])
@@ -188,14 +189,14 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
                 at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
                 what = f"class {at} is {ours[at]!r} and {theirs[at]!r}" if at is not None else "their numbers differ"
                 remedy = (
-                    "`shardfeed relabel` gives a dataset other classes, `shardfeed merge` makes one of both by name"
+                    "`shardfeed relabel` changes the classes of a dataset, `shardfeed merge` joins both by class name"
                 )
                 raise UsageError("mix", f"the class names of {key} differ: {what}", remedy)
         for key, what in ((KEYPOINT_X, "keypoints"), (RASTER, "raster")):
             both = key in first.schema.features and key in split.schema.features
             if both and getattr(first.schema, what) != getattr(split.schema, what):
-                problem = f"the {what} of splits {first.name} and {split.name} do not mean the same"
-                raise UsageError("mix", problem, "convert with one list of names")
+                problem = f"the {what} of splits {first.name} and {split.name} have different meanings"
+                raise UsageError("mix", problem, "convert both with the same list of names")
     mixture = Mixture(tuple(split for split, _ in parts), tuple(float(weight) for _, weight in parts))
     if not mixture.schema.features:
         raise UsageError("mix", "the splits share no feature")

@@ -17,6 +17,6 @@ def main_class_names(schema: Schema) -> tuple[str, ...]:
         names[RASTER] = schema.raster.class_names
     if len(set(names.values())) > 1:
         ways = [f"schema.class_names[{key!r}]" if key != RASTER else "schema.raster.class_names" for key in names]
-        problem = f"{', '.join(map(escape, names))} have other classes each"
-        raise UsageError("class_names", problem, f"take one of {', '.join(ways)} of a split")
+        problem = f"{', '.join(map(escape, names))} have different classes"
+        raise UsageError("class_names", problem, f"use one of {', '.join(ways)} of a split")
     return next(iter(names.values()), ())

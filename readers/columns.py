@@ -16,7 +16,7 @@ from shardfeed.storage.storage import whole
 
 _TOGETHER = 256  # records read at once: more gain nothing
 _DTYPES = {"int64": np.int64, "float32": np.float32, "bytes": object}
-_REMEDY = "`shardfeed rebuild DIR` makes it again"
+_REMEDY = "`shardfeed rebuild DIR` restores it"
 
 
 def read_column(shards: Shards, schema: Schema, key: str) -> np.ndarray:
@@ -52,7 +52,7 @@ def _stored(shards: Shards, schema: Schema, key: str) -> np.ndarray:
     if len(data) != expected.size:
         raise IntegrityError(path, f"got {len(data)} bytes, expected {expected.size}", _REMEDY)
     if crc32c(data) != expected.crc32c:
-        raise IntegrityError(path, "the column is not the one that was written with this split", _REMEDY)
+        raise IntegrityError(path, "the column does not belong to this split", _REMEDY)
     values = parse_column(data, shards.info.records, column_dtype(schema, key), path)
     if key in schema.class_names:
         check_labels(values, len(schema.class_names[key]), path)
@@ -70,7 +70,7 @@ def read_values(shards: Shards, schema: Schema, key: str) -> Iterator[tuple[int,
         for place, payload in zip(places.tolist(), shards.payloads(places), strict=True):
             try:
                 found = decode(payload, {key})
-                problem, remedy = only.mismatch(found), "it is not of the dataset's schema: convert again"
+                problem, remedy = only.mismatch(found), "it does not match the dataset's schema: convert again"
             except IntegrityError as error:
                 found, problem, remedy = {}, error.problem, error.remedy
             if problem:

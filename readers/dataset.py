@@ -16,13 +16,13 @@ from shardfeed.storage.address import located
 from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import in_usual_order, listing
 
-_REMEDY = "restore it; `shardfeed rebuild DIR` makes indexes again, `shardfeed salvage DIR OUT` what is whole"
+_REMEDY = "restore it; `shardfeed rebuild DIR` restores indexes, `shardfeed salvage DIR OUT` keeps intact records"
 _MOST_LISTED = 1000  # files of a dataset elsewhere: a request lists so many names
 _SHOWN = 5  # files named in an error before "and n more"
 
 
 class Dataset(Mapping[str, Split]):
-    """A mapping of split name -> Split. Made by `shardfeed.open`; pickles as its directory's path and manifest.
+    """A mapping of split name -> Split. Made by `shardfeed.open`; it is pickled as its directory's path and manifest.
 
     Example:
         data = shardfeed.open("flowers")
@@ -33,7 +33,7 @@ class Dataset(Mapping[str, Split]):
     def __init__(self, directory: str, manifest: Manifest, storage: Storage = LOCAL) -> None:
         self.directory = directory
         self.manifest = manifest
-        # Datasets adopted before images were looked at have formats that nobody vouches for.
+        # Datasets adopted by versions that did not inspect images have unverified formats.
         believed = not manifest.options.get("adopted") or "image_key" in manifest.options
         self._splits = {
             name: Split(directory, manifest.schema, info if believed else replace(info, formats={}), storage)
@@ -72,13 +72,13 @@ class Dataset(Mapping[str, Split]):
 
 
 def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
-    """Open a dataset directory on the local disk, at a URL (s3, gs, az, https), or in another `storage`.
+    """Open a dataset directory on the local disk, at a URL (s3, gs, az, hf, https), or through your own `storage`.
 
     No shard is read: names and sizes are compared with the manifest. For a dataset in a bucket with more than 1,000
     files, or on a web server, they are compared when the files are read: opening takes at most three requests.
 
     Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
-    when shards or indexes are missing, have a different size, or are not part of it (all are listed).
+    when shards or indexes are missing, have a different size, or are not part of it (the message names up to five).
 
     Example:
         data = shardfeed.open("flowers")
@@ -89,7 +89,7 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
     many = len(manifest.files()) > _MOST_LISTED and not is_local(storage)
     problems = [] if many else file_problems(directory, manifest, storage)
     if problems:
-        raise IntegrityError(directory, f"not as its manifest says: {listing(problems, _SHOWN, '; ')}", _REMEDY)
+        raise IntegrityError(directory, f"differs from its manifest: {listing(problems, _SHOWN, '; ')}", _REMEDY)
     return Dataset(directory, manifest, storage)
 
 

@@ -10,15 +10,15 @@ from shardfeed.schema import Schema
 
 
 def rarest_classes(split: Split, key: str) -> np.ndarray:
-    """For each sample the rarest of its classes, int64 [n]; the number of classes for a sample without any.
+    """Return the rarest class of each sample, int64 [n]; the number of classes for a sample without any.
 
     `key` is a feature with class names and any number of values: labels of objects, or tags. The rarest class is the
     one that the fewest samples of `split` have, however often each has it; of equally rare ones the lowest number.
 
-    The classes stand in the records alone. So all records of the whole split are read once, in sequence, images and
-    all, and their CRCs checked: as long as an epoch takes to read, without decoding. What was found is kept with the
-    split, its views and its cached copy, and pickled with them: one byte a record and one for each of its classes (two
-    where there are 256 classes or more). Whoever opens the dataset, each rank say, reads for itself.
+    The classes are only in the records. So all records of the split are read once, in sequence, images included, and
+    their CRCs are checked, which takes as long as reading an epoch without decoding. The result is kept with the split,
+    its views and its cached copy, and pickled with them: one byte per record and one for each of its classes (two with
+    256 classes or more). Each process that opens the dataset, for example each rank, reads for itself.
 
     Raises RecordError for a damaged record, and for a label out of range.
     """
@@ -49,7 +49,7 @@ def rarest(counts: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
 
 
 def _read(shards: Shards, schema: Schema, key: str) -> ClassSets:
-    """How many classes each record of the split has, and which, record by record."""
+    """Return the number of classes of each record, and the classes, record by record."""
     classes = len(schema.class_names[key])
     dtype = np.min_scalar_type(classes)
     counts, labels = np.zeros(shards.info.records, dtype), bytearray()

@@ -7,8 +7,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.format import ShardView
 from shardfeed.manifest import SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
+from shardfeed.readers.copy import Copy
 from shardfeed.storage.storage import LOCAL, LocalStorage, OpenFile, Part, Storage, whole
 
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
@@ -24,20 +24,6 @@ _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
 
 # How many classes each record of a split has, and which, record by record and each once.
 ClassSets = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Copy:
-    """Files that are read instead of a split's own: the same samples in the same places. Made by `copies.py`.
-
-    `directory`: where they are. `info`: what they are. `numbers[i]`: the split's shard of which their shard `i` is the
-    copy; shards that have none are read where they were. `decoded`: whether images are raw pixels in it.
-    """
-
-    directory: str
-    info: SplitInfo
-    numbers: tuple[int, ...]
-    decoded: bool
 
 
 class Shards:
@@ -85,7 +71,7 @@ class Shards:
         return Shards(self.directory, self.info, copy, self.storage, self.class_sets)
 
     def read_from(self, shard: int) -> tuple[str, SplitInfo, int]:
-        """Where a shard is read: a directory, the split that its files belong to, and the shard's number there."""
+        """Location of a shard: a directory, the split that its files belong to, and the shard's number there."""
         if self.copy is not None and shard in self._copied:
             return self.copy.directory, self.copy.info, self._copied[shard]
         return self.directory, self.info, shard
@@ -94,14 +80,21 @@ class Shards:
         """Storage that a shard is read through: the dataset's, or the local disk where there is a copy."""
         return LOCAL if shard in self._copied else self.storage
 
+    def is_local_file(self, shard: int) -> bool:
+        """Whether a shard is read from a whole file of this machine."""
+        whole = self.copy is None or self.copy.filler is None or shard not in self._copied
+        return whole and is_local(self.storage_of(shard))
+
     def path(self, shard: int) -> str:
         """The path of the file that is read for a shard."""
         directory, info, number = self.read_from(shard)
         return os.path.join(directory, info.shard_file(number))
 
     def view(self, shard: int) -> ShardView:
-        """The records of a shard by their rows; its index is read when first asked for, and kept: 8 bytes a record."""
+        """The records of a shard by row; its index is read on first use, and kept: 8 bytes per record."""
         if shard not in self._views:
+            if self.copy is not None and self.copy.filler is not None:
+                self.copy.filler.fill_index(shard)
             directory, info, number = self.read_from(shard)
             try:
                 self._views[shard] = read_view(directory, info, number, self.storage_of(shard))
@@ -123,7 +116,7 @@ class Shards:
                 return
             file = storage.open(path)
         except (FileNotFoundError, NotADirectoryError):
-            raise IntegrityError(directory, "its manifest is gone since it was opened", "open it again") from None
+            raise IntegrityError(directory, "its manifest was deleted since it was opened", "open it again") from None
         found = parse_manifest(whole(file), path).splits.get(info.name)
         if found is None or found.shards != info.shards:
             raise IntegrityError(directory, "replaced by another dataset since it was opened", "open it again")
@@ -134,28 +127,58 @@ class Shards:
 
         They are read in the order in which they are stored, and those that follow each other in a shard at once.
         """
+        if self.copy is None or self.copy.filler is None or not len(places):
+            return self._read(places)
+        with self.copy.filler.fill(places):
+            try:
+                return self._read(places)
+            except RecordError:  # of the transfer, perhaps
+                damaged = self._damaged(places)
+            try:
+                with self.copy.filler.fill(damaged, again=True):
+                    return self._read(places)
+            except RecordError as error:  # of the dataset, whose offsets are those of its copy
+                place = error.place.replace(self.copy.directory, self.directory, 1)
+                raise RecordError(place, error.problem, error.remedy) from None
+
+    def _damaged(self, places: np.ndarray) -> np.ndarray:
+        """Return those of `places` whose records cannot be read."""
+        damaged: list[int] = []
+        for place in places.tolist():
+            try:
+                self._read(np.array([place]))
+            except RecordError:
+                damaged.append(place)
+        return np.array(damaged, np.int64)
+
+    def runs(self, places: np.ndarray) -> list[tuple[int, int, int, int]]:
+        """Runs of adjacent records: (shard, row, count, first of `places`); `places`: int64 [k], ascending, k > 0."""
+        shards = self.firsts.searchsorted(places, "right") - 1
+        rows = places - self.firsts[shards]
+        if len(places) == 1:  # `split[i]`
+            return [(int(shards[0]), int(rows[0]), 1, 0)]
+        ends = np.flatnonzero((places[1:] - places[:-1] != 1) | (shards[1:] != shards[:-1])) + 1
+        starts = [0, *ends.tolist()]
+        counts = [end - start for start, end in pairwise([*starts, len(places)])]
+        return list(zip(shards[starts].tolist(), rows[starts].tolist(), counts, starts, strict=True))
+
+    def _read(self, places: np.ndarray) -> list[bytes]:
+        """The same as `payloads`, directly from the files."""
         found = [b""] * len(places)
         if not found:
             return found
-        by_place = np.argsort(places, kind="stable")
-        ordered = places[by_place]
-        shards = np.searchsorted(self.firsts, ordered, "right") - 1
-        rows = (ordered - self.firsts[shards]).tolist()
-        # A run: records of one shard, each right after the one before.
-        ends = np.flatnonzero((np.diff(ordered) != 1) | (np.diff(shards) != 0)) + 1
+        by_place = np.argsort(places, kind="stable") if len(found) > 1 else np.zeros(1, np.intp)
         targets = by_place.tolist()
         local = isinstance(self.storage, LocalStorage)
-        remote: list[tuple[int, int, int, int]] = []  # shard, row, count, first of `targets`
-        start = 0
-        for end in [*ends.tolist(), len(found)]:
-            shard = int(shards[start])
+        remote: list[tuple[int, int, int, int]] = []
+        for run in self.runs(places[by_place]):
+            shard, row, count, start = run
             if local or shard in self._copied:
-                view, file = self.view(shard), self._file(shard)
-                for number, payload in enumerate(view.read(file, rows[start], end - start), start):
+                view, file = self.view(shard), self.file(shard)
+                for number, payload in enumerate(view.read(file, row, count), start):
                     found[targets[number]] = payload
             else:
-                remote.append((shard, rows[start], end - start, start))
-            start = end
+                remote.append(run)
         for (_, _, count, start), payloads in zip(remote, self._remote_payloads(remote), strict=True):
             for number, payload in zip(range(start, start + count), payloads, strict=True):
                 found[targets[number]] = payload
@@ -168,8 +191,8 @@ class Shards:
             return
         shards = sorted({run[0] for run in runs})
         try:
-            self._read_views([shard for shard in shards if shard not in self._views])
-            files = {shard: self._file(shard) for shard in shards}
+            self.read_indexes(shards)
+            files = {shard: self.file(shard) for shard in shards}
             parts = [self._views[shard].parts(files[shard], row, count) for shard, row, count, _ in runs]
             data = iter(storage.read_many([part for of_run in parts for part in of_run]))
         except (IntegrityError, FileNotFoundError) as error:
@@ -177,9 +200,7 @@ class Shards:
             if isinstance(error, FileNotFoundError):
                 raise IntegrityError(str(error.filename), "missing: the manifest has this file", _RESTORE) from None
             raise
-        if not self._checked.issuperset(shards):  # after their first reads, which fixed the versions
-            self.check_current(shards[0])
-            self._checked.update(shards)
+        self.check_read(shards)
         for (shard, row, count, _), of_run in zip(runs, parts, strict=True):
             read = list(islice(data, len(of_run)))
             try:
@@ -187,21 +208,48 @@ class Shards:
             except RecordError:  # of the transfer, perhaps
                 yield self._views[shard].cut(files[shard], row, count, storage.read_many(of_run))
 
-    def _read_views(self, shards: Sequence[int]) -> None:
-        """Read the indexes of these shards of a remote storage, all at once."""
-        paths = [os.path.join(self.directory, self.info.index_file(shard)) for shard in shards]
-        sizes = [self.info.shards[shard].index.size for shard in shards]
+    def reopen(self) -> None:
+        """Forget the versions of a remote storage's files: the next reads take those of now under the same manifest."""
+        with self._lock:
+            self._files.clear()
+            self._manifests.clear()
+            self._checked.clear()
+
+    def check_read(self, shards: Sequence[int]) -> None:
+        """Compare the manifest after the first reads of some shards of a remote storage, which fixed their versions."""
+        if not self._checked.issuperset(shards):
+            self.check_current(shards[0])
+            self._checked.update(shards)
+
+    def read_indexes(self, shards: Sequence[int]) -> dict[int, bytes]:
+        """Read the indexes of these shards of a remote storage, all at once, but for those that were read before."""
+        new = [shard for shard in shards if shard not in self._views]
+        if not new:
+            return {}
+        paths = [os.path.join(self.directory, self.info.index_file(shard)) for shard in new]
+        sizes = [self.info.shards[shard].index.size for shard in new]
         parts = [Part(self.storage.open(path, size), 0, size) for path, size in zip(paths, sizes, strict=True)]
-        for shard, path, index in zip(shards, paths, self.storage.read_many(parts), strict=True):
-            self._views[shard] = self.info.shard_format.view(self.info.shards[shard], index, path)
+        found = dict(zip(new, self.storage.read_many(parts), strict=True))
+        for shard, path, part in zip(new, paths, parts, strict=True):
+            try:
+                self.take_index(shard, found[shard], path)
+            except IntegrityError:  # of the transfer, perhaps
+                found[shard] = part.read()
+                self.take_index(shard, found[shard], path)
+        return found
+
+    def take_index(self, shard: int, content: bytes, path: str) -> None:
+        """Take the content of a shard's index. Raises IntegrityError unless it was written with this shard."""
+        if shard not in self._views:
+            self._views[shard] = self.info.shard_format.view(self.info.shards[shard], content, path)
 
     def place(self, place: int) -> str:
         """Return the record at a place of the split as errors name it: file, record number and offset."""
         shard = int(np.searchsorted(self.firsts, place, "right")) - 1
-        return self.view(shard).place(self._file(shard), place - int(self.firsts[shard]))
+        return self.view(shard).place(self.file(shard), place - int(self.firsts[shard]))
 
     def find(self, payload: bytes) -> int | None:
-        """The place of the first record with this payload; None where there is none. Reads all of the same size."""
+        """Find the first record with this payload; None if there is none. Reads all records of the same size."""
         size = self.info.shard_format.size(payload)
         for shard, first in enumerate(self.firsts[:-1].tolist()):
             for row in np.flatnonzero(self.view(shard).sizes == size).tolist():
@@ -209,7 +257,7 @@ class Shards:
                     return first + row
         return None
 
-    def _file(self, shard: int) -> OpenFile:
+    def file(self, shard: int) -> OpenFile:
         """The shard's file. Whoever reads it holds it: another thread may drop it here, the last reference closes."""
         files = self._files
         with self._lock:

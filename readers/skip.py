@@ -130,7 +130,7 @@ def fill_gaps(payloads: Sequence[bytes | None], groups: np.ndarray, place: objec
     """
     filled = np.array([payload is None for payload in payloads], bool)
     if filled.all() and len(filled):
-        raise IntegrityError(place, f"{len(filled)} records that are read together are all damaged", _REMEDY)
+        raise IntegrityError(place, f"{len(filled)} records read together are all damaged", _REMEDY)
     intact = np.flatnonzero(~filled)
     made: list[Any] = list(payloads)
     for gap in np.flatnonzero(filled).tolist():
@@ -143,4 +143,4 @@ def fill_gaps(payloads: Sequence[bytes | None], groups: np.ndarray, place: objec
     return made, filled
 
 
-_REMEDY = "`shardfeed salvage` makes a dataset of what is left"
+_REMEDY = "`shardfeed salvage` makes a dataset of the intact records"

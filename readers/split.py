@@ -19,8 +19,9 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.class_names import main_class_names
 from shardfeed.readers.columns import read_column
+from shardfeed.readers.copy import Copy
 from shardfeed.readers.notebook import split_html
-from shardfeed.readers.shards import Copy, Shards, is_local
+from shardfeed.readers.shards import Shards
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import Schema
 from shardfeed.storage.storage import LOCAL, Storage
@@ -31,14 +32,24 @@ Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
 
 # Methods that pipelines call, and that completion does not offer; `index` and `count` would read every record.
 _FOR_PIPELINES = (
-    *("shards", "shard_numbers", "shard_slices", "whole", "reading", "read_bytes", "contiguous", "check_streamable"),
+    *(
+        "shards",
+        "shard_numbers",
+        "shard_slices",
+        "whole",
+        "reading",
+        "read_bytes",
+        "contiguous",
+        "evenly",
+        "check_streamable",
+    ),
     *("place", "places", "payload", "payloads", "parse", "index", "count"),
 )
 
 
 @dataclass(frozen=True)
 class ShardSlice:
-    """The records of one shard that belong to a view: `take` of its `records`, after `skip`.
+    """The records of one shard that belong to a view: of the shard's `records`, skip `skip`, then take `take`.
 
     `path`: the shard file. `format`: its format. `first`: position of the shard's first record in the whole split.
 
@@ -82,18 +93,18 @@ class Split(Sequence[Record]):
 
     @property
     def class_counts(self) -> Mapping[str, tuple[int, ...]]:
-        """Number of records of each class, by label feature; for the whole split, also if this is a slice."""
+        """Number of records of each class, by label feature; for the whole split, even if this is a slice."""
         return self._shards.info.class_counts
 
     @property
     def formats(self) -> Mapping[str, int]:
-        """Records by `image/format`, as they are read, in the whole split (also for a slice); empty if unknown."""
+        """Number of records by `image/format`, as read, in the whole split even for a slice; empty if unknown."""
         copy = self._shards.copy
         return {"raw": self._shards.info.records} if copy and copy.decoded else self._shards.info.formats
 
     @property
     def record_bytes(self) -> int:
-        """Size of the dataset's records in bytes, with framing; for a part of the split in proportion to its length."""
+        """Size of the stored records in bytes, with framing; for a part of the split, estimated from its length."""
         info = self._shards.info
         return info.size * len(self) // max(1, info.records)
 
@@ -107,8 +118,8 @@ class Split(Sequence[Record]):
     def fingerprint(self) -> str:
         """A hash, 32 hex digits; equal only if two views hold the same records, shard by shard, in the same order.
 
-        It is BLAKE2b over the sizes and checksums of the shards in the manifest, and the places of the view. It does
-        not depend on the path or the name of the dataset, nor on which copy of it is read.
+        It is BLAKE2b over the sizes and checksums of the shards in the manifest, and the view's positions in the split.
+        It does not depend on the path or the name of the dataset, nor on which copy of it is read.
         """
         digest = hashlib.blake2b(self.name.encode(), digest_size=16)
         for shard in self._shards.info.shards:
@@ -137,12 +148,10 @@ class Split(Sequence[Record]):
         return isinstance(self._places, range) and self._places.step == 1
 
     def check_streamable(self) -> None:
-        """Check that TensorFlow can stream the split: samples in sequence, in local files; else raise UsageError."""
-        place, remedy = f"split {self.name}", 'use order="global"'
+        """Check that the split can be streamed: its samples follow each other; else raise UsageError."""
         if not self.contiguous:
-            raise UsageError(place, "samples that do not follow each other cannot be streamed", remedy)
-        if not all(is_local(self._shards.storage_of(number)) for number in self.shard_numbers()):
-            raise UsageError(place, "only local files can be streamed, and it is read through another storage", remedy)
+            problem = "samples that are not consecutive cannot be streamed"
+            raise UsageError(f"split {self.name}", problem, 'use order="global"')
 
     def __len__(self) -> int:
         return len(self._places)
@@ -214,19 +223,19 @@ class Split(Sequence[Record]):
         feature = self.schema.features.get(key)
         if feature is None or not feature.scalar:
             scalars = sorted(name for name, feature in self.schema.features.items() if feature.scalar)
-            problem = f"got {escape(key)!r}, expected a feature with one value a record"
+            problem = f"got {escape(key)!r}, expected a feature with one value per record"
             raise UsageError("column", problem, f"it has {', '.join(scalars)}")
         return read_column(self._shards, self.schema, key)[np.asarray(self._places, np.int64)]
 
     def place(self, index: int) -> int:
-        """Return the place in the whole split of the sample at `index` (negative: from the end). Raises IndexError."""
+        """Return the sample's position in the whole split; negative indices count from the end. Raises IndexError."""
         try:
             return int(self._places[operator.index(index)])
         except IndexError:
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
 
     def where(self, index: int) -> str:
-        """Return the place of the sample at `index` for errors: its shard's file, record number and offset.
+        """Return the location of the sample at `index`, as errors name it: shard file, record number and offset.
 
         Example:
             print(data["train"].where(0))  # shard, record and offset
@@ -234,7 +243,7 @@ class Split(Sequence[Record]):
         return self._shards.place(self.place(index))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
-        """Return the places in the whole split, int64 [k], of the samples at `indices`, int64 [k], within the view."""
+        """Convert indices within the view, int64 [k], to positions in the whole split, int64 [k]."""
         if isinstance(self._places, range):
             indices = np.where(indices < 0, indices + len(self), indices)
             return self._places.start + self._places.step * indices.astype(np.int64)
@@ -249,7 +258,7 @@ class Split(Sequence[Record]):
         return (self[i] for i in range(len(self)))
 
     def without_damaged(self, damaged: Skip) -> Iterator[Record]:
-        """Yield the samples in order, except those with damaged records, which `damaged` counts and limits.
+        """Yield the samples in order, except samples with damaged records, which `damaged` counts and limits.
 
         Raises IntegrityError if there are more than its limit.
 
@@ -332,7 +341,7 @@ class Split(Sequence[Record]):
 def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Record:
     """Convert the output of a format's `decode` to a record of `schema`. Raises IntegrityError if it does not match."""
     if problem := schema.mismatch(found):
-        raise IntegrityError("record", problem, "it is not of the dataset's schema: convert again")
+        raise IntegrityError("record", problem, "it does not match the dataset's schema: convert again")
     record: Record = {}
     for key, feature in schema.features.items():
         _, values = found.get(key, (feature.dtype, ()))

@@ -6,6 +6,7 @@
     append, merge, filter, split, relabel, remove, reshard    a new dataset from existing ones
     export, verify                                          a dataset to files of other tools; a check of every byte
     open, Dataset, Split                                    a dataset, its splits, their records
+    report, DatasetReport                                   probable problems of a dataset, as an HTML page
     train_batches, eval_batches, predict_batches, make_batches    batches for TensorFlow and Keras
     torch_loader, torch_eval_loader, torch_predict_loader         batches for PyTorch
 
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from shardfeed.readers import Split as Split
     from shardfeed.readers import open as open
     from shardfeed.readers import verify as verify
+    from shardfeed.tools.report.report import DatasetReport as DatasetReport
+    from shardfeed.tools.report.report import report as report
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -67,6 +70,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "shardfeed.pipelines": ("eval_batches", "make_batches", "predict_batches", "train_batches"),
         "shardfeed.pipelines.torch": ("torch_eval_loader", "torch_loader", "torch_predict_loader"),
         "shardfeed.readers": ("Dataset", "Split", "open", "verify"),
+        "shardfeed.tools.report.report": ("DatasetReport", "report"),
         "shardfeed.version": ("__version__",),
     },
     packages=("converters", "pipelines", "readers"),

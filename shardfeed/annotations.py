@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.errors import UsageError
+from shardfeed.text import number
 
 OBJECTS = "image/object/"
 XMIN, YMIN, XMAX, YMAX = (f"{OBJECTS}bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax"))
@@ -30,8 +31,8 @@ CAPTION = "image/caption"  # bytes: all captions of the image, UTF-8
 class Keypoints:
     """The key points that each object has, in their order.
 
-    `flip[k]`: which one `k` is in the mirrored image (a left eye becomes a right one); empty where that is not known,
-    and then nothing can be mirrored. `skeleton`: pairs of key points, from 0, that a line joins.
+    `flip[k]`: the key point that `k` becomes in the mirrored image (a left eye becomes a right one); empty if unknown,
+    and then images cannot be mirrored. `skeleton`: pairs of key points, from 0, joined by a line.
     """
 
     names: tuple[str, ...]
@@ -51,12 +52,12 @@ class Keypoints:
 
 @dataclass(frozen=True)
 class Raster:
-    """Classes of a raster's values: `class_names[v]` is the name of value `v`.
+    """Classes of a segmentation mask's values: `class_names[v]` is the name of value `v`.
 
-    `void`: the value of pixels without a class, or with an unknown one; None where there are no such pixels.
-    `class_ids[v]`: the source's number for value `v`; empty where that number is `v`.
+    `void`: the value of pixels without a class, or with an unknown one; None if there are no such pixels.
+    `class_ids[v]`: the source's number for value `v`; empty if that number is `v`.
 
-    Raises UsageError where `void` is a class or does not fit in 16 bits, and unless each class has one name and one id.
+    Raises UsageError if `void` is a class or does not fit in 16 bits, and unless each class has one name and one id.
     """
 
     class_names: tuple[str, ...]
@@ -67,9 +68,13 @@ class Raster:
         count = len(self.class_names)
         if not 0 < count == len(set(self.class_names)) <= 1 << 16 or (self.class_ids and len(self.class_ids) != count):
             problem = f"got {count} class names and {len(self.class_ids)} ids"
-            raise UsageError("Raster", problem, "give each of 1 to 65,536 classes a name of its own")
+            raise UsageError("Raster", problem, "give 1 to 65,536 classes, each with a different name")
         if self.void is not None and not count <= self.void < 1 << 16:
-            raise UsageError("Raster.void", f"got {self.void}, expected {count} to 65535", "void is no class")
+            raise UsageError(
+                "Raster.void",
+                f"got {self.void}, expected {count} to 65535",
+                "void must be larger than all class numbers",
+            )
 
     @property
     def bits(self) -> int:
@@ -96,7 +101,7 @@ def objects_problem(values: Mapping[str, Sequence[Any]], keys: Sequence[str], ke
     for key in keys:
         expected = count * keypoints if key in KEYPOINTS else count
         if (found := len(values.get(key, ()))) != expected:
-            return f"{key} has {found} values, expected {expected} for {count} objects"
+            return f"{key} has {number(found, 'value')}, expected {expected} for {number(count, 'object')}"
     for low, high in ((XMIN, XMAX), (YMIN, YMAX)):
         pairs = zip(values.get(low, ()), values.get(high, ()), strict=True)
         for i, (least, most) in enumerate(pairs):

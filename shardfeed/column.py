@@ -29,14 +29,14 @@ HEADER_BYTES = 128  # room for any number of records, so that the values start a
 _PREFIX = struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, HEADER_BYTES - 10)
 _ENDS, _BLOB = np.dtype("<i8"), np.dtype("|u1")
 _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
-_REMEDY = "`shardfeed rebuild DIR` makes it again"
+_REMEDY = "`shardfeed rebuild DIR` restores it"
 
 
 def column_keys(split: str, schema: Schema) -> list[str]:
-    """The features of `schema` that a split has a column of, sorted: all with one value a record but images and masks.
+    """Return the features of `schema` with a column, sorted: all with one value per record, except images and masks.
 
-    Those have none whose file names are equal (`image/a.b` and `image/a/b`) or too long for a file system: a column
-    saves reading the records, but says nothing that they do not.
+    Features whose file names would be equal (`image/a.b` and `image/a/b`) or too long for a file system have none: a
+    column only repeats what the records contain.
     """
     keys = [key for key, feature in schema.features.items() if feature.scalar and not _is_picture(schema, key)]
     names = Counter(column_file(split, key) for key in keys)
@@ -59,7 +59,7 @@ def column_dtype(schema: Schema, key: str) -> np.dtype:
 
 
 def encode_column(values: Sequence[Any] | np.ndarray, dtype: np.dtype) -> bytes:
-    """The column of these values: of a split, or of a shard, which `join_columns` takes."""
+    """Return the bytes of a column, of a whole split or of one shard (see `join_columns`)."""
     if not dtype.hasobject:
         return _header(len(values), dtype) + np.asarray(values, dtype).tobytes()
     ends = np.fromiter(accumulate(map(len, values)), _ENDS, len(values))
@@ -68,9 +68,9 @@ def encode_column(values: Sequence[Any] | np.ndarray, dtype: np.dtype) -> bytes:
 
 
 def join_columns(pieces: Callable[[], Iterable[bytes]], records: Sequence[int], dtype: np.dtype) -> Iterator[bytes]:
-    """The bytes of the column of a split, from those of its shards, which have `records[i]` records each.
+    """Yield the bytes of a split's column, joined from the columns of its shards, which have `records[i]` records each.
 
-    `pieces` gives those, in order; of bytes it is called twice, so that no more than the ends of all are in memory.
+    `pieces` yields the shards' columns in order. For bytes it is called twice, so that memory holds only the ends.
     """
     if not dtype.hasobject:
         yield _header(sum(records), dtype)
@@ -94,10 +94,10 @@ def join_columns(pieces: Callable[[], Iterable[bytes]], records: Sequence[int], 
 def extend_column(
     old: Iterator[bytes], before: int, pieces: Callable[[], Iterable[bytes]], records: Sequence[int], dtype: np.dtype
 ) -> Iterator[bytes]:
-    """The bytes of the column of a split that `old` is the column of, `before` records, and more behind them.
+    """Yield the bytes of a split's column with the records of more shards appended.
 
-    `old`: the bytes of that column, in pieces of any size, of which little is held. `pieces`, `records`: of the shards
-    behind, as `join_columns` takes them.
+    `old`: the bytes of the existing column of `before` records, in pieces of any size; little is held in memory.
+    `pieces`, `records`: of the appended shards, as for `join_columns`.
     """
     rest = _Bytes(old)
     rest.skip(HEADER_BYTES)
@@ -126,13 +126,13 @@ def extend_column(
 
 
 class _Bytes:
-    """Bytes that come in pieces, taken by their number."""
+    """A reader of a given number of bytes from an iterator of pieces."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._left = pieces, b""
 
     def take(self, size: int) -> Iterator[bytes]:
-        """The next `size` bytes; fewer where they end."""
+        """Yield the next `size` bytes; fewer at the end."""
         while size > 0 and (piece := self._left or next(self._pieces, b"")):
             self._left = piece[size:]
             yield piece[:size]
@@ -144,21 +144,21 @@ class _Bytes:
 
 
 def parse_column(data: bytes, records: int, dtype: np.dtype, place: object) -> np.ndarray:
-    """The values in a column's bytes, [records], read only: of `dtype`, or bytes as objects.
+    """Return the values of a column, [records], read-only: of `dtype`, or bytes as objects.
 
-    Raises IntegrityError, in which `place` names the file, unless it is the column of so many records.
+    Raises IntegrityError, with `place` as the file, unless the column has this number of records.
     """
     if not dtype.hasobject:
         values, rest = _array(data, records, dtype, place)
         if rest:
-            raise IntegrityError(place, f"{len(rest)} bytes are left over", _REMEDY)
+            raise IntegrityError(place, f"{len(rest)} extra bytes at the end", _REMEDY)
         return values
     ends, rest = _array(data, records, _ENDS, place)
     size = len(rest) - HEADER_BYTES
     blob, rest = _array(rest, max(0, size), _BLOB, place)
     starts = np.concatenate([[0], ends[:-1]]) if records else ends
     if (ends < starts).any() or (int(ends[-1]) if records else 0) != len(blob):
-        raise IntegrityError(place, "the values do not follow each other", _REMEDY)
+        raise IntegrityError(place, "its offsets do not increase, or do not end at the last value", _REMEDY)
     joined = blob.tobytes()
     values = np.empty(records, object)
     values[:] = [joined[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -167,7 +167,7 @@ def parse_column(data: bytes, records: int, dtype: np.dtype, place: object) -> n
 
 
 def equally_long(data: bytes, records: int, width: int) -> np.ndarray:
-    """The values of a column of bytes that all have `width`, as 'S<width>' [records] without a copy.
+    """Return the values of a column of bytes that all have length `width`, as 'S<width>' [records] without a copy.
 
     `data` must be whole, as a receipt's columns are. A value must not end in a zero byte, which 'S' drops.
     """
@@ -175,14 +175,14 @@ def equally_long(data: bytes, records: int, width: int) -> np.ndarray:
 
 
 def bytes_at(data: bytes, records: int, place: int) -> bytes:
-    """The value of record `place` in a column of bytes, which must be whole, without looking at the others."""
+    """Return the value of record `place` in an undamaged column of bytes, without reading the others."""
     ends = np.frombuffer(data, _ENDS, records, HEADER_BYTES)
     start = 2 * HEADER_BYTES + records * _ENDS.itemsize
     return data[start + (int(ends[place - 1]) if place else 0) : start + int(ends[place])]
 
 
 def check_labels(labels: np.ndarray, classes: int, place: object) -> None:
-    """Raise IntegrityError, in which `place` names the file, unless each label is within 0 to `classes` - 1."""
+    """Raise IntegrityError, with `place` as the file, unless each label is within 0 to `classes` - 1."""
     bad = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(bad):
         problem = f"record {bad[0]} has the label {labels[bad[0]]}, expected 0 to {classes - 1}"
@@ -196,9 +196,9 @@ def _header(count: int, dtype: np.dtype) -> bytes:
 
 
 def _array(data: bytes, count: int, dtype: np.dtype, place: object) -> tuple[np.ndarray, bytes]:
-    """The array of `count` values that `data` begins with, read only, and what follows it. Raises IntegrityError."""
+    """Split `data` into its first array, of `count` values, read-only, and the rest. Raises IntegrityError."""
     if data[:HEADER_BYTES] != _header(count, dtype):
-        raise IntegrityError(place, f"not the column of {count} values of {dtype.str}: another header", _REMEDY)
+        raise IntegrityError(place, f"its header does not declare {count} values of {dtype.str}", _REMEDY)
     end = HEADER_BYTES + count * dtype.itemsize
     if len(data) < end:
         raise IntegrityError(place, f"got {len(data)} bytes, expected {end} for {count} values", _REMEDY)

@@ -1,11 +1,11 @@
-"""Every error this package raises on purpose, and the exit code each gives the command line.
+"""Errors that this package raises on purpose, each with the exit code of the command line.
 
 A message is one line: `place: what is wrong (got, expected); what to do`. The builtin class that a caller would
 expect is a second base, so `except FileExistsError` works. Text from outside (file names, cells) goes
 through `escape`, so that a newline in a file name cannot forge a line of a log.
 
 A message names arguments as the caller wrote them: `argument("max_bad", 8)` reads `max_bad=8` in Python, and `--max-bad
-8` on the command line. The place of a UsageError may be an argument's name, which follows the same rule.
+8` on the command line. The same applies to an argument's name as the place of a UsageError.
 """
 
 import os
@@ -17,15 +17,14 @@ from importlib.util import find_spec
 from typing import Any
 
 _EXTRA_OF = {
-    "numba": (
-        "numba",
-        "seekable",
-    ),  # a module that the core does without -> its project, and the extra that installs it
+    # an optional module -> its project, and the extra that installs it
+    "numba": ("numba", "seekable"),
     "tensorflow": ("TensorFlow", "tensorflow"),
     "keras": ("Keras", "tensorflow"),
     "torch": ("PyTorch", "torch"),
     "ray": ("Ray", "ray"),
     "matplotlib": ("Matplotlib", "bench"),
+    "jinja2": ("Jinja2", "report"),
     "pycocotools": ("pycocotools", "objects"),
     "yaml": ("PyYAML", "objects"),
     "pyarrow": ("pyarrow", "formats"),
@@ -39,6 +38,11 @@ _EXTRA_OF = {
 }
 
 
+# A user's name and password in a URL, and its query, which may be a signature: no message shows them.
+# A key may have slashes, and what follows the name of a host may be a port.
+_PASSWORD = re.compile(r"(?<=://)(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@")
+_QUERY = re.compile(r"(https?://[^?]*?|://[^?]*?(?=\?\S*=))\?[^\s'\"`]+", re.IGNORECASE)
+
 _LONGEST = 20_000  # characters of a text from outside that a message shows
 
 # An argument in a message: its name, how Python writes it, what follows the flag. Text from outside has none of these
@@ -46,11 +50,16 @@ _LONGEST = 20_000  # characters of a text from outside that a message shows
 _ARGUMENT = re.compile("\ue000(.*?)\ue001(.*?)\ue001(.*?)\ue002", re.DOTALL)
 
 
-def argument(name: str, value: object = None, *, python: str = "", typed: str = "") -> str:
-    """An argument as part of a message: `name=value`, or `name` without a value, and on a command line its flag.
+def without_secrets(text: str) -> str:
+    """Remove queries and passwords from the URLs in a text."""
+    return _QUERY.sub(r"\1", _PASSWORD.sub("", text)) if "://" in text else text
 
-    `python`: what Python's users read instead, where that is no argument of this name. `typed`: what follows the flag,
-    where that is not the value. True is the flag alone, False the flag with `no-`.
+
+def argument(name: str, value: object = None, *, python: str = "", typed: str = "") -> str:
+    """Format an argument for a message: `name=value`, or `name` without a value; on the command line its flag.
+
+    `python`: the text to show in Python, if there is no argument of this name. `typed`: the text after the flag, if it
+    is not the value. True is shown as the flag alone, False as the flag with `no-`.
     """
     said = python or (name if value is None else f"{name}={value!r}")
     if isinstance(value, bool):
@@ -60,7 +69,7 @@ def argument(name: str, value: object = None, *, python: str = "", typed: str = 
 
 
 def _said(text: str, flags: Mapping[str, str]) -> str:
-    """A part of a message with its arguments as Python writes them, and those of `flags` as a command line does."""
+    """Format the arguments in a part of a message as in Python; those in `flags` as on the command line."""
 
     def one(found: re.Match[str]) -> str:
         name, python, typed = found.groups()
@@ -70,19 +79,19 @@ def _said(text: str, flags: Mapping[str, str]) -> str:
 
 
 def name_text(name: bytes) -> str:
-    """A file name's bytes as text: UTF-8, other bytes as lone surrogates, whatever the locale."""
+    """A file name's bytes as text: UTF-8, other bytes as lone surrogates, in every locale."""
     return name.decode("utf-8", "surrogateescape")
 
 
 def name_bytes(text: str) -> bytes:
-    """The bytes that `name_text` gave `text` for."""
+    """Inverse of `name_text`."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def escape(text: object) -> str:
     r"""`text` on one printable line: control characters, surrogates and other unprintables as `\n`, `\x07`, `\udc80`.
 
-    A backslash is doubled, so two different names never look the same. No path is as long as what is cut.
+    A backslash is doubled, so two different names never look the same. Only texts longer than any path are cut.
     """
     if isinstance(text, os.PathLike):
         text = os.fspath(text)
@@ -98,16 +107,18 @@ def escape(text: object) -> str:
 
 
 class ShardfeedError(Exception):
-    """Base of all. `place` is a path, a shard and record, a line and column, or an argument's name.
+    """Base class of all errors. `place` is a path, a shard and record, a line and column, or an argument's name.
 
-    Pickles: the three parts are `args`, so an error crosses processes whole. `said` words it for a command line.
+    Pickles with all three parts, which are its `args`. `said` formats it for the command line. URLs lose their queries
+    and passwords.
     """
 
     exit_code = 1
 
     def __init__(self, place: object, problem: str, remedy: str = "") -> None:
         # Not super(): with OSError as second base it would take the three for errno, message and file name.
-        Exception.__init__(self, name_text(place) if isinstance(place, bytes) else str(place), problem, remedy)
+        place = name_text(place) if isinstance(place, bytes) else str(place)
+        Exception.__init__(self, *map(without_secrets, (place, problem, remedy)))
         self.place, self.problem, self.remedy = (_said(part, {}) for part in self.args)
 
     def __str__(self) -> str:
@@ -117,7 +128,7 @@ class ShardfeedError(Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
     def said(self, flags: Mapping[str, str]) -> str:
-        """The message as a line; `flags`: how a command line calls the arguments it has, by their names in Python."""
+        """The message as a line; `flags`: name of an argument in Python -> its flag on the command line."""
         place, problem, remedy = (_said(part, flags) for part in self.args)
         line = f"{self._place(place, flags)}: {problem}"
         return f"{line}; {remedy}" if remedy else line
@@ -128,7 +139,7 @@ class ShardfeedError(Exception):
 
 
 class UsageError(ShardfeedError, ValueError):
-    """An argument, an option or a class list that cannot be meant (exit 2). Nothing was touched."""
+    """An argument, an option or a class list is invalid (exit 2). Nothing was changed."""
 
     exit_code = 2
 
@@ -137,27 +148,31 @@ class UsageError(ShardfeedError, ValueError):
 
 
 class MissingExtraError(UsageError, ImportError):
-    """A request that needs a package which only an extra installs (exit 2). Nothing was touched."""
+    """A package that an extra installs is missing (exit 2). Nothing was changed."""
 
 
 class LabelFileError(UsageError):
-    """A label file that does not say what its rows mean (exit 2).
+    """A label file is ambiguous or invalid (exit 2).
 
-    `place` is the file, its line from 1, and where it is about one cell the column, by its name, or by its number from
-    0 where there is no header: `labels.csv:812, column 'label'`.
+    `place` is the file, its line from 1, and for a single cell its column, by name or, without a header, by number from
+    0: `labels.csv:812, column 'label'`.
     """
 
 
 class OutputExistsError(UsageError, FileExistsError):
-    """The output directory is there already (exit 2). Nothing was touched."""
+    """The output directory already exists (exit 2). Nothing was changed."""
 
 
 class PlanMismatchError(UsageError):
-    """A half-built output was planned with other options or versions (exit 2). Nothing was touched."""
+    """An unfinished output was planned with other options or versions (exit 2). Nothing was changed."""
+
+
+class LeakError(UsageError):
+    """A file, or a group of samples, would be in two splits despite `no_leaks` (exit 2). Nothing was written."""
 
 
 class SplitError(ShardfeedError, KeyError):
-    """A split that the dataset does not have; the message lists those it has (exit 2)."""
+    """The dataset has no split of this name; the message lists its splits (exit 2)."""
 
     exit_code = 2
 
@@ -165,9 +180,9 @@ class SplitError(ShardfeedError, KeyError):
 class TooManyRejectedError(ShardfeedError):
     """More inputs were rejected than allowed, or all (exit 3): nothing was committed.
 
-    `rejected`: all of them, each with `key`, `what` (its code) and `why`. `report`: the conversion's
-    `shardfeed.converters.Report`, when all else is converted and kept in staging, or of a dry run; None when the source
-    itself rejected too many, before anything was written.
+    `rejected`: all of them, each with `key`, `what` (its code) and `why`. `report`: the conversion's or dry run's
+    `shardfeed.converters.Report`, if everything else is converted and kept in staging; None if the source itself
+    rejected too many, before anything was written.
     """
 
     exit_code = 3
@@ -176,13 +191,13 @@ class TooManyRejectedError(ShardfeedError):
 
 
 class IntegrityError(ShardfeedError, ValueError):
-    """Bytes on disk that differ from the manifest, the index or a checksum (exit 4)."""
+    """Bytes on disk differ from the manifest, the index or a checksum (exit 4)."""
 
     exit_code = 4
 
 
 class NewerFormatError(IntegrityError):
-    """A whole manifest, of a format version that this release does not know (exit 4)."""
+    """The manifest is intact, but has a format version that this release does not know (exit 4)."""
 
 
 class RecordError(IntegrityError):
@@ -190,7 +205,7 @@ class RecordError(IntegrityError):
 
 
 class StorageError(ShardfeedError, OSError):
-    """The disk or the machine refused: full, no permission, I/O error (exit 5). Staging is resumable."""
+    """A disk, storage or machine error: full, no permission, I/O error (exit 5). The run can be resumed."""
 
     exit_code = 5
 
@@ -204,27 +219,27 @@ class SpaceWarning(UserWarning):
 
 
 class WorkerLostError(ShardfeedError, RuntimeError):
-    """Workers died more often than is worth retrying (exit 5). Staging is resumable."""
+    """Workers died too often (exit 5). The run can be resumed."""
 
     exit_code = 5
 
 
 class BusyError(ShardfeedError):
-    """Another run is writing this output (exit 6). Nothing was touched."""
+    """Another run is writing this output (exit 6). Nothing was changed."""
 
     exit_code = 6
 
 
 class OrderMismatchError(UsageError):
-    """A position that was counted in another order: other data, seed or batch size (exit 2). Nothing was touched."""
+    """A position belongs to another order: other data, seed or batch size (exit 2). Nothing was changed."""
 
 
 @contextmanager
 def needing_extra(place: str) -> Iterator[None]:
-    """Import inside what an extra installs; `place` is what the user asked for.
+    """Context for imports of optional packages; `place`: the name or option that the user asked for.
 
-    Raises MissingExtraError, which names the extra, where its package is not there. Any other missing module is a fault
-    of the installation, and its ModuleNotFoundError stays.
+    Raises MissingExtraError, which names the extra, if its package is not installed. Any other missing module is a
+    fault of the installation, and its ModuleNotFoundError is passed on.
     """
     try:
         yield
@@ -236,7 +251,7 @@ def needing_extra(place: str) -> Iterator[None]:
 
 
 def check_extra(module: str, place: str) -> None:
-    """Raise MissingExtraError unless `module` is installed. It is looked up without importing it, which is quick."""
+    """Raise MissingExtraError unless `module` is installed. Fast, because it is not imported."""
     with needing_extra(place):
         if find_spec(module) is None:
             raise ModuleNotFoundError(name=module)

@@ -31,7 +31,7 @@ from shardfeed.storage.storage import LOCAL, FileInfo, Storage, whole
 
 _REMEDY = "restore the file from a copy, or `shardfeed salvage DIR OUT` makes a dataset without it"
 _CRC = re.compile(r"[0-9a-f]{8}\Z")
-_SHOWN = 200  # characters of what is wrong: a damaged manifest may hold any text
+_SHOWN = 200  # characters of a faulty value in a message: a damaged manifest may hold any text
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class SplitInfo:
 
     `class_counts[key][v]`: records (values, for ragged features) whose label feature `key` is `v`.
     `formats`: records by `image/format`; empty when unknown.
-    `columns`: feature -> its column (see column.py); those not there are read from the records.
-    `version`: of the format on disk, which decides where the files lie. `format`: that of the shards, by name.
+    `columns`: feature -> its column (see column.py); features without one are read from the records.
+    `version`: number of the format on disk, which determines the files' locations. `format`: name of the shard format.
     """
 
     name: str
@@ -68,7 +68,7 @@ class SplitInfo:
         return sum(shard.data.size for shard in self.shards)
 
     def shard_file(self, shard: int) -> str:
-        """The file of a shard, relative to the dataset's directory, as are the others."""
+        """The file of a shard, relative to the dataset's directory, like the two below."""
         return shard_file(self.name, shard, len(self.shards), self.format)
 
     def index_file(self, shard: int) -> str:
@@ -82,13 +82,13 @@ class SplitInfo:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A whole dataset.
+    """The content of a dataset's manifest.
 
     `sidecars`: every other file of the directory by name (TFDS's view, the rejected list).
-    `fingerprint`: of the plan: inputs (key, size) and every option that changes bytes; 32 hex digits.
-    `options`: the options that made it, as given; `made_by`: versions of the packages that decide its bytes.
-    `rejected`: inputs that were left out, by code. `version`: of the format on disk, which all splits have, too.
-    `format`: that of the shards, by name, likewise.
+    `fingerprint`: a hash of the plan: inputs (key, size) and every option that changes bytes; 32 hex digits. `options`:
+    the options that made it, as given; `made_by`: versions of the packages that decide its bytes. `rejected`: inputs
+    that were left out, by code. `version`, `format`: the version of the format on disk and the name of the shard
+    format, the same in all splits.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Manifest:
     format: str = NATIVE.name
 
     def files(self) -> dict[str, FileInfo]:
-        """Every file of the dataset but the manifest itself, by name."""
+        """Every file of the dataset except the manifest itself, by name."""
         files = dict(self.sidecars)
         for split in self.splits.values():
             for number, shard in enumerate(split.shards):
@@ -113,7 +113,7 @@ class Manifest:
         return files
 
     def folders(self) -> list[str]:
-        """The folders within the dataset's directory that its files lie in, sorted."""
+        """The subfolders that contain files of the dataset, sorted."""
         return sorted({os.path.dirname(name) for name in self.files()} - {""})
 
     def to_bytes(self) -> bytes:
@@ -129,15 +129,15 @@ class Manifest:
             "rejected": dict(self.rejected),
             "made_by": dict(self.made_by),
         }
-        if self.format != NATIVE.name:  # which is not said: manifests keep their bytes
+        if self.format != NATIVE.name:  # left out for the default, so that older manifests keep their bytes
             content["shard_format"] = self.format
         rest = _canonical(content)
-        # The first of the sorted keys: what is there already need not be written a second time.
+        # "crc32c" is the first of the sorted keys, so the rest is serialised only once.
         return b'{\n "crc32c": "%08x",' % crc32c(rest) + rest[1:]
 
 
 def version_of(format: str) -> int:
-    """The version of the format on disk of a new dataset whose shards are of this format."""
+    """Return the version of the format on disk for a new dataset with this shard format."""
     return FORMAT_VERSION if format == NATIVE.name else CONTAINERS_VERSION
 
 
@@ -190,7 +190,7 @@ def _split_from_json(name: str, value: Mapping[str, Any], version: int, format: 
     for shard in shards:
         # Whoever makes room for so many records has files that hold them: their sizes are compared when opening.
         if not FORMATS[format].may_hold(shard):
-            raise ValueError(f"{shard.records} records do not fit the sizes of a shard of {name}")
+            raise ValueError(f"{shard.records} records do not match the sizes of a shard of {name}")
     counts = {key: tuple(map(_count, values)) for key, values in value["class_counts"].items()}
     columns = {key: _file_from_json(file) for key, file in value.get("columns", {}).items()}
     split = SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns, version, format)
@@ -224,7 +224,7 @@ def _file_name(value: str) -> str:
     parts = value.split("/")
     name_bytes(value)  # raises where no file can be called so
     if value == MANIFEST or "\0" in value or len(parts) > 2 or {"", ".", ".."}.intersection(parts):
-        raise ValueError(f"{value!r} is not the name of a file beside the manifest")
+        raise ValueError(f"{value!r} is not the name of a file in the dataset directory")
     return value
 
 
@@ -235,10 +235,10 @@ def _is_sound(content: dict[str, Any]) -> bool:
 
 
 def parse_manifest(data: bytes, place: object) -> Manifest:
-    """The manifest in `data`; `place` names the file in errors.
+    """Parse a manifest; `place` names the file in errors.
 
-    Raises IntegrityError where it is cut, changed in any byte, or of a format version this release does not know. A
-    version counts as newer only in a manifest whose checksum is right: a changed digit is damage.
+    Raises IntegrityError if it is truncated, changed in any byte, or of an unknown format version. A version counts as
+    newer only if the checksum is right: otherwise it may be a changed digit.
     """
     try:
         content = json.loads(data)
@@ -275,9 +275,9 @@ def parse_manifest(data: bytes, place: object) -> Manifest:
 
 
 def has_manifest(directory: str) -> bool:
-    """Whether a directory holds a manifest of ours, damaged or not: files of others have that name, too.
+    """Whether a directory contains a shardfeed manifest, damaged or not: other programs use the name, too.
 
-    Raises StorageError where it cannot be read.
+    Raises StorageError if it cannot be read.
     """
     path = os.path.join(directory, MANIFEST)
     try:
@@ -290,10 +290,9 @@ def has_manifest(directory: str) -> bool:
 
 
 def read_manifest(directory: str, storage: Storage = LOCAL) -> Manifest:
-    """The manifest of a dataset directory.
+    """Read the manifest of a dataset directory.
 
-    Raises UsageError when there is none (not a dataset, or a conversion that did not finish), IntegrityError as
-    `parse_manifest`.
+    Raises UsageError if there is none (not a dataset, or an unfinished conversion), IntegrityError as `parse_manifest`.
     """
     path = os.path.join(directory, MANIFEST)
     try:
@@ -301,7 +300,7 @@ def read_manifest(directory: str, storage: Storage = LOCAL) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         what = f"no {MANIFEST} in it" if _is_directory(directory, storage) else "no such directory"
         raise UsageError(
-            directory, f"not a dataset: {what}", "give a directory that `shardfeed convert` finished"
+            directory, f"not a dataset: {what}", "give the directory of a completed `shardfeed convert`"
         ) from None
     return parse_manifest(data, path)
 

@@ -18,7 +18,7 @@ from shardfeed.errors import UsageError
 from shardfeed.formats.format import shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE
 
-FORMAT_VERSION = 2  # of what is written; the manifest says which one a dataset has, and 1 is read as well
+FORMAT_VERSION = 2  # of new datasets; the manifest states a dataset's version, and 1 is read, too
 CONTAINERS_VERSION = 3  # of a dataset whose shards are no TFRecords, which earlier releases do not know
 INDEX_DIRECTORY = "index"
 
@@ -26,6 +26,7 @@ MANIFEST = "manifest.json"
 REJECTED = "rejected.jsonl"
 NORMALISED = "normalised.jsonl"
 LEFT_OUT = "left_out.jsonl"  # annotations
+CLIPPED = "clipped.jsonl"  # images with annotations that were clipped
 SALVAGED = "salvaged.json"
 TFDS_FILES = frozenset({"dataset_info.json", "features.json"})
 LABEL_NAMES_SUFFIX = ".labels.txt"
@@ -54,7 +55,7 @@ def check_split_name(name: str) -> str:
 
 
 def label_names_file(key: str) -> str:
-    """Where TFDS reads the names of the classes of the label feature `key` from: `image.class.label.labels.txt`."""
+    """File from which TFDS reads the class names of the label feature `key`: `image.class.label.labels.txt`."""
     return key.replace("/", ".") + LABEL_NAMES_SUFFIX
 
 
@@ -75,7 +76,7 @@ def is_dataset_file(name: str) -> bool:
         return is_index(name) or file.endswith(COLUMN_SUFFIX) or bool(_OTHER_SHARD.search(name))
     if directory or _OTHER_SIDECAR.match(name):
         return bool(_OTHER_SHARD.search(name) or _OTHER_SIDECAR.match(name))
-    if name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, LEFT_OUT, SALVAGED} or is_shard(name):
+    if name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, LEFT_OUT, CLIPPED, SALVAGED} or is_shard(name):
         return True
     return name.endswith((LABEL_NAMES_SUFFIX, NATIVE.index_suffix, COLUMN_SUFFIX))
 

@@ -1,6 +1,6 @@
 """Schema of a record: feature keys, their dtypes and shapes, the meaning of their values, and class names.
 
-Keys are those of TensorFlow's Model Garden and Object Detection API, so that any decoder for them reads these records.
+Keys come from TensorFlow's Model Garden and Object Detection API, so that any decoder for them reads these records.
 """
 
 import math
@@ -12,15 +12,15 @@ from typing import Any, Literal
 from shardfeed.annotations import BOX, KEYPOINT_X, OBJECT_MASK, OBJECTS, RASTER, Keypoints, Raster
 from shardfeed.errors import UsageError, escape
 
-# Control characters, line separators (a name is one line of the labels file), halves of surrogate pairs (bytes that
-# are not UTF-8). Not everything unprintable: joiners belong to the spelling of Indic, Persian and Arabic words.
+# Control characters, line separators (a name is one line of the labels file) and lone surrogates (bytes that are not
+# UTF-8). Not every unprintable character: the spelling of Indic, Persian and Arabic words needs joiners.
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 ENCODED = "image/encoded"  # bytes: the JPEG or PNG file, or raw pixels: uint8 RGB, row-major [height, width, 3]
 FORMAT = "image/format"  # b"jpeg", b"png" or b"raw"
 HEIGHT = "image/height"  # int64, pixels, of the stored image
 WIDTH = "image/width"  # int64, pixels
-RESTARTS = "image/restarts"  # bytes: of a seekable JPEG, lengths of its rows of MCUs (jpeg.restarts); b"" of others
+RESTARTS = "image/restarts"  # bytes: lengths of a seekable JPEG's rows of MCUs (jpeg.restarts); b"" for other images
 FILENAME = "image/filename"  # bytes: path relative to the source's root, the sample's unique key
 SOURCE_ID = "image/source_id"  # bytes: a number as decimal digits, unique in the split (google/automl#22)
 SHA256 = "image/key/sha256"  # bytes: lower-case hex of the source file's sha256; absent with --no-hash
@@ -28,14 +28,14 @@ LABEL = "image/class/label"  # int64, 0-based index into the class names
 TEXT = "image/class/text"  # bytes: the class name, UTF-8
 
 Dtype = Literal["bytes", "int64", "float32"]
-# What values mean: an encoded image or its pixels; the number of a class; the numbers of a set of classes, none of them
-# twice; UTF-8 text; a number that is no class; bytes of which no more is known; places in the image of which no more is
-# known, which move when it is turned or cut. And of objects (see annotations.py): a side of their boxes, a mask, a
-# coordinate of key points; and a class for each pixel.
+# Meaning of the values: an encoded image or its pixels; a class number; the numbers of a set of classes, without
+# repeats; UTF-8 text; a number that is not a class; other bytes; other positions in the image, which change when it is
+# rotated or cropped. For objects (see annotations.py): a side of a box, a mask, a coordinate of a key point. For a
+# raster: a class per pixel.
 Kind = Literal["image", "label", "tags", "text", "number", "bytes", "place", "box", "mask", "keypoint", "raster"]
 Value = bytes | int | float | list[bytes] | list[int] | list[float] | list[list[int]] | list[list[float]]
 
-_KEY = re.compile(r"[^\x00-\x1f\ud800-\udfff]+\Z")  # lone surrogates are no UTF-8
+_KEY = re.compile(r"[^\x00-\x1f\ud800-\udfff]+\Z")  # lone surrogates are not UTF-8
 _DTYPES: dict[Kind, tuple[Dtype, ...]] = {
     "image": ("bytes",),
     "label": ("int64",),
@@ -49,7 +49,7 @@ _DTYPES: dict[Kind, tuple[Dtype, ...]] = {
     "keypoint": ("float32",),
     "raster": ("bytes",),
 }
-# The kinds of TensorFlow's own keys, for features of which none is stated. A file name need not be text.
+# The kinds of TensorFlow's own keys, for features that do not state a kind. A file name need not be text.
 _USUAL_KINDS: dict[str, Kind] = {
     ENCODED: "image",
     FORMAT: "text",
@@ -65,14 +65,13 @@ class Feature:
     """One feature of a record.
 
     `dtype`: "bytes", "int64" or "float32". `shape`: `()` for exactly one value, `(None,)` for any number of them,
-    `(3,)` or `(17, 2)` for so many in each record: a list, or a list of lists. Bytes have one dimension at most.
-    `kind`: what the values mean: "image", "label" (int64, a class), "tags" (int64, a set of classes: any number of
-    them, none twice), "text" (UTF-8), "number", "bytes", "place" (a place in the image, which turning or cutting it
-    would move), or one of `Kind` that objects and rasters have. None: not stated; `Schema.kind` then says.
-    `alias`: the key that readers know it by, beside its own: records that others wrote may call "image" what is
-    "image/encoded" here.
+    `(3,)` or `(17, 2)` for a fixed number: a list, or a list of lists. Bytes have one dimension at most. `kind`: the
+    meaning of the values: "image", "label" (int64, a class), "tags" (int64, a set of classes without repeats), "text"
+    (UTF-8), "number", "bytes", "place" (a position in the image, which changes when it is rotated or cropped), or one
+    of the kinds of objects and segmentation masks in `Kind`. None: `Schema.kind` derives it. `alias`: a second key,
+    under which readers find the feature: in adopted records the key may be "image", the alias "image/encoded".
 
-    Raises UsageError where these are others, or where values of `dtype` cannot be of that kind.
+    Raises UsageError for any other value, and for a kind that values of `dtype` cannot have.
     """
 
     dtype: Dtype
@@ -97,7 +96,7 @@ class Feature:
 
     @property
     def ragged(self) -> bool:
-        """Whether a record holds any number of values instead of as many in each."""
+        """Whether records may hold different numbers of values."""
         return self.shape == (None,)
 
     @property
@@ -107,7 +106,7 @@ class Feature:
 
     @property
     def count(self) -> int | None:
-        """How many values a record holds; None where it may be any number."""
+        """Number of values in each record; None if it varies."""
         return None if self.ragged else math.prod(side or 0 for side in self.shape)
 
 
@@ -116,13 +115,13 @@ class Schema:
     """Schema of every record of a dataset: features by key, and class names of the features that are labels.
 
     `class_names[key][v]` is the name of value `v` of feature `key`, whose kind is "label" or "tags", and
-    `class_ids[key][v]`, where it is known, the number that the source has for it. `keypoints`, `raster`: the meaning of
-    a record's key points and raster, where it has them.
+    `class_ids[key][v]` its id in the source, if known. `keypoints`, `raster`: the meaning of a record's key points and
+    segmentation mask, if it has them.
 
         Schema({LABEL: Feature("int64")}, {LABEL: ("cat", "dog")})
 
     Raises UsageError for a key that is not printable text, for an alias that is taken, for class names of a feature
-    that is not a label, and for class names that name a class twice.
+    that is not a label, and for class names with duplicates.
     """
 
     features: Mapping[str, Feature]
@@ -158,9 +157,9 @@ class Schema:
     def kind(self, key: str) -> Kind:
         """Return the kind of a feature: the meaning of its values.
 
-        Where the feature does not state it (in datasets made before kinds were written, and where a source leaves it
-        to this rule): one with class names is a label; TensorFlow's own keys for images, boxes and masks have their
-        kinds; the text `x/text` beside the label `x/label` is text; other bytes are bytes, other numbers numbers.
+        If the feature does not state it (in datasets made before kinds existed, and if a source leaves it to this
+        rule): a feature with class names is a label; TensorFlow's own keys for images, boxes and masks have their
+        kinds; `x/text` is text if `x/label` is a label; other bytes are bytes, other numbers numbers.
         """
         stated = self.features[key].kind
         if stated is not None:
@@ -176,7 +175,7 @@ class Schema:
         return "bytes" if self.features[key].dtype == "bytes" else "number"
 
     def key(self, name: str) -> str | None:
-        """The key of the feature called `name`, its own or its alias; None where there is none."""
+        """The key of the feature whose key or alias is `name`; None if there is no such feature."""
         return name if name in self.features else self.aliases.get(name)
 
     @property
@@ -186,7 +185,7 @@ class Schema:
 
     @property
     def object_keys(self) -> list[str]:
-        """Keys of the columns of objects, sorted; none where a record has no boxes of the kind "box"."""
+        """Keys of the features of objects, sorted; empty if no feature has the kind "box"."""
         keys = sorted(key for key in self.features if key.startswith(OBJECTS))
         return keys if any(self.kind(key) == "box" for key in keys) else []
 
@@ -200,16 +199,16 @@ class Schema:
         return replace(self, features=features)
 
     def mismatch(self, found: Mapping[str, tuple[str, Any]]) -> str:
-        """Return why `found`, a record as `example.decode` gives it, does not match this schema; "" where it does.
+        """Return why `found`, a record as `example.decode` gives it, does not match this schema; "" if it does.
 
         Features that the schema does not have are not an error: readers skip them.
         """
         for key, feature in self.features.items():
             dtype, values = found.get(key, (None, ()))
-            # A record may lack a ragged feature: it then has no values of it, as TensorFlow's parser says too.
+            # A record may lack a ragged feature: it then has no values, as in TensorFlow's parser.
             if dtype is None and not feature.ragged:
                 return f"no feature {escape(key)}"
-            # An empty list has no dtype on the wire that every writer agrees on.
+            # Writers do not agree on the dtype of an empty list.
             if dtype != feature.dtype and len(values):
                 return f"feature {escape(key)} is {dtype}, the schema says {feature.dtype}"
             if feature.count is not None and len(values) != feature.count:
@@ -218,11 +217,11 @@ class Schema:
         return ""
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value that `from_json` gives back; keys sorted."""
+        """A JSON value that `from_json` reads; keys sorted."""
         features: dict[str, Any] = {}
         for key, feature in sorted(self.features.items()):
             features[key] = {"dtype": feature.dtype, "shape": list(feature.shape)}
-            if feature.kind is not None:  # manifests that were written before there were kinds keep their bytes
+            if feature.kind is not None:  # manifests written before kinds existed keep their bytes
                 features[key]["kind"] = feature.kind
             if feature.alias is not None:
                 features[key]["alias"] = feature.alias
@@ -252,12 +251,12 @@ class Schema:
 
 
 def image_features(*, sha256: bool, restarts: bool = False) -> dict[str, Feature]:
-    """The features that every converted image has, whatever its labels; with `restarts` also those of seekable ones."""
+    """The features that every converted image has; with `restarts` also the features of seekable JPEGs."""
     texts = [ENCODED, FORMAT, FILENAME, SOURCE_ID, *[SHA256] * sha256, *[RESTARTS] * restarts]
     return {**dict.fromkeys(texts, Feature("bytes")), HEIGHT: Feature("int64"), WIDTH: Feature("int64")}
 
 
-# All that a conversion may say of an image, whatever its source says.
+# All features that a conversion may add to those of the source.
 IMAGE_KEYS = frozenset(image_features(sha256=True, restarts=True))
 
 

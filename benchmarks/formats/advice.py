@@ -83,18 +83,18 @@ def _format(usual: Read, formats: Sequence[Read], chosen: Read, decode_us: float
     best = min(others, key=lambda one: delivered(one, decode_us))
     factor = delivered(usual, decode_us) / delivered(best, decode_us)
     if chosen is not usual:
-        faster = f"its images are read and decoded x{factor:.2f} as fast as {usual.format}'s"
+        faster = f"its images are read and decoded {factor:.2f} times as fast as {usual.format}'s"
         return f"Take {best.format}: {faster}. `shardfeed convert SOURCE OUT --to {best.format}` writes it."
     share = decode_us / delivered(usual, decode_us)
     reason = f", because the decoder takes {share:.0%} of the time" if share > 1 / 2 else ""
-    return f"Keep {usual.format}: {best.format}, the best other format, is x{factor:.2f} as fast{reason}."
+    return f"Keep {usual.format}: {best.format}, the best other format, is {factor:.2f} times as fast{reason}."
 
 
 def _preload(usual: Read, decode_us: float, image_bytes: int) -> str:
     factors = {mode: delivered(usual, decode_us) / delivered(usual, decode_us, mode) for mode in (PRELOADED, MAPPED)}
-    brings = f"preloading is x{factors[PRELOADED]:.2f} as fast and mapping x{factors[MAPPED]:.2f}"
+    brings = f"preloading is {factors[PRELOADED]:.2f} times as fast, and mapping {factors[MAPPED]:.2f} times"
     if max(factors.values()) < WORTH:
-        return f"Read lazily: {brings}, because the page cache keeps what was read; preloading takes the memory twice."
+        return f"Read lazily: {brings}, because the page cache keeps the files; preloading takes the memory twice."
     return (
         f"If the dataset fits into memory (these images: {size_text(image_bytes)}): {brings}. "
         "`shardfeed.open(DIR, storage=...)` takes a storage that keeps files in memory."
@@ -106,11 +106,11 @@ def _disk(usual: Read, decode_us: float) -> str:
     cache = usual.wall_us[CACHE] + decode_us
     random, sequential = (usual.wall_us[DISK] + decode_us) / cache, (usual.disk_sequential_us + decode_us) / cache
     if random < WORTH:
-        return f"This disk keeps up: from it, an image takes x{random:.2f} the time, read at random."
+        return f"This disk keeps up: an image takes {random:.2f} times as long as from the page cache, read at random."
     orders = 'order="stream" or "blocks"' if sequential < random / WORTH else "more threads"
     return (
-        f"If the dataset is larger than memory, an image from this disk takes x{random:.2f} the time at random, "
-        f"x{sequential:.2f} in sequence: use {orders}."
+        f"If the dataset is larger than memory, an image from this disk takes {random:.2f} times as long as from "
+        f"the page cache if read at random, and {sequential:.2f} times in sequence: use {orders}."
     )
 
 
@@ -124,6 +124,6 @@ def _compression(packed: Packed) -> str:
         return f"Compress, if you like: {codec} saves {packed.saved:.0%} of the bytes, and costs no time.{lost}"
     return (
         f"Compress only if reading is slow: {codec} saves {packed.saved:.0%} of the bytes, costs "
-        f"{packed.more_us:,.0f} us per image, and is faster if a thread gets less than "
-        f"{packed.breaks_even:,.0f} MB/s.{lost}"
+        f"{packed.more_us:,.0f} us per image, and is faster if the storage delivers less "
+        f"than {packed.breaks_even:,.0f} MB/s per thread.{lost}"
     )

@@ -22,7 +22,7 @@ def statistics(data: Data) -> None:
     wanted = data.values("train", "label")
     assert dataset.num_examples == len(wanted)
     assert round(labels.num_stats.mean * len(wanted)) == sum(wanted)
-    data.note("photos/train", int(dataset.num_examples), "records")
+    data.note("photos/train", int(dataset.num_examples), "count")
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def prepared(data: Data) -> None:
     "Accelerate, 2 processes",
     "accelerate",
     "accelerator.prepare(torch_loader(...))",
-    "a UsageError, because both would shard the batches and half of the samples would be lost",
+    "the prepared loader raises UsageError, because both would shard the batches and half of the samples would be lost",
 )
 def prepared_twice(data: Data) -> None:
     for part in two_processes(data, "prepared twice"):

@@ -55,7 +55,8 @@ def anchored(model, images, targets):
     "KerasHub `RetinaNetObjectDetector`",
     "keras-hub",
     'model.fit(make_batches(data["train"], detection(letterbox(128), boxes="yxyx"), ...))',
-    "a `batch_transform` returns (images, bounding_boxes); the comparison uses the anchors of its label encoder",
+    "a `batch_transform` returns (images, bounding_boxes); boxes and labels are compared after its "
+    "label encoder has assigned them to anchors",
 )
 def retinanet(data: Data) -> None:
     keras.utils.set_random_seed(7)

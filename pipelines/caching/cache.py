@@ -11,6 +11,7 @@ data, down to the checksums of the shards: a copy of other data is never used by
 
 import hashlib
 import json
+import operator
 import os
 import sys
 import time
@@ -25,15 +26,18 @@ from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError
 from shardfeed.machine.free_space import check_room
 from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.naming import dataset_name
+from shardfeed.pipelines.caching.client import FetcherClient, attach
 from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
 from shardfeed.pipelines.caching.decoded import pixel_record_sizes, to_pixels
 from shardfeed.pipelines.samples import Mixture, Samples
-from shardfeed.readers.shards import Copy
+from shardfeed.readers.copy import Copy
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.storage.building import built, discard, hidden_sibling, locked
 from shardfeed.storage.local import make_directory
-from shardfeed.text import size_text
+from shardfeed.storage.objects import ObjectStorage
+from shardfeed.storage.storage import LocalStorage
+from shardfeed.text import byte_size, size_text
 
 CACHE_VERSION = 1  # part of a cache's name: a release that writes other bytes counts up
 
@@ -49,20 +53,37 @@ class Cache:
         directory: on a fast disk, or in memory (/dev/shm); created if it does not exist.
         decoded: images are stored as pixels, `height * width * 3` bytes each, so that nothing has to be decoded;
             otherwise shards are copied unchanged.
+        limit: bytes, or a text such as "500GB", that all copies in the directory take together. With a limit nothing is
+            copied in advance: records are fetched shortly before they are read, once per machine, and kept for the next
+            epoch as long as there is room; then the records that the order needs last are evicted. None: everything is
+            copied before the first batch.
 
-    Raises UsageError if `directory` is not a path.
+    Raises UsageError if `directory` is not a path, if `limit` is not a size, and for `decoded` with a limit.
 
     Example:
         train = cached(data["train"], Cache("/dev/shm/flowers", decoded=True))
+        train = cached(data["train"], Cache("/nvme/cache", limit="500GB"))
         batches = train_batches(train, batch_size=256, image_size=224)
     """
 
     directory: str | os.PathLike[str]
     decoded: bool = False
+    limit: int | str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.directory, str | os.PathLike) or not os.fspath(self.directory):
             raise UsageError("cache", f"got {self.directory!r}, expected the path of a directory")
+        if self.limit is None:
+            return
+        try:
+            size = byte_size(self.limit) if isinstance(self.limit, str) else operator.index(self.limit)
+        except (KeyError, TypeError, ValueError):
+            size = 0
+        if size < 1:
+            raise UsageError("limit", f"got {self.limit!r}, expected a size in bytes, or a text such as '500GB'")
+        if self.decoded:
+            raise UsageError("limit", "got a limit and decoded=True", "give one of them")
+        object.__setattr__(self, "limit", size)
 
 
 CacheLike = Cache | str | os.PathLike[str]
@@ -75,11 +96,11 @@ def cached(samples: Mixture, cache: CacheLike) -> Mixture: ...
 @overload
 def cached(samples: Samples, cache: CacheLike) -> Samples: ...
 def cached(samples: Any, cache: CacheLike) -> Any:
-    """The same samples, read from a copy in the cache's directory, which is made now unless it exists.
+    """Return the same samples, read from a copy in the cache's directory. The copy is made now unless it exists.
 
     All shards that hold samples of the split or view are copied whole: so take views of a cached split, rather than
-    caching each view. Length, order, positions, fingerprint, columns and labels are those of the split; `formats` and
-    `image/format` are "raw" if images are stored decoded.
+    caching each view. Length, order, positions, fingerprint, columns and labels are the same as in the split; `formats`
+    and `image/format` are "raw" if images are stored decoded.
 
     An existing copy is used if its manifest and the sizes of its files are right; otherwise it is made again, with a
     warning. If another process is making it, this one waits. CRCs are checked as the copy is made and as it is read.
@@ -108,10 +129,27 @@ def cached(samples: Any, cache: CacheLike) -> Any:
         raise UsageError("cache", f"got {type(samples).__name__} to cache, expected a Split or a Mixture")
     if len(samples) == 0:
         return samples
+    if cache.limit is not None:
+        return _filled_as_read(samples, cache)
     plan = _plan(samples, cache)
     # The absolute path: the split may be sent to a process that is somewhere else.
     directory = os.path.join(os.path.abspath(os.fspath(cache.directory)), _directory_name(plan))
     return samples.reading(_open_intact(directory, plan) or _make_or_wait(directory, plan))
+
+
+def _filled_as_read(split: Split, cache: Cache) -> Split:
+    """The split, read from a copy that a process fills before records are read."""
+    shards = split.shards
+    if shards.copy is not None or not isinstance(shards.storage, ObjectStorage | LocalStorage):
+        raise UsageError("limit", "got a limit for a copy, or for a storage of your own", "cache the split of `open`")
+    assert isinstance(cache.limit, int)
+    directory = os.path.abspath(os.fspath(cache.directory))
+    try:
+        _make_directories(directory)
+    except StorageError as error:
+        raise _cannot_write(directory, error) from error
+    fingerprint = split.whole.fingerprint
+    return attach(split, FetcherClient(directory, cache.limit, shards.directory, split.name, fingerprint))
 
 
 def _plan(split: Split, cache: Cache) -> CopyPlan:
@@ -140,7 +178,7 @@ def _directory_name(plan: CopyPlan) -> str:
 
 
 def _open_intact(directory: str, plan: CopyPlan) -> Copy | None:
-    """The copy that is there; None where there is none, or a damaged one."""
+    """Open an existing copy; None if there is none, or if it is damaged."""
     try:
         return open_copy(directory, plan)
     except IntegrityError:

@@ -20,11 +20,12 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, index_file, shard_file
+from shardfeed.readers.copy import Copy
 from shardfeed.readers.dataset import file_problems
-from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Record, Split
 from shardfeed.schema import Schema
 from shardfeed.storage.local import make_directory, storage_error, write_file
+from shardfeed.storage.storage import pieces
 from shardfeed.version import __version__
 
 # From a record to the one that takes its place, of the same schema. Called from several threads. An IntegrityError
@@ -93,13 +94,13 @@ def write_copy(
     rewrite: Rewrite | None,
     progress: Callable[[int], object] = lambda records: None,
 ) -> None:
-    """Write the copy into `directory`, which must not be there: every record read, its CRC checked, and written anew.
+    """Write the copy into `directory`, which must not exist: every record is read, its CRC checked, and written again.
 
-    `sizes`: int64 [records of the split], about the bytes of each new record. Without `rewrite` shards are copied
-    as they are, and the checksum of each is compared too. `progress` is called with numbers of records.
+    `sizes`: int64 [records of the split], approximate bytes of each new record. Without `rewrite` shards are copied
+    unchanged, and their checksums are compared, too. `progress` is called with numbers of records.
 
-    Raises RecordError for a damaged record, IntegrityError for a changed shard, StorageError. What was written by then
-    stays: a directory without a manifest is no copy.
+    Raises RecordError for a damaged record, IntegrityError for a changed shard, StorageError. The part written so far
+    remains: a directory without a manifest is not a copy.
     """
     make_directory(directory)
     split = plan.split
@@ -166,12 +167,9 @@ def _pieces(firsts: np.ndarray, shard: int, sizes: np.ndarray) -> Iterator[range
     start, end = int(firsts[shard]), int(firsts[shard + 1])
     if start == end:
         yield range(start, end)
-    ends = np.cumsum(sizes[start:end])
-    first, before = start, 0
-    while first < end:
-        stop = max(first + 1, start + int(np.searchsorted(ends, before + _PIECE_BYTES, "right")))
-        yield range(first, stop)
-        first, before = stop, int(ends[stop - start - 1])
+    offsets = np.concatenate([[0], np.cumsum(sizes[start:end])])
+    for first, last in pieces(offsets, 0, end - start, _PIECE_BYTES):
+        yield range(start + first, start + last)
 
 
 def _in_order(

@@ -20,9 +20,9 @@ _LONGER = 8  # bytes by which the lengths of long fields are longer
 
 
 def to_pixels(record: Record) -> Record:
-    """The record with its image decoded, gray made RGB; all else as it is. One that holds pixels already is returned.
+    """Return the record with its image decoded to RGB, otherwise unchanged. A record with pixels is returned as it is.
 
-    Raises IntegrityError for an image that cannot be decoded, or of another size than the record says.
+    Raises IntegrityError for an image that cannot be decoded, or whose size differs from the record's.
     """
     import tensorflow as tf
 

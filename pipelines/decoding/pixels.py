@@ -28,8 +28,8 @@ _REMEDY = "`shardfeed verify DIR --deep` names all such records"
 
 
 def undecodable(encoded: bytes | memoryview, error: Exception) -> IntegrityError:
-    """The error to raise for `encoded`, where one of PILLOW_ERRORS came up; it does not know the record."""
-    known = f"no image that is known begins with {bytes(encoded[:8])!r}"
+    """Create the error for `encoded` after one of PILLOW_ERRORS; it does not name the record."""
+    known = f"no known image format begins with {bytes(encoded[:8])!r}"
     why = known if isinstance(error, UnidentifiedImageError) else error
     return IntegrityError("image", f"it does not decode: {why}", _REMEDY)
 
@@ -49,8 +49,8 @@ class PlannedView(NamedTuple):
     encoded: bytes | memoryview
 
     def pixels(self) -> np.ndarray:
-        """The view's window, uint8 [h, w, 3], gray made RGB, perhaps made smaller by 2, 4 or 8, and a part of a larger
-        array. Raises IntegrityError where it does not decode.
+        """Decode the view's window: uint8 [h, w, 3], RGB, possibly shrunk by 2, 4 or 8, and a view of a larger array.
+        Raises IntegrityError if it does not decode.
         """
         try:
             return self.decode()
@@ -89,7 +89,7 @@ def plan_view(record: Mapping[str, Any], choose: ChooseView) -> PlannedView:
 def _pillow_pixels(image: Image.Image) -> np.ndarray:
     """uint8 [height, width, 3]."""
     pixels = np.asarray(image)
-    if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper ones count
+    if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper 8 are used
         return np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, 2)
     return pixels if image.mode == "RGB" else np.asarray(image.convert("RGB"))
 
@@ -134,10 +134,9 @@ def _decoded(
 
 
 def _shortened(encoded: bytes | memoryview, height: int, rows: int) -> tuple[bytes | memoryview, int]:
-    """The JPEG with a header that says it has `rows` rows, or some more, instead of `height`, its own; and how many.
+    """Return the JPEG with a header that declares `rows` rows, or some more, instead of `height`; and that number.
 
-    The decoder stops there, and passes over the rest. Only one that is sent from top to bottom, in one scan; another
-    comes back as it is.
+    The decoder stops there and skips the rest. Only JPEGs with one scan, from top to bottom, are changed.
     """
     frame, units = 0, 1
     with suppress(MarkerError, IndexError):  # a damaged header: the decoder says so

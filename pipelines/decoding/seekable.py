@@ -21,7 +21,7 @@ _WORTH = 0.9  # of the MCUs that a decoder which stops below the window reads: w
 
 
 class Spliced(NamedTuple):
-    """A JPEG of `height` x `width` pixels, those of the image from row `top` and column `left` on."""
+    """A JPEG of `height` x `width` pixels of the image, from row `top` and column `left` on."""
 
     data: bytes | bytearray
     top: int
@@ -31,10 +31,10 @@ class Spliced(NamedTuple):
 
 
 def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int) -> Spliced | None:
-    """The part of a JPEG that shows `window`, for a decoder that makes it smaller by `ratio`, 1, 2, 4 or 8.
+    """Cut out the part of a JPEG that shows `window`, for a decoder that shrinks it by `ratio`, 1, 2, 4 or 8.
 
-    `restarts`: what the record's `image/restarts` says. None where decoding it whole takes no longer.
-    Raises IntegrityError where `restarts` are not those of `data`.
+    `restarts`: the record's `image/restarts`. None if decoding the whole image takes no longer. Raises IntegrityError
+    if `restarts` do not match `data`.
     """
     grid = grid_of(data)
     if grid is None or len(restarts) != 4 * grid.rows:
@@ -102,5 +102,5 @@ def _joined(
 
 
 def _lies() -> IntegrityError:
-    problem = "image/restarts does not say where the pieces of this JPEG begin"
+    problem = "image/restarts does not match the restart markers of this JPEG"
     return IntegrityError("image", problem, "`shardfeed verify DIR --deep` names all such records")

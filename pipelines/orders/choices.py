@@ -19,8 +19,9 @@ Weights = Mapping[str, float] | Sequence[float]
 class Stream:
     """Shards in random order, several interleaved, read in sequence, and shuffled through a buffer of records.
 
-    The fastest order on disks and networks where sequential reads are fast; a plain tf.data graph, for TensorFlow only.
-    Records of a shard stay close together unless the buffer is large.
+    The fastest order on disks and networks where sequential reads are fast; for TensorFlow only. Records on a local
+    disk are read by a plain tf.data graph, records in a bucket 8 MiB at a time, of 16 shards. Records of a shard stay
+    close together unless the buffer is large.
 
     Args:
         buffer: records held to be shuffled, 1 or more. None: 16,384, or fewer if these would take more than a quarter
@@ -49,12 +50,12 @@ class Global:
     class's share, rounded down or up, and all samples of a class are used before any of them repeats.
 
     Args:
-        balance: "class" for `image/class/label`, or, where there is none, for `image/object/class/label`; or the key of
-            another label: all classes get the same share. If samples have several classes, from objects or tags, a
-            sample counts for its rarest one, and samples without a class form their own class; to find these, all
-            records are read once. None: classes are ignored, unless there are weights.
+        balance: give all classes of a label the same share. "class": the label `image/class/label`, or
+            `image/object/class/label` if it is missing; or the key of another label. If samples have several classes,
+            from objects or tags, a sample counts for its rarest one, and samples without a class form their own class;
+            to find these, all records are read once. None: classes are ignored, unless there are weights.
         weights: the shares of the classes, by name, or in the order of the labels; 0 leaves a class out. Samples
-            without a class have the name "", and come last.
+            without a class form the class named "", the last in this order.
         epoch_samples: how many samples make an epoch, 1 to all of them; if drawn by class or by part, any number. None:
             as many as there are.
 

@@ -1,14 +1,18 @@
 """Creation of an order from the user's choice: `order_samples` reads the samples and defines the order fully."""
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
-
-from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError
 from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines.arguments import at_least, check_samples
-from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
+from shardfeed.pipelines.orders.by_class import class_strata
+from shardfeed.pipelines.orders.choices import (
+    Blocks,
+    Global,
+    OrderLike,
+    OrderObject,
+    Stored,
+    Stream,
+    order_object,
+)
 from shardfeed.pipelines.orders.order import (
     BlockOrder,
     GlobalOrder,
@@ -20,10 +24,8 @@ from shardfeed.pipelines.orders.order import (
 from shardfeed.pipelines.orders.permutation import MAX_SIZE
 from shardfeed.pipelines.orders.quotas import apportion
 from shardfeed.pipelines.samples import Mixture, Samples
-from shardfeed.readers.rarest_class import rarest_classes
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
-from shardfeed.schema import LABEL
 
 SHUFFLE_RECORDS = 16_384  # buffer where memory allows: 1 GB of 64 KB photos, filled in seconds from a local disk
 SHUFFLE_SHARE = 1 / 4  # of the memory granted, at most: the model's host memory and decoded batches need the rest
@@ -35,7 +37,7 @@ _MAX_SEED = 2**63 - 1
 def order_samples(
     samples: Samples, *, batch_size: int, seed: int = 0, order: OrderLike | None = None, drop_remainder: bool = True
 ) -> tuple[Samples, Order]:
-    """Compute which samples each step has: the order, and the samples that its numbers refer to.
+    """Return (samples, order): `order` computes the indices of each step's samples, which are indices into `samples`.
 
     Neither TensorFlow nor PyTorch is needed. The returned samples are `samples` itself, unless classes are balanced:
     then they are the same samples, class by class.
@@ -60,15 +62,10 @@ def order_samples(
     if at_least("seed", seed, 0) > _MAX_SEED:
         raise UsageError("seed", f"got {seed!r}, expected at most 2^63 - 1")
     if len(samples) == 0:
-        raise UsageError(f"split {samples.name}", "it has no samples", "nothing can be read from it")
+        raise UsageError(f"split {samples.name}", "it has no samples", "use another split")
     if len(samples) > MAX_SIZE:
         raise UsageError(f"split {samples.name}", f"it has {len(samples)} samples, expected at most 2^40")
-    if order is None:
-        # By where the dataset is, not by where it is read: a cache must not change the order.
-        order = Global()
-        if isinstance(samples, Split) and samples.contiguous:
-            order = Stream() if is_local(samples.shards.storage) else Blocks(block_bytes=_REMOTE_BLOCK_BYTES)
-    wanted = order_object(order)
+    wanted = order_object(default_order(samples, Stream()) if order is None else order)
     if isinstance(wanted, Global):
         if isinstance(samples, Mixture) or wanted.balance is not None or wanted.weights is not None:
             if not drop_remainder:
@@ -88,6 +85,16 @@ def order_samples(
         block = max(1, min(-(-wanted.block_bytes * len(samples) // max(1, samples.record_bytes)), buffer // 4))
         return samples, BlockOrder(*common, block, max(1, buffer // block) * block)
     return samples, (GlobalOrder if isinstance(wanted, Global) else StoredOrder)(*common)
+
+
+def default_order(samples: Samples, local: OrderObject) -> OrderObject:
+    """The order unless the caller gives one: `local` for a split of a local disk, large blocks in a bucket.
+
+    It depends on where the dataset is, not on where it is read: a cache must not change the order.
+    """
+    if not (isinstance(samples, Split) and samples.contiguous):
+        return Global()
+    return local if is_local(samples.shards.storage) else Blocks(block_bytes=_REMOTE_BLOCK_BYTES)
 
 
 def _buffer(samples: Samples, wanted: Stream | Blocks) -> int:
@@ -113,8 +120,8 @@ def _whole_batches(samples: Samples, batch_size: int, count: int, other_remedy: 
     if batch_size > count:
         raise UsageError(
             "batch_size",
-            f"got {batch_size}, expected at most {count}: an epoch of split {samples.name} has no more samples",
-            f"give a smaller one{other_remedy}",
+            f"got {batch_size}, expected at most {count}, the samples per epoch of split {samples.name}",
+            f"use a smaller batch{other_remedy}",
         )
     return count // batch_size * batch_size
 
@@ -132,7 +139,7 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
         if balance is None and weights is None:
             view, sizes, inner = part, [len(part)], [1.0]
         else:
-            view, sizes, inner = _class_strata(part, balance or "class", weights)
+            view, sizes, inner = class_strata(part, balance or "class", weights)
         arranged.append(view)
         strata += sizes
         whole = sum(inner)
@@ -145,58 +152,8 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
     return view, order
 
 
-def _class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split, list[int], list[float]]:
-    """The split arranged by the class of feature `key`, and samples and weight of each class that has any."""
-    labels = split.schema.class_names
-    if key == "class":
-        key = OBJECT_LABEL if OBJECT_LABEL in labels and (split.schema.key(LABEL) or LABEL) not in labels else LABEL
-    key = split.schema.key(key) or key
-    if key not in labels:
-        problem = f"got {escape(key)!r}, expected a label whose classes have names"
-        raise UsageError("balance", problem, f"there is {sorted(labels) or 'none'}")
-    names = labels[key]
-    if split.schema.features[key].scalar:
-        column = split.column(key)
-    else:  # several classes a record; what has none is the last class, which a weight can give "" for
-        column, names = rarest_classes(split, key), (*names, "")
-    sizes = np.bincount(column, minlength=len(names))
-    by_class = _by_class(names, sizes, weights)
-    kept = [label for label in range(len(names)) if sizes[label] and by_class[label] > 0]
-    if not kept:
-        raise UsageError("weights", "no class with samples has a weight above 0")
-    in_order = np.argsort(column, kind="stable")
-    chosen = in_order[np.isin(column[in_order], kept)]
-    return split.select(chosen), [int(sizes[label]) for label in kept], [by_class[label] for label in kept]
-
-
-def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) -> list[float]:
-    """The weight of each class; 1 where none are given."""
-    if weights is None:
-        return [1.0] * len(names)
-    if isinstance(weights, Mapping):
-        if unknown := sorted(set(weights) - set(names)):
-            raise UsageError(
-                "weights", f"got {escape(unknown[0])!r}, no class", f"the classes are {_first_names(names)}"
-            )
-        absent = [name for name, size in zip(names, sizes, strict=True) if size and name not in weights]
-        if absent:
-            raise UsageError(
-                "weights", f"no weight for {_first_names(absent)}", "give one for each class; 0 leaves it out"
-            )
-        return [float(weights.get(name, 0)) for name in names]
-    if len(weights) != len(names):
-        last = ", the last for samples without any" if names[-1] == "" else ""
-        raise UsageError("weights", f"got {len(weights)}, expected {len(names)}, one for each class{last}")
-    return [float(weight) for weight in weights]
-
-
-def _first_names(names: Sequence[str]) -> str:
-    shown = ", ".join(escape(name) or "'' (samples without any)" for name in names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
-
-
 def shuffle_buffer_records(records: int, record_bytes: int, memory: int) -> int:
-    """How many records the shuffle buffer holds unless the caller says: at least 1, at most `records`.
+    """Number of records in the shuffle buffer by default: at least 1, at most `records`.
 
     `record_bytes`: of all records together; `memory`: the budget in bytes. It is 16,384, halved until it takes at most
     a quarter of the memory: a step function, because the order of samples depends on it, and two machines with about

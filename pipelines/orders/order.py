@@ -28,8 +28,8 @@ _MAX_STEPS = 2**31  # of an epoch with strata: their square is counted in 64 bit
 class Drawn(NamedTuple):
     """Samples at some positions. Both int64 [k].
 
-    `indices`: which samples, 0 to samples - 1. `passes`: how many times the sample's stratum (all samples, where there
-    is one) had been gone through before: the epoch, unless samples are drawn by quota.
+    `indices`: of the samples, 0 to samples - 1. `passes`: number of completed passes over the sample's stratum (all
+    samples, if there is one): the epoch, unless samples are drawn by quota.
     """
 
     indices: np.ndarray
@@ -65,7 +65,7 @@ class Order:
     def __str__(self) -> str:
         return (
             f"{self.kind} order of {self.samples:,} samples, seed {self.seed}: "
-            f"{self.steps_per_epoch:,} steps of {self.batch_size:,} an epoch (dataset {self.dataset[:8]})"
+            f"{self.steps_per_epoch:,} steps of {self.batch_size:,} per epoch (dataset {self.dataset[:8]})"
         )
 
 
@@ -85,7 +85,7 @@ class StreamOrder(Order):
 
 @dataclass(frozen=True)
 class IndexedOrder(Order):
-    """An order whose positions can be asked for one by one."""
+    """An order with random access to its positions."""
 
     def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
         """The samples at `positions` of an epoch, int64 [k], each within 0..epoch_samples - 1. `epoch` is 0 or more."""
@@ -96,6 +96,11 @@ class IndexedOrder(Order):
         """Positions that are best drawn, and read, together."""
         return self.batch_size
 
+    @property
+    def chunks_per_epoch(self) -> int:
+        """Chunks per epoch; the last one may be smaller."""
+        return -(-self.epoch_samples // self.chunk)
+
     def drawn(self, step: int, part: int = 0, parts: int = 1) -> Drawn:
         """Draw the samples of step `step` of the run; only share `part` of them, where `parts` share a batch."""
         epoch, number = divmod(step, self.steps_per_epoch)
@@ -104,7 +109,7 @@ class IndexedOrder(Order):
         return self.draw(epoch, positions[in_share(positions, self.batch_size, part, parts)])
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> np.ndarray:
-        """The samples, int64 [k], that `drawn` says."""
+        """Return the samples, int64 [k], for `drawn`."""
         return self.drawn(step, part, parts).indices
 
     def sample_seeds(self, passes: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -117,7 +122,7 @@ class IndexedOrder(Order):
 
 @dataclass(frozen=True)
 class StoredOrder(IndexedOrder):
-    """As the samples are stored, in each epoch. Where an epoch has more positions than samples, they start again."""
+    """Stored order, in each epoch. If an epoch has more positions than samples, they start again."""
 
     kind = "stored"
 
@@ -128,7 +133,7 @@ class StoredOrder(IndexedOrder):
 
 @dataclass(frozen=True)
 class GlobalOrder(IndexedOrder):
-    """A permutation of all samples in each epoch, another in each: any sample may stand anywhere.
+    """A permutation of all samples, different in each epoch: any sample may come at any position.
 
     An epoch is the first `epoch_samples` of its permutation.
     """
@@ -142,12 +147,12 @@ class GlobalOrder(IndexedOrder):
 
 @dataclass(frozen=True)
 class BlockOrder(IndexedOrder):
-    """Blocks of neighbours in random order, shuffled within a window: for disks on which random reads are slow.
+    """Blocks of adjacent samples in random order, shuffled within a window: for disks on which random reads are slow.
 
-    Each epoch the samples are turned like a wheel by a random number of places, cut into blocks of `block` samples, and
-    the blocks are permuted; then each `window` samples in a row (whole blocks) are permuted among themselves. A window
-    holds blocks from all over the split, and is read with one long read a block. Any sample may stand
-    anywhere, but those of one block always stand within one window. What does not fill a block comes last.
+    In each epoch the samples are rotated by a random number of positions and cut into blocks of `block` samples; the
+    blocks are permuted, and then the samples of each window of `window` samples (whole blocks). A window holds blocks
+    from all over the split, and is read with one long read per block. Any sample may come at any position, but the
+    samples of a block always stay within one window. Samples that do not fill a block come last.
     """
 
     kind = "blocks"
@@ -178,17 +183,17 @@ class BlockOrder(IndexedOrder):
 
 @dataclass(frozen=True)
 class StratifiedOrder(IndexedOrder):
-    """So many samples of each stratum (a class, a part of a mixture) in each epoch, and evenly in each batch.
+    """A fixed number of samples of each stratum (a class, a part of a mixture) per epoch, evenly in each batch.
 
-    `strata`: how many samples each has; they lie one stratum after the other. `quotas`: how many positions of an epoch
-    each gets; together `epoch_samples`, whole batches. A batch holds of each stratum the quota divided by the steps,
-    rounded down or up, and those rounded up lie evenly over the epoch. A stratum is gone through in a random order to
-    its end, over epochs, before any of its samples comes again, then in another order.
+    `strata`: number of samples of each; they are numbered stratum by stratum. `quotas`: number of positions of an epoch
+    for each; together `epoch_samples`, whole batches. A batch gets of each stratum the quota divided by the steps,
+    rounded down or up, with the larger ones spread evenly over the epoch. All samples of a stratum are used once, in
+    random order and across epochs, before any of them repeats, then in another order.
 
-    The positions of an epoch are cards, laid out stratum by stratum and dealt to the batches in turn: with T steps,
-    batch t gets the cards t, t + T, t + 2T... Step s takes batch (stride * s + turn) mod T, with a stride near T over
-    the golden ratio, so that batches that are neighbours in the dealing are far apart in time. The strata are laid out
-    anew, and the places within a batch permuted, each time.
+    The positions of an epoch are listed stratum by stratum and dealt to the batches in turn: with T steps, batch t gets
+    positions t, t + T, t + 2T... Step s uses batch (stride * s + turn) mod T, with a stride near T over the golden
+    ratio, so that batches with neighbouring t are far apart in time. In each epoch, the strata are listed again, and
+    the positions within a batch permuted.
     """
 
     kind = "stratified"
@@ -204,7 +209,7 @@ class StratifiedOrder(IndexedOrder):
         if any(quota and not size for size, quota in zip(self.strata, self.quotas, strict=True)):
             raise ValueError("a stratum without samples has a quota")
         if self.steps_per_epoch > _MAX_STEPS:
-            raise ValueError(f"expected at most 2^31 steps an epoch, got {self.steps_per_epoch}")
+            raise ValueError(f"expected at most 2^31 steps per epoch, got {self.steps_per_epoch}")
 
     def __str__(self) -> str:
         shares = ", ".join(f"{quota / self.epoch_samples:.3g}" for quota in self.quotas[:8])
@@ -254,14 +259,14 @@ def order_from_json(value: Any) -> Order:
                 raise ValueError(f"{field.name} is {given[field.name]!r}")
         return kind(**given)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError("order", f"not the description of an order: {type(error).__name__}: {error}") from None
+        raise UsageError("order", f"not a saved order: {type(error).__name__}: {error}") from None
 
 
 def in_share(positions: np.ndarray, batch_size: int, part: int, parts: int) -> np.ndarray:
-    """Which positions belong to share `part` of their batch: bool [k]; each of `parts` has an equal, consecutive one.
+    """Select the positions of share `part` of their batch: bool [k]; each of `parts` has an equal, consecutive share.
 
-    Raises UsageError unless the parts can share a batch.
+    Raises UsageError unless the parts can share a batch evenly.
     """
     if batch_size % parts:
-        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of {parts}, which share it")
+        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of {parts}, which share each batch")
     return (positions % batch_size) // (batch_size // parts) == part

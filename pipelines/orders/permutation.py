@@ -32,10 +32,10 @@ def hashed(*words: int | np.ndarray) -> np.ndarray:
 
 
 def permuted(positions: np.ndarray, sizes: int | np.ndarray, keys: int | np.ndarray) -> np.ndarray:
-    """Where the permutation of [0, size) that belongs to `key` sends each position.
+    """Map each position by the permutation of [0, size) that belongs to `key`.
 
-    positions: int64 [k], each within 0..size - 1. sizes: the n of each, int64 [k], or one for all; 1 to 2^40.
-    keys: uint64 [k], or one for all. Returns int64 [k].
+    positions: int64 [k], each within 0..size - 1. sizes: the n of each, int64 [k], or one for all; 1 to 2^40. keys:
+    uint64 [k], or one for all. Returns int64 [k].
     """
     positions = np.asarray(positions, np.int64)
     sizes = np.broadcast_to(np.asarray(sizes, np.int64), positions.shape)

@@ -61,7 +61,7 @@ class Position:
             return position
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise IntegrityError(
-                place, f"not a position: {type(error).__name__}: {error}", "restore it, or start training anew"
+                place, f"not a position: {type(error).__name__}: {error}", "restore it, or start training from scratch"
             ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -85,12 +85,12 @@ class Position:
         if not differing:
             return
         changes = "; ".join(f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing)
-        remedy = "give the same dataset and arguments, or start training anew"
+        remedy = "give the same dataset and arguments, or start training from scratch"
         if differing == ["shuffle_buffer"]:
             remedy = f"give order=Stream(buffer={saved['shuffle_buffer']}): its default depends on the machine's memory"
         if differing == ["parts"]:
-            remedy = 'a run in the stream order keeps its number of workers; order="global" does not mind'
-        raise OrderMismatchError(place, f"step {self.step} was counted in another order: {changes}", remedy)
+            remedy = 'a run in the stream order keeps its number of workers; order="global" allows any number'
+        raise OrderMismatchError(place, f"step {self.step} was saved with another order: {changes}", remedy)
 
 
 def _short(value: Any) -> str:

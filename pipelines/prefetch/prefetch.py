@@ -68,8 +68,8 @@ def prefetch_processes(
     """Run each producer in a process of this machine: for producers that compute in Python.
 
     Arrays come through shared memory, `buffer` + 2 batches for each producer, and stay valid as long as they are kept.
-    Producers must pickle. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError if a worker was
-    killed, and StorageError if there is not enough memory.
+    Producers must be picklable. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError if a worker
+    was killed, and StorageError if there is not enough memory.
 
     Example:
         def producer(worker):
@@ -104,8 +104,8 @@ def prefetch_ray(
     """Run each producer in an actor of a Ray cluster: if one machine does not make batches fast enough.
 
     `address`: "host:port" of the cluster's head; None takes, in this order: the cluster that this process is connected
-    to, the one in RAY_ADDRESS, one running on this machine, or a new one here. Producers must pickle (with
-    cloudpickle); arrays lie in Ray's object store and are read-only. If an actor or its node is lost, the producer
+    to, the one in RAY_ADDRESS, one running on this machine, or a new one here. Producers must be picklable (with
+    cloudpickle); arrays are in Ray's object store and are read-only. If an actor or its node is lost, the producer
     starts again elsewhere, and the batches that were already taken are made again and skipped: so it must produce the
     same batches. This gives a RuntimeWarning. WorkerLostError is raised if three restarts fail, if no cluster can be
     joined, or if its head has not answered for 20 seconds.

@@ -37,7 +37,7 @@ class Workers(ABC):
 
     @abstractmethod
     def ready(self) -> Sequence[int]:
-        """How many items of each lane can be taken without waiting."""
+        """Number of items of each lane that can be taken without waiting."""
 
     @abstractmethod
     def wait(self, lanes: Collection[int]) -> None:
@@ -45,11 +45,11 @@ class Workers(ABC):
 
     @abstractmethod
     def take(self, lane: int) -> Item | None:
-        """The lane's next item, which is ready; None to look again: all was stopped, or a worker begins anew."""
+        """Return the lane's next, ready item; None to look again, after a stop or a restart of the worker."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End all workers and free what they hold, within a second or two; again does nothing."""
+        """End all workers and free their resources, within a second or two; a second call does nothing."""
 
 
 class Prefetcher:
@@ -77,7 +77,7 @@ class Prefetcher:
         seed: int,
     ) -> None:
         if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:
-            raise UsageError("buffer", f"got {buffer!r}, expected the batches ready for each producer, at least 1")
+            raise UsageError("buffer", f"got {buffer!r}, expected the batches to prefetch per producer, at least 1")
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise UsageError("seed", f"got {seed!r}, expected an integer of at least 0")
         self._producers = producers
@@ -98,7 +98,7 @@ class Prefetcher:
         Raises UsageError if the prefetcher is closed, or if a producer cannot be run again.
         """
         if self._closed:
-            raise UsageError("prefetch", "is closed", "iterate inside of `with`")
+            raise UsageError("prefetch", "is closed", "iterate inside the `with` block")
         check_epoch(self._producers, self._epoch)
         running = self._pass() if self._pass else None
         if running is not None:
@@ -170,7 +170,7 @@ class Batches(Iterator[Any]):
         occupied: float | None = None
         while self._alive:
             if self._workers.stopped:
-                raise UsageError("prefetch", "was closed, or iterated anew, before its batches had ended")
+                raise UsageError("prefetch", "was closed or iterated again before its batches ended")
             ready = self._workers.ready()
             if occupied is None:
                 occupied = sum(ready[lane] for lane in self._alive) / len(self._alive)

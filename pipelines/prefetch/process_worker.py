@@ -15,7 +15,9 @@ from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Produce
 from shardfeed.pipelines.prefetch.slots import SlotWriter
 
 GRACE = 1.0  # seconds for a producer's `finally` blocks once no one wants more
-IMPORTABLE = "define the class or function at the top of a module, and make locks, files and the like in the worker"
+IMPORTABLE = (
+    "define the class or function at the top of a module, and create locks, files and similar objects in the worker"
+)
 
 
 class _Desk:

@@ -78,16 +78,16 @@ class _Lane:
                 self._fail(error)
 
     def lose(self) -> None:
-        """The worker is gone. What it said before stays."""
+        """Handle the loss of the worker. Items received before remain."""
         self.process.join(GRACE)
         code = self.process.exitcode
         how = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
         remedy = "its stderr may say why"
         if code == -signal.SIGKILL:
-            remedy = "SIGKILL is often the kernel's, out of memory"
+            remedy = "SIGKILL often means that memory ran out"
         elif code == 1 and self._of_script:  # workers import the script, and that must not start workers again
             remedy = 'put what the script does under `if __name__ == "__main__":`, or the producer into a module'
-        self._fail(WorkerLostError(f"producers[{self.number}]", f"its worker process was ended {how}", remedy))
+        self._fail(WorkerLostError(f"producers[{self.number}]", f"its worker process ended {how}", remedy))
 
     def _fail(self, error: Exception) -> None:
         self.inbox.append(Failure(error))
@@ -154,7 +154,7 @@ class ProcessWorkers(Workers):
             if lane.process.is_alive():
                 lane.process.kill()
                 lane.process.join()
-        with self._lock:  # connections close when the last who may read them lets go
+        with self._lock:  # connections close when their last reader is gone
             for lane in self._lanes:
                 lane.inbox.clear()
                 lane.slots.clear()

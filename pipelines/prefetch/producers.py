@@ -100,7 +100,7 @@ def check_epoch(producers: Sequence[Producer], epoch: int) -> None:
         if epoch and not callable(producer) and isinstance(producer, Iterator):
             raise UsageError(
                 f"producers[{number}]",
-                f"is an iterator, which cannot begin again for epoch {epoch}",
+                f"is an iterator, which cannot restart for epoch {epoch}",
                 "pass the generator function instead of what it returned",
             )
 
@@ -126,7 +126,7 @@ def items_of(producer: Producer, worker: Worker) -> Generator[Item, None, None]:
             if isinstance(batches, Generator):
                 batches.close()
             raise
-        lost = WorkerLostError(f"producers[{worker.number}]", f"left with {type(error).__name__}: {error}")
+        lost = WorkerLostError(f"producers[{worker.number}]", f"ended with {type(error).__name__}: {error}")
         last = Failure(lost, traceback.format_exc())
     yield last
 

@@ -37,7 +37,9 @@ def cloudpickled(producers: Sequence[Producer]) -> list[bytes]:
             found.append(cloudpickle.dumps(producer))  # pyright: ignore[reportPrivateImportUsage]  # Ray documents it
         except Exception as error:
             problem = f"cannot be sent to an actor: {type(error).__name__}: {error}"
-            raise UsageError(f"producers[{number}]", problem, "make locks, files and the like in the worker") from error
+            raise UsageError(
+                f"producers[{number}]", problem, "create locks, files and similar objects in the worker"
+            ) from error
     return found
 
 
@@ -50,13 +52,13 @@ class Runner:
         self._at: tuple[int, int] | None = None  # epoch, number of the next batch
 
     def item(self, worker: Worker, number: int) -> Item:
-        """Item `number` of an epoch: in turn, or from the beginning again where it is not the next."""
+        """Make item `number` of an epoch: the next one, or after a restart all from the beginning."""
         if self._at != (worker.epoch, number):
             try:
                 self._items = items_of(cloudpickle.loads(self._pickled), worker)
             except Exception as error:
                 problem = f"an actor cannot read it: {type(error).__name__}: {error}"
-                return Failure(UsageError("producers", problem, "have its modules on every node"))
+                return Failure(UsageError("producers", problem, "install its modules on every node"))
             for _ in range(number):
                 item = next(self._items)
                 if not isinstance(item, Batch):  # it does not give the same again
@@ -96,7 +98,7 @@ class RayWorkers(ThreadWorkers):
             self._give(self._lanes[worker.number], Failure(error, traceback.format_exc()))
 
     def _fetch(self, worker: Worker) -> None:
-        """Have items made, get them and pass them on, until there are no more or no one wants them."""
+        """Request items, get them and pass them on, until there are no more or nobody wants them."""
         lane = self._lanes[worker.number]
         asked: deque[Any] = deque()  # for items that are not here, the next one first
         got = losses = 0
@@ -111,7 +113,7 @@ class RayWorkers(ThreadWorkers):
                 return
             try:
                 item: Item = ray.get(asked[0])
-            except RayTaskError as error:  # it ran, but what it gave does not pickle, say
+            except RayTaskError as error:  # it ran, but for example its result does not pickle
                 item = Failure(error.as_instanceof_cause())
             except RayError as error:
                 if self.stopped:
@@ -150,7 +152,7 @@ class RayWorkers(ThreadWorkers):
         place = f"producers[{number}]"
         if losses > _TRIES:
             raise WorkerLostError(place, f"its actor was lost {losses} times in a row, last by {why}")
-        message = f"{place}: its actor was lost after {got} batches, another makes them again ({why})"
+        message = f"{place}: its actor was lost after {got} batches, another actor repeats them ({why})"
         warnings.warn(message, RuntimeWarning, stacklevel=1)
         ray.kill(self._actors[number])
         self._start_actor(number)

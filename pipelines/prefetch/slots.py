@@ -29,12 +29,12 @@ from shardfeed.text import size_text
 
 ALIGNMENT = 64  # of each array, in bytes: what TensorFlow and SIMD code want
 _BEYOND_AHEAD = 2  # slots beside those that are ready: one in the consumer's hands, one on its way back
-_REMEDY = "a smaller buffer=, fewer producers or smaller batches, and letting go of batches that were used"
+_REMEDY = "a smaller buffer=, fewer producers or smaller batches, and releasing used batches"
 
 
 @dataclass(frozen=True)
 class NewSlot:
-    """Says that the file descriptor of slot `number` follows. Sizes are in bytes."""
+    """Announces the file descriptor of slot `number`. Sizes are in bytes."""
 
     number: int
     size: int
@@ -42,14 +42,14 @@ class NewSlot:
 
 @dataclass(frozen=True)
 class DroppedSlot:
-    """Says that the slot is not used again."""
+    """Announces that the slot is not used again."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Where an array lies in its slot."""
+    """Location of an array in its slot."""
 
     offset: int  # bytes
     shape: tuple[int, ...]
@@ -70,7 +70,7 @@ class SlotBatch:
 
 
 def plan(arrays: Sequence[np.ndarray]) -> tuple[list[Placed], int]:
-    """Where each array goes in a slot, and the slot's size in bytes."""
+    """Return the position of each array in a slot, and the slot's size in bytes."""
     placed, end = [], 0
     for array in arrays:
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
@@ -124,7 +124,7 @@ class SlotWriter:
     def _check_memory(self, needed: int) -> None:
         free = memory_free()
         if needed > free:
-            problem = f"{size_text(needed)} are needed, {size_text(free)} of the memory granted are free"
+            problem = f"{size_text(needed)} are needed, {size_text(free)} of the available memory are free"
             raise _storage_error(errno.ENOMEM, problem)
 
     def _make(self) -> int:
@@ -150,7 +150,7 @@ class SlotWriter:
 
 
 def _storage_error(number: int | None, problem: str) -> StorageError:
-    error = StorageError("shared memory of batches", problem, f"what would help: {_REMEDY}")
+    error = StorageError("shared memory of batches", problem, f"to fix this: {_REMEDY}")
     error.errno = number
     return error
 
@@ -163,7 +163,7 @@ class SlotReader:
         self._released: deque[int] = deque()  # appended to by whichever thread collects a batch
 
     def add(self, slot: NewSlot, connection: Connection) -> None:
-        """Map a slot whose descriptor comes next. Raises StorageError, out of descriptors say."""
+        """Map a slot whose descriptor comes next. Raises StorageError, for example without free descriptors."""
         try:
             file = recv_handle(connection)
             try:
@@ -176,7 +176,7 @@ class SlotReader:
         except (OSError, RuntimeError) as error:
             # RuntimeError: a descriptor was sent, and none was left to receive it as.
             number = error.errno if isinstance(error, OSError) else errno.EMFILE
-            few = "Too many open files: each batch that is kept has one (`ulimit -n`)"
+            few = "Too many open files: each batch that you keep uses an open file (`ulimit -n`)"
             raise _storage_error(number, few if number == errno.EMFILE else str(error)) from error
 
     def drop(self, slot: DroppedSlot) -> None:
@@ -184,7 +184,7 @@ class SlotReader:
         self._maps.pop(slot.number, None)
 
     def read(self, batch: SlotBatch) -> Any:
-        """The batch, its arrays where they lie; writable, and the caller's until they are collected."""
+        """Return the batch with its arrays in place; writable, and valid until they are garbage-collected."""
         if batch.number is None:
             return batch.rest
         # All arrays and views of them have this one as their base, and with it the memory: when it goes, all are gone.

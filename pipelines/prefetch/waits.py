@@ -25,7 +25,7 @@ class Statistics:
     mean_wait: float  # seconds for each later one
     p99_wait: float  # seconds, of the last 10,000
     waited: float  # share of the consumer's time since the first batch, 0 to 1
-    occupancy: float  # share of the buffer that was ready when a batch was asked for, mean, 0 to 1
+    occupancy: float  # mean share of the buffer that was ready when a batch was requested, 0 to 1
     waited_for: tuple[float, ...]  # seconds by producer, the first batch left out
 
     @property

@@ -1,4 +1,4 @@
-"""Images made outside of the graph: whole batches, by Python's threads, for orders that are read through Python.
+"""Images made outside of the graph: whole batches, by Python's threads.
 
 It takes less time than TensorFlow's operations: OpenCV resizes bytes in half of the time of a cast, a resize and a
 rounding, and records are decoded without a copy. The rest of a transform stays in the graph.
@@ -38,9 +38,9 @@ class ImageApart(Protocol):
 
 @runtime_checkable
 class ViewFollower(Protocol):
-    """A transform whose image comes from `image`, and whose rest of a sample follows the image's view.
+    """A transform whose image comes from `image`, and whose other outputs follow the image's view.
 
-    `follow` does the rest with a sample: from its features, but for the image, its seed, image and view.
+    `follow` makes them for a sample: from its features, except the image, its seed, image and view.
     """
 
     image: Any
@@ -100,7 +100,7 @@ class ApartImages:
         return self._transform.beside(features, seeds, images)
 
     def of_chunks(self, chunks: tf.data.Dataset, read: ReadChunk, size: int | None) -> tf.data.Dataset:
-        """Make a batch of the records that `read` returns for each of `chunks`. `size`: b, None where it varies."""
+        """Make a batch from the records that `read` returns for each of `chunks`. `size`: b, None if it varies."""
 
         def made(epoch: np.ndarray, chunk: np.ndarray) -> tuple[np.ndarray, ...]:
             return self._made(*read(int(epoch), int(chunk)))
@@ -108,7 +108,7 @@ class ApartImages:
         return python_map(chunks, made, self._specs(size), parallelism=self.waiting)
 
     def of_records(self, records: tf.data.Dataset, size: int | None) -> tf.data.Dataset:
-        """Make a batch of each pair of seeds and records. `size`: b, None where it varies."""
+        """Make a batch from each pair of seeds and records. `size`: b, None if it varies."""
 
         def made(seeds: np.ndarray, payloads: np.ndarray) -> tuple[np.ndarray, ...]:
             return self._made(seeds, payloads.tolist())

@@ -5,6 +5,7 @@ epoch) for the order and (seed, epoch, sample) for the augmentation: the same or
 with any number of threads, and from any step.
 """
 
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.processes import limit_arenas
+from shardfeed.pipelines.caching.client import let_go, read_through_fetcher, reading
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.apart import images_apart
@@ -65,7 +67,7 @@ _PREFETCHED = 2  # batches made ahead: one is taken while another is made
 
 @dataclass(frozen=True)
 class Share:
-    """Which of the batches: replica batches, `1 / replicas` of each, of input pipeline `part` out of `parts`.
+    """Share of the batches: replica batches, `1 / replicas` of each, of input pipeline `part` out of `parts`.
 
     Each pipeline feeds `replicas / parts` replicas, with consecutive replica batches of its part of each step.
     """
@@ -105,7 +107,8 @@ def assemble_batches(
         batch_transform: function applied to each replica's batch; None: none.
     """
     share = share or Share()
-    counted = damaged is None or fill  # else nobody knows how many samples there are
+    samples = read_through_fetcher(samples, order, part=share.part, parts=share.parts)
+    counted = damaged is None or fill  # else the number of samples is unknown
     whole = counted and order.epoch_samples % order.batch_size == 0
     size = order.batch_size // share.replicas
 
@@ -127,12 +130,15 @@ def assemble_batches(
     look = looking(samples) if has_image and not vouched_for(samples.formats) else None
 
     apart = None
-    if isinstance(order, IndexedOrder) and image == ENCODED and has_image and look is None:
+    if image == ENCODED and has_image and look is None:
         apart = images_apart(samples, transform, parallelism)
 
+    def seeded(seed: tf.Tensor, record: Any) -> tuple[tf.Tensor, tf.Tensor]:  # of a stream: a sample, or a batch
+        return tf.stack([seed, record[0]], -1), record[1]
+
     def sample(seed: tf.Tensor, record: Any) -> Any:
-        if isinstance(record, tuple):  # from a stream; put together here, because a map of its own would cost more
-            seed, record = tf.stack([seed, record[0]]), record[1]
+        if isinstance(record, tuple):  # not by a map of its own, which would cost more
+            seed, record = seeded(seed, record)
         features = tf.io.parse_single_example(record, spec) if spec else {}  # it refuses an empty one
         features |= {key: tf.constant(value) for key, value in constants.items()}
         if look is not None and image is not None:
@@ -150,6 +156,8 @@ def assemble_batches(
         return _batch(records.map(function, num_parallel_calls=_IN_FLIGHT * parallelism), size, whole, pad)
 
     limit_arenas(parallelism)
+    static = size if whole else None
+    made: tf.data.Dataset | None = None  # images that are made apart, where batches are read as such
 
     # And now in the order in which things happen.
     if isinstance(order, IndexedOrder):
@@ -157,20 +165,20 @@ def assemble_batches(
         # Windows of blocks are large, and one is read while another is used.
         at_once = 1 if isinstance(order, BlockOrder) else max(2, min(parallelism, _MOST_CHUNKS))
         records = indexed_records(chunks, read, parallelism=at_once)
-        if apart is None:
-            batches = batched(records, sample)
-        else:
-            static = size if whole else None
-            if counted and order.chunk == order.batch_size and share.replicas == share.parts:
-                made = apart.of_chunks(chunks, read, static)
-            else:
-                made = apart.of_records(records.batch(size, drop_remainder=whole), static)
-            batches = batched(made.unbatch(), beside) if apart.follows else made.map(beside)
+        if apart is not None and counted and order.chunk == order.batch_size and share.replicas == share.parts:
+            made = apart.of_chunks(chunks, read, static)
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
         assert order.parts == share.parts
-        batches = batched(_streamed(samples, order, start_step, share, damaged, fill, parallelism), sample)
+        records = _streamed(samples, order, start_step, share, damaged, fill, parallelism)
+    if apart is None:
+        batches = batched(records, sample)
+    else:
+        if made is None:
+            together = records.batch(size, drop_remainder=whole)
+            made = apart.of_records(together.map(seeded) if isinstance(order, StreamOrder) else together, static)
+        batches = batched(made.unbatch(), beside) if apart.follows else made.map(beside)
     if batch_transform is not None:
         # A batch's seed is its first sample's, a function of the epoch and the place: no steps are counted.
         batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + _OWN_KEY), parallelism)
@@ -178,7 +186,10 @@ def assemble_batches(
     cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:
         batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
-    return batches.prefetch(_PREFETCHED).with_options(data_options(parallelism + (apart.waiting if apart else 0)))
+    batches = batches.prefetch(_PREFETCHED).with_options(data_options(parallelism + (apart.waiting if apart else 0)))
+    # TensorFlow never frees the function that reads, nor what that holds.
+    weakref.finalize(batches, let_go, samples).atexit = False
+    return batches
 
 
 def _drawn(
@@ -193,7 +204,7 @@ def _drawn(
     """Chunks, and a reader of one: records drawn by number and read by position. It starts anywhere at no cost."""
     first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
     first = first_number * order.batch_size
-    chunks_per_epoch = -(-order.epoch_samples // order.chunk)
+    chunks_per_epoch = order.chunks_per_epoch
 
     def read(epoch: int, chunk: int) -> tuple[np.ndarray, list[bytes]]:
         positions = np.arange(chunk * order.chunk, min((chunk + 1) * order.chunk, order.epoch_samples))
@@ -201,13 +212,14 @@ def _drawn(
         if start_step and epoch == first_epoch:
             positions = positions[positions >= first]
         indices, passes = order.draw(epoch, positions)
-        if damaged is None:
-            payloads = samples.payloads(indices)
-        else:
-            steps = positions // order.batch_size if fill else None
-            found = read_intact(samples.payloads, indices, damaged.note, fill=steps, place=samples.name)
-            payloads, indices = found.payloads, indices[found.rows]
-            passes = passes[found.rows] + found.again  # of another pass: see distribute_eval's mask
+        with reading(samples, epoch * chunks_per_epoch + chunk):
+            if damaged is None:
+                payloads = samples.payloads(indices)
+            else:
+                steps = positions // order.batch_size if fill else None
+                found = read_intact(samples.payloads, indices, damaged.note, fill=steps, place=samples.name)
+                payloads, indices = found.payloads, indices[found.rows]
+                passes = passes[found.rows] + found.again  # of another pass: see distribute_eval's mask
         return order.sample_seeds(passes, samples.places(indices)), payloads
 
     def epoch_chunks(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -293,5 +305,5 @@ def _padding(spec: tf.TensorSpec, pad: float) -> tf.Tensor:
     if spec.shape.is_fully_defined():
         return tf.zeros([], spec.dtype)
     if spec.dtype.is_integer and not (float(pad).is_integer() and spec.dtype.min <= pad <= spec.dtype.max):
-        raise UsageError("pad", f"got {pad!r}, which {spec.dtype.name} cannot hold", "the transform may cast")
+        raise UsageError("pad", f"got {pad!r}, which {spec.dtype.name} cannot hold", "cast it in the transform")
     return tf.cast(pad, spec.dtype)

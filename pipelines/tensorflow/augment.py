@@ -83,7 +83,7 @@ def random_resized_crop(
 ) -> GeometricTransform:
     """Crop a random window of the image, resize it to `size`, and mirror it half of the time: the usual training crop.
 
-    Gives uint8 [height, width, 3]. The same seed cuts the same window, here and in `pipelines.torch`.
+    Returns uint8 [height, width, 3]. The same seed cuts the same window, here and in `pipelines.torch`.
     Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
@@ -93,8 +93,8 @@ def random_resized_crop(
             draws do not fit into the image (because it is very long), the window is the largest centred one with an
             aspect ratio in that range.
         flip: mirror left and right, half of the time.
-        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
-            than decoding; without it, the last shrinking, by less than a factor of 2, may alias.
+        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which costs
+            more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
         UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
@@ -121,10 +121,10 @@ def random_resized_crop(
 def random_windows(
     area: tuple[float, float] = AREA, aspect_ratio: tuple[float, float] = ASPECT_RATIO
 ) -> Callable[[tf.Tensor], tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]]:
-    """From a seed, int64 [2], to a function and to one more number of 0..1, float32 [], to flip by.
+    """Make, from a seed, int64 [2], a window function and one more number of 0..1, float32 [], to flip by.
 
-    The function takes an image's shape, int32 [2], to its window, int32 [4] (top, left, height, width). Written with as
-    few operations as will do: each costs about a microsecond an image.
+    The function takes an image's shape, int32 [2], to its window, int32 [4] (top, left, height, width). It has as few
+    operations as possible: each costs about a microsecond per image.
     """
     low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
     # Columns of numbers: shares, logarithms of half the aspect ratio, the place of the window (top, left), the coin.
@@ -163,15 +163,15 @@ def random_windows(
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> GeometricTransform:
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
-    Gives uint8 [height, width, 3]. The window is the largest with the aspect ratio of `size`, times `crop_fraction`,
-    centred.
+    Returns uint8 [height, width, 3]. The window is the largest centred one with the aspect ratio of `size`, scaled by
+    `crop_fraction`.
 
     Args:
         size: pixels, one side or (height, width).
         crop_fraction: more than 0, at most 1. 0.875 is the same as resizing the image to cover 256 x 256 and cropping
             the centre 224 x 224.
-        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
-            than decoding; without it, the last shrinking, by less than a factor of 2, may alias.
+        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which costs
+            more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
         UsageError: for a size that is not positive, and for a fraction that is not within 0..1.
@@ -197,15 +197,15 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> GeometricTransform:
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
-    Gives uint8 [height, width, 3]. An image of h x w is resized to h' x w' = round(h * s) x round(w * s) pixels with
+    Returns uint8 [height, width, 3]. An image of h x w is resized to h' x w' = round(h * s) x round(w * s) pixels with
     s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding above and (width - w') // 2
-    columns to the left. `detection` and `segmentation` transform boxes and rasters in the same way.
+    columns to the left. `detection` and `segmentation` transform boxes and segmentation masks in the same way.
 
     Args:
         size: pixels, one side or (height, width).
         fill: the padding's value in all channels, 0 to 255.
-        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
-            than decoding; without it, shrinking aliases by less than a factor of 2.
+        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which costs
+            more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
         UsageError: for a size that is not positive, and for a fill that is not within 0..255.

@@ -30,16 +30,16 @@ class Backup(keras.callbacks.Callback):
         backup = Backup("run", feed, every=100)
         model.fit(backup.batches, steps_per_epoch=feed.steps_per_epoch, epochs=9, callbacks=[backup], shuffle=False)
 
-    The same lines start a run and, after a kill, continue it; after its last epoch they train no further, and the model
-    has its final weights. With a larger number of epochs, training continues from there.
+    The same lines start a run and, after a kill, continue it; once the last epoch is done they train nothing more, and
+    the model has its final weights. With a larger number of epochs, training continues from there.
 
     `directory`: created if it is missing; use one per run. `every`: steps between two backups; None for one at the end
     of each epoch. There is always one more at the end of `fit`, unless its loss is not finite.
 
-    A backup holds the model's variables, those of its optimizer, the states of its seed generators, and the position.
-    That makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's operations
-    are deterministic (`tf.config.experimental.enable_op_determinism`). The resumed run may have a different number of
-    replicas.
+    A backup holds the variables of the model and its optimizer, the states of the model's seed generators, and the
+    position. That makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's
+    operations are deterministic (`tf.config.experimental.enable_op_determinism`). The resumed run may have a different
+    number of replicas.
 
     Not saved: metrics, so in the resumed epoch they cover only its remaining steps, in the history too; and the state
     of other callbacks, such as the best loss so far. Their changes to the model and the optimizer are saved. The state
@@ -85,22 +85,22 @@ class Backup(keras.callbacks.Callback):
         if self._given != self.step:
             raise UsageError(
                 "fit",
-                f"it goes on at step {self.step}, and was not given the batches from there",
-                "give it backup.batches",
+                f"it resumes at step {self.step}, but the batches do not start there",
+                "pass backup.batches to fit",
             )
         given = (self.params or {}).get("steps")
         if given != steps:
             raise UsageError(
                 "steps_per_epoch",
-                f"got {given}, expected {steps}, as the feed has",
-                "for other epochs give distribute order=Global(epoch_samples=...)",
+                f"got {given}, expected {steps}, as in the feed",
+                "for other epochs pass to distribute order=Global(epoch_samples=...)",
             )
         for name, value in (("steps_per_epoch", steps), ("every", self._every or 0), ("step", self.step)):
             if value % together:
                 raise UsageError(name, f"got {value}, expected a multiple of steps_per_execution, {together}")
         if not self._trained.built:
             raise UsageError(
-                "model", "not built, so nothing can be restored", "give it an Input, or call it on a batch"
+                "model", "not built, so its weights cannot be restored", "add an Input, or call it on a batch"
             )
         self._given = None
         self._done = self.step
@@ -114,7 +114,9 @@ class Backup(keras.callbacks.Callback):
         self._trained._initial_epoch = None  # it would hold for the model's next `fit` too
         expected = self._done // self._feed.steps_per_epoch
         if epoch != expected:
-            raise UsageError("initial_epoch", f"got {epoch}, the batches are those of epoch {expected}", "leave it out")
+            raise UsageError(
+                "initial_epoch", f"got {epoch}, but the batches are those of epoch {expected}", "leave it out"
+            )
         self._epoch_start = self._done
         self._before(_EPOCH, self._every is None or self._done % self._every == 0)
 
@@ -135,7 +137,7 @@ class Backup(keras.callbacks.Callback):
             self._trained.stop_training = False
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Save the final state, also if another callback stopped the training."""
+        """Save the final state, even if another callback stopped the training."""
         self._trained._initial_epoch = None
         if self._done != self.step and math.isfinite((logs or {}).get("loss", 0.0)):
             self._save(_END)
@@ -173,13 +175,13 @@ class Backup(keras.callbacks.Callback):
             raise UsageError(
                 os.path.join(self._directory, saved.variables),
                 "holds the variables of another model or optimizer",
-                "make both as they were, or start anew in another directory",
+                "build the same model and optimizer, or start in another directory",
             )
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value.view(variable.dtype) if value.dtype.kind == "V" else value)
 
 
 def _variables(model: keras.Model) -> list[keras.Variable]:
-    """All that training changes, but metrics: weights, seed generators, and what the model's optimizers have."""
+    """All variables that training changes, except metrics: weights, seed generators, and the optimizers' state."""
     optimizers = [value for value in vars(model).values() if isinstance(value, keras.optimizers.Optimizer)]
     return [*model.variables, *(variable for optimizer in optimizers for variable in optimizer.variables)]

@@ -42,20 +42,21 @@ def train_batches(
     class if the order says so. The last, incomplete batch is dropped: `len(samples) % batch_size` samples, different
     ones in each epoch. The dataset's cardinality is set: the steps of an epoch, or infinite.
 
-    With the same `seed`, order (except "stream") and batch size, these have the same samples and crops: iteration i of
-    a finite dataset, an endless one from step i * steps_per_epoch on, and iteration i of `torch_loader`. Each dataset
-    object counts its iterations from 0: `fit(..., epochs=3)` trains on epochs 0, 1 and 2. Under a `tf.distribute`
-    strategy `fit` starts one extra iteration to build the model, and trains on 1, 2 and 3; `distribute` counts steps,
-    and starts with epoch 0. The "stream" order exists only in TensorFlow: its finite epochs are numbered by a generator
-    seeded with `seed`, so two finite datasets agree with each other, but not with an endless one.
+    With the same `seed`, order (except "stream") and batch size, the following give the same samples and crops:
+    iteration i of a finite dataset; an endless dataset from step i * steps_per_epoch on; and iteration i of
+    `torch_loader`. Each dataset object counts its iterations from 0: `fit(..., epochs=3)` trains on epochs 0, 1 and 2.
+    Under a `tf.distribute` strategy `fit` starts one extra iteration to build the model, and trains on 1, 2 and 3;
+    `distribute` counts steps, and starts with epoch 0. The "stream" order exists only in TensorFlow. With it, each
+    iteration of a finite dataset draws its epoch's seed from a generator seeded with `seed`, so two finite datasets
+    agree with each other, but not with an endless one.
 
-    If OpenCV is installed, Python threads make the images for all other orders, which takes less CPU time than
-    TensorFlow's operations: the windows are the same, and pixels differ by at most one level (of 255).
+    If OpenCV is installed, Python threads make the images, which takes less CPU time than TensorFlow's operations: the
+    windows are the same, and pixels differ by at most one level (of 255).
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
-        batch_size: samples of a batch.
-        image_size: of the crops, in pixels: one side, or (height, width).
+        batch_size: samples per batch.
+        image_size: size of the crops in pixels: one side, or (height, width).
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
@@ -75,7 +76,7 @@ def train_batches(
     Raises:
         UsageError: if there are no samples or too few for a batch, and for an unknown label or order, and values out of
             range.
-        tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
+        tf.errors.OpError: while iterating, for a damaged record or an image that cannot be decoded.
 
     Example:
         data = shardfeed.open("flowers")
@@ -112,24 +113,25 @@ def make_batches(
     damaged: Skip | None = None,
     workers: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of the outputs of `transform(features, seed)`, one per sample: any features, any nest of tensors.
+    """Batches of outputs of `transform(features, seed)`, which takes any features and returns any nest of tensors.
 
-    With the same `seed`, order (except "stream") and batch size, these have the same samples with the same seeds:
-    iteration i of a finite dataset, an endless one from step i * steps_per_epoch on, and iteration i of `torch_loader`.
-    Each dataset object counts its iterations from 0. Under a `tf.distribute` strategy `fit` starts one extra iteration
-    to build the model, so it trains on epochs 1, 2... Finite epochs of "stream" are numbered by a generator seeded with
-    `seed`. Use "stored" with `drop_remainder=False` for evaluation: each iteration is epoch 0 again.
+    With the same `seed`, order (except "stream") and batch size, the following give the same samples with the same
+    seeds: iteration i of a finite dataset; an endless dataset from step i * steps_per_epoch on; and iteration i of
+    `torch_loader`. Each dataset object counts its iterations from 0. Under a `tf.distribute` strategy `fit` starts one
+    extra iteration to build the model, so it trains on epochs 1, 2... With "stream", each iteration of a finite dataset
+    draws its epoch's seed from a generator seeded with `seed`. Use "stored" with `drop_remainder=False` for evaluation:
+    each iteration is epoch 0 again.
 
     The transforms of this package, passed directly, make images as `train_batches` does; your own transform runs as a
-    graph.
+    graph. With order "stream" and your own transform, the whole pipeline is a graph without Python functions.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
-        transform: from a sample's features and its seed to tensors of one shape for all samples, or of varying shape
-            with `pad`. Features: a dict from key to scalar, or to 1-D tensor [n] if ragged; `image/format` is a
-            constant where all images have the same. Seed: int64 [2], the sample's own in this epoch, for
-            `tf.random.stateless_*`. It is traced once, as a function for `Dataset.map`.
-        batch_size: samples of a batch.
+        transform: a function of a sample's features and its seed that returns tensors of one shape for all samples, or
+            of varying shapes with `pad`. Features: a dict from key to scalar, or to 1-D tensor [n] if ragged;
+            `image/format` is a constant if all images have the same format. Seed: int64 [2], the sample's own in this
+            epoch, for `tf.random.stateless_*`. The transform is traced once, like a function for `Dataset.map`.
+        batch_size: samples per batch.
         seed: 0 to 2^63 - 1; for the order and for the samples' seeds. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
@@ -154,7 +156,7 @@ def make_batches(
     Raises:
         UsageError: if there are no samples or too few for a batch, and for an unknown key or order, shapes that vary
             without `pad`, and values out of range.
-        tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
+        tf.errors.OpError: while iterating, for a damaged record or an image that cannot be decoded.
 
     Example:
         def image_and_tags(features, seed):

@@ -93,13 +93,13 @@ def resized(image: tf.Tensor, target: tf.Tensor, *, antialias: bool = False) -> 
 
 
 def ratio_branch(window: tf.Tensor, target: tf.Tensor, gap: int = 1) -> tf.Tensor:
-    """Which of RATIOS to shrink `window` by so that it still covers `gap` times `target` in both directions."""
+    """Index of the ratio in RATIOS to shrink `window` by: it still covers `gap` times `target` in both directions."""
     fits = tf.reduce_min(window[2:] // target)
     return tf.reduce_sum(tf.cast(fits >= [gap * ratio for ratio in RATIOS[1:]], tf.int32))
 
 
 def _by_ratio(branch: tf.Tensor, shrink: Callable[[int], tf.Tensor]) -> tf.Tensor:
-    """`shrink(ratio)` for that of RATIOS at `branch`."""
+    """Return `shrink(ratio)` for the ratio at index `branch` of RATIOS."""
 
     def larger() -> tf.Tensor:
         return tf.switch_case(branch - 1, [lambda ratio=ratio: shrink(ratio) for ratio in RATIOS[1:]])

@@ -102,10 +102,11 @@ def distribute(
     Args:
         strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
-        batch_size: of all replicas together, a multiple of their number.
-        image_size: of the crops, in pixels: one side, or (height, width).
-        transform: instead of `image_size`: from a sample's features (a dict by key of scalars, and 1-D tensors for
-            ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
+        batch_size: samples per step over all replicas, a multiple of the number of replicas.
+        image_size: size of the crops in pixels: one side, or (height, width).
+        transform: instead of `image_size`: a function of a sample's features (a dict from key to scalar, or to 1-D
+            tensor for a ragged feature) and its seed, int64 [2], that returns tensors of one shape, or of varying
+            shapes with `pad`.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
@@ -116,7 +117,7 @@ def distribute(
         batch_transform: a function of a replica's batch and its seed that returns a new batch, for example MixUp. The
             seed, int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None:
             nothing is done.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. Each is
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
             replaced by another sample of the same step, or with "stream" by a neighbour in its shard. None: the first
             damaged record raises.
         workers: number of samples transformed, and of shards or batches read, in parallel, 1 or more. None: the number
@@ -175,7 +176,7 @@ def distribute(
 
 
 def input_pipelines(strategy: tf.distribute.Strategy) -> int:
-    """Workers among which the input is shared: those of the strategy's cluster, or 1 where there is none."""
+    """Number of workers that share the input: those of the strategy's cluster, or 1 without a cluster."""
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict() if resolver is not None else {}
     return max(1, len(cluster.get("chief", [])) + len(cluster.get("worker", [])))
@@ -186,6 +187,8 @@ def pipeline_share(context: tf.distribute.InputContext, replicas: int) -> Share:
     pipelines = context.num_input_pipelines
     if replicas % pipelines:
         raise UsageError(
-            "strategy", f"got {replicas} replicas on {pipelines} workers", "give each worker as many replicas"
+            "strategy",
+            f"got {replicas} replicas on {pipelines} workers",
+            "give each worker the same number of replicas",
         )
     return Share(replicas, context.input_pipeline_id, pipelines)

@@ -46,9 +46,9 @@ def eval_batches(
     `make_batches(split, transform, order="stored", drop_remainder=False, ...)`.
 
     Args:
-        split: of `shardfeed.open(...)`, or a part of one.
-        batch_size: samples of a batch, of all replicas together.
-        image_size: of the crops, in pixels: one side, or (height, width).
+        split: a split of `shardfeed.open(...)`, or a part of one.
+        batch_size: samples per batch, over all replicas.
+        image_size: size of the crops in pixels: one side, or (height, width).
         label: key of a feature with a number per record, or of the kind "tags", which becomes multi-hot. Samples whose
             number is missing (NaN) are left out, and a warning counts them.
         replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then divide
@@ -62,7 +62,7 @@ def eval_batches(
     Raises:
         UsageError: for no samples, a missing label, a batch size that is not a multiple of `replicas`, a split with
             fewer samples than replicas, and values out of range.
-        tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
+        tf.errors.OpError: while iterating, for a damaged record or an image that cannot be decoded.
 
     Example:
         validation = eval_batches(data["validation"], batch_size=256, image_size=224)
@@ -83,17 +83,17 @@ def predict_batches(
     damaged: Skip | None = None,
     workers: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches to predict from: every sample exactly once, in stored order, with its file name. No label is needed.
+    """Batches for prediction: every sample exactly once, in stored order, with its file name. No label is needed.
 
-    (images uint8 [b, height, width, 3], names string [b]): images and batches are those of `eval_batches`.
+    (images uint8 [b, height, width, 3], names string [b]): images and batches are the same as in `eval_batches`.
 
     With several processes, each takes a part: `split[rank / ranks : (rank + 1) / ranks]`. Each sample is in exactly one
     part, and its name identifies its prediction, so the results can simply be concatenated.
 
     Args:
-        split: of `shardfeed.open(...)`, or a part of one.
-        batch_size: samples of a batch, of all replicas together.
-        image_size: of the crops, in pixels: one side, or (height, width).
+        split: a split of `shardfeed.open(...)`, or a part of one.
+        batch_size: samples per batch, over all replicas.
+        image_size: size of the crops in pixels: one side, or (height, width).
         key: key of a feature with one value per record, or of the kind "tags", to return instead of the file name.
         replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model made
             under a strategy: its rows are in the order of `split.column("image/filename")`.
@@ -102,8 +102,8 @@ def predict_batches(
         workers: as in `eval_batches`.
 
     Raises:
-        UsageError: as `eval_batches` does.
-        tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
+        UsageError: as in `eval_batches`.
+        tf.errors.OpError: while iterating, for a damaged record or an image that cannot be decoded.
 
     Example:
         rows = []
@@ -239,7 +239,7 @@ def distribute_eval(
     damaged: Skip | None = None,
     workers: int | None = None,
 ) -> EvalFeed:
-    """Batches for evaluation in a loop of your own, for all replicas of a strategy, on one machine or on several.
+    """Batches for evaluation in your own loop, for all replicas of a strategy, on one machine or on several.
 
     With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image cropped by
     `resize_center_crop(image_size)`; with `transform` instead, (its outputs, mask). In every step each replica has
@@ -250,11 +250,12 @@ def distribute_eval(
 
     Args:
         strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
-        split: of `shardfeed.open(...)`, or a part of one.
-        batch_size: of all replicas together, a multiple of their number.
-        image_size: of the crops, in pixels: one side, or (height, width).
-        transform: instead of `image_size`: from a sample's features (a dict from key to scalar, or to 1-D tensor
-            for a ragged feature) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
+        split: a split of `shardfeed.open(...)`, or a part of one.
+        batch_size: samples per step over all replicas, a multiple of the number of replicas.
+        image_size: size of the crops in pixels: one side, or (height, width).
+        transform: instead of `image_size`: a function of a sample's features (a dict from key to scalar, or to 1-D
+            tensor for a ragged feature) and its seed, int64 [2], that returns tensors of one shape, or of varying
+            shapes with `pad`.
         label: with `image_size`: key of a feature with one number per record, or of the kind "tags", which becomes
             multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
         pad: a number with which components of varying shape are padded at the end to the longest of the replica's

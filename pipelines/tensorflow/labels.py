@@ -17,7 +17,7 @@ _PHILOX = 1  # TensorFlow's number of that generator, the same on every device
 
 
 def labelled(transform: ImageTransform, label: str, schema: Schema) -> "Labelled":
-    """A transform to (image, label): `transform`'s image, and the feature `label`, multi-hot where it is of tags."""
+    """Make a transform to (image, label): `transform`'s image, and the feature `label`, multi-hot for tags."""
     return Labelled(transform, label, tag_count(schema, label))
 
 
@@ -98,7 +98,7 @@ def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = 
     """
     if key not in features or features[key].dtype != tf.string:
         texts = [name for name, value in features.items() if value.dtype == tf.string]
-        problem = f"got {escape(key)!r}, expected a feature of texts"
+        problem = f"got {escape(key)!r}, expected a text feature"
         raise UsageError("draw_caption", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
     captions = features[key]
     if captions.shape.rank == 0:

@@ -75,12 +75,12 @@ def detection(
     - "images": uint8 [height, width, 3].
     - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 in rows without an object.
     - "num_objects": int32 [], how many the window shows. If there are more than m, the m largest are returned.
-    - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which map pixels back to those
-      of the stored image; see `boxes_to_source`.
+    - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which map pixel coordinates
+      back to the stored image; see `boxes_to_source`.
     - "masks", "keypoints", "crowd", "area", "image_id", if requested.
 
-    Objects are in the order in which they are stored. Boxes are clipped to the window and have an area. An object
-    that is dropped is dropped with all that belongs to it.
+    Objects are in the order in which they are stored. Boxes are clipped to the window; an object whose box then has no
+    area is dropped. Its label, mask, key points, crowd flag and area are dropped with it.
 
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`.
@@ -90,8 +90,8 @@ def detection(
         min_visible: the share of an object's box, 0..1, that the window has to show; else the object is dropped.
         label_offset: added to the labels, 0 or more: 1 for models that use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object; "flag" adds
-            "crowd", int64 [m], 1 for them, 0 for others, -1 for none; "drop" leaves them out. A dataset without that
-            column has none.
+            "crowd", int64 [m]: 1 for groups, 0 for other objects, -1 in rows without an object; "drop" leaves them out.
+            In a dataset without that feature no object is such a group.
         masks: adds "masks", uint8 [m, height, width], 1 inside of the object, else 0.
         keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
             that are missing or outside of the window. Mirroring swaps left and right key points, as the dataset
@@ -100,7 +100,7 @@ def detection(
             -1 in rows without an object.
             If the window cuts an object, its area shrinks in proportion to its box, which is an estimate. In a dataset
             without areas it is the area of the box.
-        image_id: adds "image_id", int64: the number in `image/source_id`, as COCO's evaluation needs it.
+        image_id: adds "image_id", int64: the id in `image/source_id`, as COCO's evaluation needs it.
 
     Raises:
         UsageError: for values out of range; and when batches are made, if the dataset has no objects or lacks a
@@ -112,7 +112,7 @@ def detection(
         )
         model.fit(train.map(lambda batch: (batch["images"], batch["bounding_boxes"])), epochs=3)
 
-        # Inside of a transform of your own:
+        # Inside your own transform:
         keys, detect = detection(letterbox(512)).bind(data["train"].schema)
     """
     check_image(image, GeometricTransform, "shardfeed.pipelines")
@@ -151,7 +151,7 @@ class Detection:
         if self.area:
             keys += there(schema, OBJECT_AREA)
         if self.image_id:
-            keys += needed(schema, [SOURCE_ID], "numbers of images", "leave image_id out")
+            keys += needed(schema, [SOURCE_ID], "numeric image ids", "leave image_id out")
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View) -> dict[str, Any]:
             return self._sample(features, image, view, names, flip)
@@ -217,22 +217,22 @@ class Detection:
 
 
 def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void: int | None = None) -> "Segmentation":
-    """A transform for semantic segmentation: (image, raster), a class for each pixel of the image.
+    """A transform for semantic segmentation: (image, mask), a class for each pixel of the image.
 
-    Image uint8 [height, width, 3], raster uint8 [height, width, 1]; uint16 if the dataset has too many classes for
-    uint8. The raster is resized by nearest pixel. The void value is kept: pass it to the loss,
+    Image uint8 [height, width, 3], mask uint8 [height, width, 1]; uint16 if the dataset has too many classes for uint8.
+    The mask is resized by nearest pixel. The void value is kept: pass it to the loss,
     `keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=255)`.
 
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`. The padding of a letterbox is
             void.
-        sample_weight: adds a third part, float32 [height, width], 0 where the raster is void, else 1; those pixels of
-            the raster are then 0, a class that every loss takes.
+        sample_weight: adds a third part, float32 [height, width], 0 where the mask is void, else 1; void pixels of the
+            mask then become 0, a class that every loss accepts.
         void: the value of pixels without a class. None: the dataset's.
 
     Raises:
-        UsageError: for values out of range; and when batches are made, if the dataset has no rasters, or has no void
-            value and one is needed.
+        UsageError: for values out of range; and when batches are made, if the dataset has no segmentation masks, or has
+            no void value and one is needed.
 
     Example:
         train = make_batches(data["train"], segmentation(random_resized_crop(512)), batch_size=16)
@@ -255,14 +255,14 @@ class Segmentation:
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
         void = needed_void(schema, self.void, letterboxes=self.image.letterboxes, weighted=self.sample_weight)
-        classes, ground = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
-        dtype = tf.uint16 if max(classes - 1, ground) > 255 else tf.uint8
+        classes, padding = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
+        dtype = tf.uint16 if max(classes - 1, padding) > 255 else tf.uint8
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View) -> tuple[tf.Tensor, ...]:
-            raster = see_raster(_values(features[RASTER], view, dtype), view, ground)
+            raster = see_raster(_values(features[RASTER], view, dtype), view, padding)
             if not self.sample_weight:
                 return image, raster[:, :, None]
-            classed = raster != tf.cast(ground, dtype)
+            classed = raster != tf.cast(padding, dtype)
             return image, tf.where(classed, raster, 0)[:, :, None], tf.cast(classed, tf.float32)
 
         return [ENCODED, RASTER, *there(schema, FORMAT)], _Following(self.image, sample)
@@ -291,7 +291,7 @@ class _Following:
 
 
 def _unbound(name: str) -> UsageError:
-    problem = "it was called with features, before it has seen the schema"
+    problem = "it was called before it was bound to a schema"
     return UsageError(name, problem, f"keys, transform = {name}(...).bind(split.schema), and call that")
 
 
@@ -300,7 +300,7 @@ def _chosen(seen: SeenBoxes, chosen: tf.Tensor) -> SeenBoxes:
 
 
 def _crowd(features: Mapping[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:
-    """For each object whether it is a crowd, int64 [n]: 0 where the record does not say."""
+    """Whether each object is a crowd, int64 [n]: 0 if the record has no flag."""
     found = features.get(IS_CROWD)
     if found is None:
         return tf.zeros([count], tf.int64)
@@ -341,7 +341,7 @@ def _values(png: tf.Tensor, view: View, dtype: tf.DType) -> tf.Tensor:
     # upper ones. Its header says what it is: a byte of bits, and one of the colour type.
     bits, colour = tf.unstack(tf.io.decode_raw(tf.strings.substr(png, 24, 2), tf.uint8), 2)
     gray = tf.debugging.Assert(
-        tf.equal(colour, _GRAY), [f"{RASTER} is no gray PNG, whose pixels are classes; its colour type is", colour]
+        tf.equal(colour, _GRAY), [f"{RASTER} is not a gray PNG of class numbers; its colour type is", colour]
     )
     with tf.control_dependencies([] if gray is None else [gray]):
         pixels = tf.cond(
@@ -354,5 +354,5 @@ def _values(png: tf.Tensor, view: View, dtype: tf.DType) -> tf.Tensor:
 
 
 def _same_size(pixels: tf.Tensor, view: View) -> Any:
-    message = "a mask or a raster has another size than its image: convert the dataset again"
+    message = "a mask or raster differs in size from its image: convert the dataset again"
     return tf.debugging.assert_equal(tf.shape(pixels), view.size, message)

@@ -26,8 +26,8 @@ def as_dataset(prefetcher: Prefetcher, *, signature: Any = None, steps: int | No
             numbers, or a nest of them.
         signature: a nest of `tf.TensorSpec` with the structure of the batches, with tuples for lists. None: found from
             the first two batches, which are taken now and returned first in the first iteration. The first dimension of
-            each array is None, because a last batch is often smaller; other dimensions are those of both batches, or
-            None if they differ.
+            each array is None, because a last batch is often smaller; other dimensions are the same as in both batches,
+            or None if they differ.
         steps: batches per epoch, if known: Keras shows it, and an epoch with a different number ends with an error.
 
     Raises:
@@ -42,7 +42,7 @@ def as_dataset(prefetcher: Prefetcher, *, signature: Any = None, steps: int | No
         batches = iter(prefetcher)
         seen = [_for_tensors(batch) for batch in islice(batches, _LOOKED_AT)]
         if not seen:
-            raise UsageError("as_dataset", "the producers gave no batch to look at", "pass signature=")
+            raise UsageError("as_dataset", "the producers yielded no batch", "pass signature=")
         signature = _signature(seen)
         begun.append((seen, batches))
     guard = threading.Lock()
@@ -81,24 +81,26 @@ def _signature(seen: list[Any]) -> Any:
     def spec(*arrays: np.ndarray) -> tf.TensorSpec:
         dtypes = {tf.as_dtype(array.dtype) for array in arrays}  # texts of other lengths are of one
         if len(dtypes) > 1:
-            raise ValueError("an array of the first batches has another dtype in each")
+            raise ValueError("an array has different dtypes in the first batches")
         shapes = [array.shape for array in arrays]
         if len({len(shape) for shape in shapes}) > 1:
-            raise ValueError("an array of the first batches has another number of dimensions in each")
+            raise ValueError("an array has different numbers of dimensions in the first batches")
         dimensions = [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True)]
         return tf.TensorSpec([None, *dimensions[1:]] if dimensions else [], dtypes.pop())
 
     try:
         return tf.nest.map_structure(spec, *seen)
     except (TypeError, ValueError) as error:
-        raise UsageError("as_dataset", f"the batches do not make tensors: {error}", "pass signature=") from error
+        raise UsageError(
+            "as_dataset", f"the batches cannot be converted to tensors: {error}", "pass signature="
+        ) from error
 
 
 def _check(batch: Any, signature: Any, number: int) -> None:
     try:
         tf.nest.assert_same_structure(batch, signature)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"batch {number}", f"is nested otherwise: {' '.join(str(error).split())}") from None
+        raise UsageError(f"batch {number}", f"has another structure: {' '.join(str(error).split())}") from None
     specs = dict(leaves(signature))
     for place, array in leaves(batch):
         spec = specs[place]

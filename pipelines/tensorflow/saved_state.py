@@ -26,14 +26,15 @@ RECORD = "backup.json"
 
 _FORMAT = 1
 _VARIABLES = re.compile(rf"step-\d+\.npz({re.escape(TEMPORARY)})?")
-_ANEW = "restore it, or start anew in another directory"
+_ANEW = "restore it, or start in another directory"
 
 
 @dataclass(frozen=True)
 class SavedState:
     """Content of `backup.json`.
 
-    `before`: what was about to begin. `variables`, `size`, `crc32c`: the file of the variables, its bytes and checksum.
+    `before`: the step or epoch that was about to begin. `variables`, `size`, `crc32c`: the file of the variables, its
+    bytes and checksum.
     """
 
     position: Position

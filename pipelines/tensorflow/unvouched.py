@@ -30,11 +30,10 @@ def vouched_for(formats: Mapping[str, int]) -> bool:
 
 
 def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor | None], tf.Tensor]:
-    """From a serialized record, its encoded image and its `image/format`, string [] each, to a JPEG or PNG file.
+    """Make the function from a serialized record, its image and `image/format`, string [] each, to an image file.
 
-    It has the image's pixels; raw ones go on as they are.
-
-    Iterating raises an error that names the record whose image is neither, nor one that Pillow reads.
+    The file is a JPEG or PNG with the image's pixels; raw pixels are passed on unchanged. Iterating raises an error
+    that names the record if its image is neither, nor readable by Pillow.
     """
 
     def look(record: bytes, encoded: bytes) -> np.ndarray:

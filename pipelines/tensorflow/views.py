@@ -79,17 +79,17 @@ def see_keypoints(
     return tf.where(view.mirrored, turned, points(places))
 
 
-def see_raster(pixels: tf.Tensor, view: View, ground: int) -> tf.Tensor:
+def see_raster(pixels: tf.Tensor, view: View, padding: int) -> tf.Tensor:
     """`geometry.see_raster`: [height, width] of the target, of any dtype."""
     rows, columns = source_pixels(view)
     seen = (rows >= 0)[:, None] & (columns >= 0)
     picked = tf.gather(tf.gather(pixels, tf.maximum(rows, 0)), tf.maximum(columns, 0), axis=1)
-    picked = tf.where(seen, picked, tf.cast(ground, pixels.dtype))
+    picked = tf.where(seen, picked, tf.cast(padding, pixels.dtype))
     return tf.ensure_shape(picked, view.target)
 
 
 def source_pixels(view: View) -> tuple[tf.Tensor, tf.Tensor]:
-    """For each row and each column of the target, the one of the image that is nearest; -1: none. int32."""
+    """Nearest row and column of the image for each one of the target; -1 in the padding. int32."""
 
     def nearest(axis: int) -> tf.Tensor:
         start, extent = view.window[axis], view.window[2 + axis]

@@ -21,7 +21,7 @@ _OWN_SEED = 0x0BA7C45EED  # so that a batch draws other numbers than its first s
 class Undelivered:
     """Sent by a worker to the loader in place of a batch: the batch, if any, and the error or the omitted records.
 
-    In a loader of others, which takes it for a batch, it raises what is to be said when it is used as one.
+    Another program's loader takes it for a batch; it then raises the error when it is used as one.
     """
 
     def __init__(self, fetched: Fetched, batch: Any) -> None:
@@ -31,7 +31,7 @@ class Undelivered:
         if self.error is not None:
             raise self.error
         first = self.left_out[0]
-        remedy = "only the loader that torch_loader returns counts what `damaged=` leaves out: iterate over that"
+        remedy = "iterate over the loader that torch_loader returns: only that one supports damaged="
         raise IntegrityError(first.place, first.problem, remedy)
 
     __iter__ = __len__ = __getitem__ = _refuse
@@ -45,18 +45,19 @@ class Undelivered:
 
 
 class Collate:
-    """A function from samples to a batch; pickles.
+    """A picklable function from samples to a batch.
 
     Tensors and arrays are stacked, [k, ...]; if their shape varies, they are padded at the end with `pad` (for bool 0
-    or 1) to the longest of the batch. Images that lie as [height, width, channels], viewed as
-    [channels, height, width], give a batch [k, channels, height, width] in the channels-last memory format, which costs
-    nothing. Numbers become int64, float32 or bool [k]; bytes and text, lists of them, and each `Target` go into a list.
-    Other dicts, tuples and named tuples are collated recursively.
+    or 1) to the longest of the batch. Images stored as [height, width, channels] and viewed as [channels, height,
+    width] give a batch [k, channels, height, width] in the channels-last memory format, which costs nothing. Numbers
+    become int64, float32 or bool [k]; bytes and text, lists of them, and each `Target` go into a list. Other dicts,
+    tuples and named tuples are collated recursively.
 
     With `collate_fn`, that function makes the batch instead, from a list of samples. In a loader, its draws from the
     generators of PyTorch, `random` and NumPy depend only on the batch's first sample and its epoch.
 
-    `check_room`, if given, is called with a batch's bytes before they go to shared memory, until it raises nothing.
+    `check_room`, if given, is called with the size of a batch in bytes before the batch goes to shared memory; once a
+    call returns without an error, it is not called again.
 
     Raises UsageError for `pad` together with `collate_fn`, for shapes that vary without `pad`, for dtypes that vary,
     for samples of different structure, and for other types.
@@ -68,7 +69,7 @@ class Collate:
 
     def __init__(self, pad: float | None = None, collate_fn: Callable[[list[Any]], Any] | None = None) -> None:
         if collate_fn is not None and pad is not None:
-            raise UsageError("pad, collate_fn", "expected one of them", "the collate_fn pads as it likes")
+            raise UsageError("pad, collate_fn", "expected one of them", "pad in the collate_fn")
         if collate_fn is not None and not takes(collate_fn, 1):
             raise UsageError("collate_fn", f"got {collate_fn!r}, expected a function of a list of samples")
         self.pad, self.collate_fn = pad, collate_fn
@@ -98,7 +99,7 @@ class Collate:
         kinds = {type(value) for value in values}
         if len(kinds) > 1 and not kinds <= _NUMBERS:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise UsageError(place, f"got {names} in one batch, expected one type", "the transform may convert")
+            raise UsageError(place, f"got {names} in one batch, expected one type", "convert them in the transform")
         if isinstance(first, torch.Tensor):
             return self._tensors(values, place)
         if isinstance(first, bytes | str):  # before NumPy's numbers, which have a kind of either
@@ -114,31 +115,33 @@ class Collate:
             return Targets(values)
         if isinstance(first, Mapping):
             if any(value.keys() != first.keys() for value in values):
-                raise UsageError(place, "samples have different keys", "a transform gives the same for all")
+                raise UsageError(place, "samples have different keys", "return the same keys for every sample")
             return {key: self._together([value[key] for value in values], f"{place}[{key!r}]") for key in first}
         if isinstance(first, list) and all(isinstance(item, bytes | str) for value in values for item in value):
             return list(values)
         if isinstance(first, tuple | list):
             if len({len(value) for value in values}) > 1:
-                raise UsageError(place, "samples have different lengths", "an array of varying length is padded")
+                raise UsageError(place, "samples have different lengths", "return arrays, which pad= can pad")
             columns = [
                 self._together(list(column), f"{place}[{n}]") for n, column in enumerate(zip(*values, strict=True))
             ]
             return type(first)(*columns) if hasattr(first, "_fields") else type(first)(columns)
         raise UsageError(
-            place, f"got {type(first).__name__}, expected tensors, arrays, numbers, bytes or a nest of them"
+            place, f"got {type(first).__name__}, expected tensors, arrays, numbers, bytes, or containers of them"
         )
 
     def _tensors(self, tensors: Sequence[torch.Tensor], place: str) -> torch.Tensor:
         dtypes = {tensor.dtype for tensor in tensors}
         if len(dtypes) > 1:  # in a worker PyTorch would take the first's, and large numbers would wrap
             names = ", ".join(sorted(map(str, dtypes)))
-            raise UsageError(place, f"got {names} in one batch, expected one dtype", "the transform may cast")
+            raise UsageError(place, f"got {names} in one batch, expected one dtype", "cast in the transform")
         shapes = {tensor.shape for tensor in tensors}
         if len(shapes) > 1:
             if self.pad is None or len({len(shape) for shape in shapes}) > 1:
                 shown = ", ".join(sorted(str(tuple(shape)) for shape in shapes)[:3])
-                raise UsageError(place, f"shapes vary within a batch: {shown}", "give pad=..., or one shape to all")
+                raise UsageError(
+                    place, f"shapes vary within a batch: {shown}", "give pad=..., or return one shape for every sample"
+                )
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
             return _stacked([_padded(tensor, longest, self.pad, place) for tensor in tensors])
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
@@ -168,7 +171,9 @@ def _padded(tensor: torch.Tensor, longest: Sequence[int], pad: float, place: str
         least, most = (limits.min, limits.max) if limits else (0, 1)
         if not (float(pad).is_integer() and least <= pad <= most):
             raise UsageError(
-                "pad", f"got {pad!r}, which {tensor.dtype} of {place} cannot hold", "the transform may cast"
+                "pad",
+                f"got {pad!r}, which {tensor.dtype} of {place} cannot hold",
+                "give another number, or cast in the transform",
             )
     padded = tensor.new_full(list(longest), int(pad) if whole else pad)
     padded[tuple(slice(side) for side in tensor.shape)] = tensor

@@ -88,7 +88,7 @@ class DeviceFeed:
     def _resumable(self) -> TorchLoader:
         if not isinstance(self.loader, TorchLoader):
             raise UsageError(
-                "loader", f"a {type(self.loader).__name__} has no state", "torch_loader makes one that has"
+                "loader", f"a {type(self.loader).__name__} has no state to save", "use a loader from torch_loader"
             )
         return self.loader
 
@@ -128,9 +128,9 @@ def to_device(
             loss = criterion(model(images), labels)
     """
     if (mean is None) != (std is None) or (mean is not None and std is not None and len(mean) != len(std)):
-        raise UsageError("mean, std", "expected both, with as many numbers, or none")
+        raise UsageError("mean, std", "expected both, with the same number of values, or neither")
     if dtype is not None and not dtype.is_floating_point:
-        raise UsageError("dtype", f"got {dtype}, expected one of floats")
+        raise UsageError("dtype", f"got {dtype}, expected a floating-point dtype")
     target = torch.device(device)
     if mean is None and dtype is None:
         return DeviceFeed(loader, target, at_least("ahead", ahead, 1), lambda tensor: tensor)
@@ -144,8 +144,8 @@ def to_device(
         if tensor.dtype != torch.uint8 or tensor.ndim != 4:
             return tensor
         if mean is not None and tensor.shape[1] != len(mean):
-            shown = f"got images {list(tensor.shape)} and {len(mean)} numbers"
-            raise UsageError("mean, std", f"{shown}, expected [b, channels, height, width] and one for each channel")
+            shown = f"got images {list(tensor.shape)} and {len(mean)} values"
+            raise UsageError("mean, std", f"{shown}, expected [b, channels, height, width] and one per channel")
         return torch.addcmul(factors[1], tensor, factors[0]).to(kind)
 
     return DeviceFeed(loader, target, at_least("ahead", ahead, 1), normalise)

@@ -20,12 +20,11 @@ _REMEDY = "expected an image: a tensor [channels, height, width], an array [heig
 
 @dataclass(frozen=True)
 class ImageTransformed:
-    """From a record and its seed to (image, label), by a transform that knows neither; pickles where that does.
+    """A function from a record and its seed to (image, label), for a transform of images alone; pickles if that does.
 
-    `image_transform`: called with an RGB image of Pillow, as torchvision's `ImageFolder` would; one of torchvision's v2
-    with a uint8 tensor [3, height, width], which all of v2 takes; one of albumentations with `image=`, a uint8 array
-    [height, width, 3]. Whatever it draws from the generators of PyTorch, `random` and
-    NumPy, or from albumentations' own, is a function of the seed.
+    `image_transform`: called with an RGB Pillow image, as by torchvision's `ImageFolder`; a transform of torchvision's
+    v2 with a uint8 tensor [3, height, width]; one of albumentations with `image=`, a uint8 array [height, width, 3].
+    Its draws from the generators of PyTorch, `random`, NumPy and albumentations depend only on the seed.
     """
 
     image_transform: Callable[..., Any]
@@ -47,7 +46,7 @@ class ImageTransformed:
 
 
 def _tensor(image: Any) -> torch.Tensor:
-    """An image as a plain tensor, [channels, height, width] where it was an array or Pillow's."""
+    """Convert an image to a plain tensor, [channels, height, width] for arrays and Pillow images."""
     if isinstance(image, torch.Tensor):
         return image.as_subclass(torch.Tensor)
     if isinstance(image, Image.Image):
@@ -55,7 +54,7 @@ def _tensor(image: Any) -> torch.Tensor:
     if isinstance(image, np.ndarray) and image.ndim in (2, 3):
         tensor = torch.from_numpy(writable(image))
         return tensor[None] if image.ndim == 2 else tensor.permute(2, 0, 1)
-    raise UsageError("image_transform", f"it gave {type(image).__name__}", _REMEDY)
+    raise UsageError("image_transform", f"it returned {type(image).__name__}", _REMEDY)
 
 
 def written_in(transform: object, *packages: str) -> bool:
@@ -67,13 +66,13 @@ def written_in(transform: object, *packages: str) -> bool:
 def check_image_transform(transform: Any) -> None:
     """Raise UsageError unless `transform` can be called with an image alone."""
     if not callable(transform) or isinstance(transform, type):
-        raise UsageError("image_transform", f"got {transform!r}, expected a function of an image", "call the class")
+        raise UsageError("image_transform", f"got {transform!r}, expected a function of an image", "pass an instance")
     if written_in(transform, "albumentations") and not hasattr(transform, "set_random_seed"):
         problem = "this version of albumentations cannot be seeded for each sample"
         raise UsageError("image_transform", problem, "install albumentations 2.0 or newer")
     if not written_in(transform, "albumentations") and not takes(transform, 1):
-        problem = f"got {transform!r}, which does not take an image alone"
-        raise UsageError("image_transform", problem, "what takes a record and a seed is given as transform=")
+        problem = f"got {transform!r}, which cannot be called with only an image"
+        raise UsageError("image_transform", problem, "pass a function of a record and a seed as transform=")
 
 
 def check_transform(transform: Any) -> None:
@@ -82,7 +81,7 @@ def check_transform(transform: Any) -> None:
         problem = (
             f"got {type(transform).__name__} of {type(transform).__module__.partition('.')[0]}, which takes images"
         )
-        raise UsageError("transform", problem, "give it as image_transform=")
+        raise UsageError("transform", problem, "pass it as image_transform=")
     if not callable(transform) or isinstance(transform, type) or not takes(transform, 2):
         problem = f"got {transform!r}, expected a function of a record and a seed: transform(record, seed)"
-        raise UsageError("transform", problem, "what takes an image alone is given as image_transform=")
+        raise UsageError("transform", problem, "pass a function of an image as image_transform=")

@@ -44,8 +44,8 @@ def random_resized_crop(
 ) -> "GeometricTransform":
     """Crop a random window of the image, resize it to `size`, and mirror it half of the time: the usual training crop.
 
-    Gives uint8 [3, height, width], and pickles. The same seed cuts the same window, here
-    and with TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
+    The transform is picklable and returns uint8 [3, height, width]. The same seed cuts the same window, here and with
+    TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
         size: pixels, one side or (height, width).
@@ -54,13 +54,12 @@ def random_resized_crop(
             draws do not fit into the image (because it is very long), the window is the largest centred one with an
             aspect ratio in that range.
         flip: mirror left and right, half of the time.
-        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear,
-            which takes less time and aliases; its pixels equal those of TensorFlow's crop in all orders except
-            "stream".
+        antialias: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False:
+            OpenCV's bilinear resize, which takes less time and aliases; pixels are the same as with TensorFlow's crop.
 
     Raises:
         UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
-        MissingExtraError: without antialiasing, where OpenCV is not installed.
+        MissingExtraError: without antialiasing, if OpenCV is not installed.
 
     Example:
         crop = random_resized_crop(224, area=(0.25, 1.0))
@@ -73,15 +72,15 @@ def random_resized_crop(
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
-    Gives uint8 [3, height, width], and pickles. The window is the largest with the aspect ratio of `size`, times
-    `crop_fraction`, centred: 0.875 is the same as resizing the image to cover 256 x 256 and cropping the centre 224 x
-    224.
+    The transform is picklable and returns uint8 [3, height, width]. The window is the largest centred one with the
+    aspect ratio of `size`, scaled by `crop_fraction`: 0.875 is the same as resizing the image to cover 256 x 256 and
+    cropping the centre 224 x 224.
 
-    `antialias`: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear, which
-    takes less time and aliases. Evaluate with the same value as in training.
+    `antialias`: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False: OpenCV's
+    bilinear resize, which takes less time and aliases. Evaluate with the same value as in training.
 
     Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1; MissingExtraError
-    without antialiasing where OpenCV is not installed.
+    without antialiasing if OpenCV is not installed.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
@@ -94,20 +93,20 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "GeometricTransform":
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
-    Gives uint8 [3, height, width], and pickles. An image of h x w is resized to h' x w' = round(h * s) x round(w * s)
-    pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding above and
-    (width - w') // 2 columns to the left. `detection` returns the scale and offset to map back.
+    The transform is picklable and returns uint8 [3, height, width]. An image of h x w is resized to h' x w' =
+    round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2
+    rows of padding above and (width - w') // 2 columns to the left. `detection` returns the scale and offset.
 
     Args:
         size: pixels, one side or (height, width).
         fill: the padding's value in all channels, 0 to 255.
-        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear,
-            which takes less time and aliases; its pixels equal those of TensorFlow's letterbox in all orders except
-            "stream".
+        antialias: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False:
+            OpenCV's bilinear resize, which takes less time and aliases; pixels are the same as with TensorFlow's
+            letterbox.
 
     Raises:
         UsageError: for a size that is not positive, and for a fill that is not within 0..255.
-        MissingExtraError: without antialiasing, where OpenCV is not installed.
+        MissingExtraError: without antialiasing, if OpenCV is not installed.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=16, transform=detection(letterbox(512)))
@@ -130,7 +129,7 @@ def _transform(crop: Crop, antialias: bool) -> "GeometricTransform":
 
 @dataclass(frozen=True)
 class GeometricTransform(TwoSteps[torch.Tensor]):
-    """An image transform that can tell what it did: which window of the image is seen, and where. `crop` draws it."""
+    """An image transform that also returns the view: the window of the image and its place. `crop` draws it."""
 
     crop: Crop
     antialias: bool = True
@@ -151,7 +150,7 @@ class GeometricTransform(TwoSteps[torch.Tensor]):
         return self.crop.letterboxes
 
     def draw(self, seed: int) -> ChooseView:
-        """From a sample's seed to its view."""
+        """Make the function from a sample's seed to its view."""
         if not self.crop.draws:
             return self.crop.choice(np.empty(0, np.float32))
         own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
@@ -218,8 +217,8 @@ def _by_pytorch(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
         window = torch.nn.functional.interpolate(window, content[2:], mode="bilinear", antialias=True)
     image = window[0].flip(2) if view.mirrored else window[0]
     if content[2:] != view.target:
-        ground = torch.full((*view.target, 3), fill, dtype=torch.uint8).permute(2, 0, 1)
+        padded = torch.full((*view.target, 3), fill, dtype=torch.uint8).permute(2, 0, 1)
         rows, columns = (slice(content[i], content[i] + content[i + 2]) for i in (0, 1))
-        ground[:, rows, columns] = image
-        image = ground
+        padded[:, rows, columns] = image
+        image = padded
     return image

@@ -16,7 +16,7 @@ from shardfeed.schema import Schema
 
 @dataclass(frozen=True)
 class Label:
-    """From a record to the feature `key`, or to a vector of `classes`, where that is a set of them; pickles."""
+    """A function from a record to the feature `key`, or for a set of classes to a vector of `classes`; pickles."""
 
     key: str
     classes: int | None = None
@@ -44,7 +44,7 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
         IntegrityError: for a label that is not 0 to `classes` - 1.
 
     Example:
-        class ImageAndTags:  # a class, which pickles for workers that are spawned
+        class ImageAndTags:  # a class, which is picklable for workers that are spawned
             crop, classes = random_resized_crop(224), len(data["train"].class_names)
 
             def __call__(self, record, seed):
@@ -73,10 +73,10 @@ def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> by
         key: key of the feature with the captions.
 
     Raises:
-        UsageError: if the dataset has no feature `key` of texts.
+        UsageError: if the dataset has no text feature `key`.
 
     Example:
-        class ImageAndCaption:  # a class, which pickles for workers that are spawned
+        class ImageAndCaption:  # a class, which is picklable for workers that are spawned
             crop = random_resized_crop(224)
 
             def __call__(self, record, seed):
@@ -87,7 +87,7 @@ def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> by
     captions = record.get(key)
     if not isinstance(captions, bytes | list):
         texts = [name for name, value in record.items() if isinstance(value, bytes | list)]
-        problem = f"got {escape(key)!r}, expected a feature of texts"
+        problem = f"got {escape(key)!r}, expected a text feature"
         raise UsageError("draw_caption", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
     if isinstance(captions, bytes):
         return captions

@@ -17,8 +17,9 @@ from shardfeed.pipelines.arguments import (
     image_and_label_keys,
     images_and_labels,
 )
-from shardfeed.pipelines.orders.choices import OrderLike, Stream
-from shardfeed.pipelines.orders.choose_order import order_samples
+from shardfeed.pipelines.caching.client import read_through_fetcher
+from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
+from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_image_transform, check_transform
@@ -58,26 +59,25 @@ def torch_loader(
     `batch_size / ranks`.
 
     With the same `seed`, order and global batch size, iteration i has the same samples and crop windows on any number
-    of ranks. They are also those of iteration i of TensorFlow's `train_batches` with that order, and of an endless
-    iteration from step i * steps_per_epoch on. Each window is resized as its crop says. For saving and resuming, see
-    `TorchLoader`.
+    of ranks. So does iteration i of TensorFlow's `train_batches` with that order. An endless iteration reaches these
+    samples at step i * steps_per_epoch. Pixels differ from TensorFlow's, where crops are not antialiased by default.
+    For saving and resuming, see `TorchLoader`.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
-        image_size: of the crops, in pixels: one side, or (height, width).
-        transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
-            gives it, and an int of 0 to 2^63 - 1, the sample's own in this epoch, for any generator. It must pickle
-            where workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
+        image_size: size of the crops in pixels: one side, or (height, width).
+        transform: instead of `image_size`: called in a worker as `transform(record, seed)`: `record` is a dict like
+            `split[i]`, `seed` is the sample's own seed in this epoch, an int from 0 to 2^63 - 1, for any generator. It
+            must be picklable if workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
         image_transform: instead of `image_size`: `random_resized_crop(...)` with options, or an image transform of
-            torchvision or albumentations. It gets its usual input: a transform of torchvision's v2 a uint8
-            tensor [3, height, width], one of albumentations `image=` with an array [height, width, 3], any other an RGB
-            Pillow image. Its random draws depend only on the sample's own seed, so that a resumed run is exact. It must
-            pickle if workers are spawned.
+            torchvision or albumentations. It gets its usual input: a uint8 tensor [3, height, width] for torchvision's
+            v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for any other. Its
+            random draws depend only on the sample's own seed, so that a resumed run is exact. It must be picklable if
+            workers are spawned.
         seed: 0 to 2^63 - 1; for the order and for the crops.
-        order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global". There is
-            no "stream". With "blocks" the samples are the same as in TensorFlow, but read batch by batch, not block by
-            block.
+        order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
+            dataset in a bucket `Blocks(block_bytes=8 << 20)`. There is no "stream".
         label: with `image_size` and `image_transform`: key of a feature with one number per record, or of the kind
             "tags", a set of classes, which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
             (NaN) are left out, and a warning counts them.
@@ -88,7 +88,7 @@ def torch_loader(
         collate_fn: makes a batch instead of `Collate(pad)`: called in a worker with the list of its transformed
             samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend only on the
             batch's first sample and the epoch.
-        damaged: a `Skip`, which leaves out damaged records, counts those of all workers, and raises when there are too
+        damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many; each is replaced by another sample of the batch. None: the first damaged record raises.
         workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the number of
             available CPUs, divided among the ranks of this machine.
@@ -110,15 +110,16 @@ def torch_loader(
             for images, labels in loader:
                 loss = criterion(model(images.cuda() / 255), labels.cuda())
     """
-    order = "global" if order is None else order
+    order = default_order(samples, Global()) if order is None else order
     if order == "stream" or isinstance(order, Stream):
-        problem = f"got {order!r}, which is TensorFlow's: shards in sequence, through a buffer"
-        raise UsageError("order", problem, 'use "global", or "blocks" on a disk that seeks')
+        problem = f"got {order!r}, an order that only TensorFlow's batches have"
+        raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
     process = ranks or this_process()
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
+    arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks)
     return TorchLoader(
         TorchSamples(arranged, chosen, made, keys=keys, skip=damaged is not None),
         Steps(chosen, rank=process.rank, ranks=process.ranks, endless=start_step is not None),
@@ -157,17 +158,17 @@ def torch_eval_loader(
     batches hold about `batch_size / ranks` samples. Add up sums and counts over the ranks, not means.
 
     Args:
-        split: of `shardfeed.open(...)`, or a part of one.
+        split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
-        image_size: of the crops, in pixels: one side, or (height, width).
-        transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
-            gives it, and an int of 0 to 2^63 - 1, the sample's own. It must pickle where workers are spawned.
-            `detection(...)` and `segmentation(...)` are such transforms.
+        image_size: size of the crops in pixels: one side, or (height, width).
+        transform: instead of `image_size`: called in a worker as `transform(record, seed)`: `record` is a dict like
+            `split[i]`, `seed` is the sample's own seed, an int from 0 to 2^63 - 1. It must be picklable if workers are
+            spawned. `detection(...)` and `segmentation(...)` are such transforms.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
-            image transform of torchvision or albumentations. It gets its usual input: a transform of torchvision's v2 a
-            uint8 tensor [3, height, width], one of albumentations `image=` with an array [height, width, 3], any other
-            an RGB Pillow image. Its random draws depend only on the sample's own seed, so that a resumed run is exact.
-            It must pickle if workers are spawned.
+            image transform of torchvision or albumentations. It gets its usual input: a uint8 tensor [3, height, width]
+            for torchvision's v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for
+            any other. Its random draws depend only on the sample's own seed, so that a resumed run is exact. It must be
+            picklable if workers are spawned.
         label: with `image_size` and `image_transform`: key of a feature with one number per record, or of the kind
             "tags", a set of classes, which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
             (NaN) are left out, and a warning counts them.
@@ -176,7 +177,7 @@ def torch_eval_loader(
         collate_fn: makes a batch instead of `Collate(pad)`: called in a worker with the list of its transformed
             samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend only on the
             batch's first sample and the epoch.
-        damaged: a `Skip`, which leaves out damaged records, counts those of all workers, and raises when there are too
+        damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many. A batch without any intact record is left out too; with several ranks, which must have the same number
             of steps, it raises IntegrityError. None: the first damaged record raises.
         workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the number of
@@ -212,16 +213,16 @@ def torch_predict_loader(
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
 ) -> SampleLoader:
-    """Batches to predict from: every sample exactly once, in stored order, with its file name. No label is needed.
+    """Batches for prediction: every sample exactly once, in stored order, with its file name. No label is needed.
 
-    (images uint8 [b, 3, height, width], names): images, batches and the shares of several ranks are those of
+    (images uint8 [b, 3, height, width], names): images, batches and the shares of the ranks are the same as in
     `torch_eval_loader`; names are a list of bytes. Each sample is on exactly one rank, and its name identifies its
     prediction: gather the rows of all ranks with `torch.distributed.all_gather_object`, or write one file per rank.
 
     Args:
-        split: of `shardfeed.open(...)`, or a part of one.
+        split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
-        image_size: of the crops, in pixels: one side, or (height, width).
+        image_size: size of the crops in pixels: one side, or (height, width).
         image_transform: instead of `image_size`, as in `torch_eval_loader`.
         key: key of a feature with one value per record, or of the kind "tags", to return instead of the file name.
         damaged: as in `torch_eval_loader`.
@@ -263,7 +264,7 @@ def _every_sample(
     assert isinstance(stored, StoredOrder)
     return SampleLoader(
         TorchSamples(
-            split,
+            read_through_fetcher(split, stored),
             stored,
             made,
             keys=keys,

@@ -29,7 +29,7 @@ def _begin_worker(number: int) -> None:
 
 
 class SampleLoader(DataLoader[Any]):
-    """A DataLoader over `TorchSamples` that raises their errors as they are. Made by `torch_eval_loader`.
+    """A DataLoader that raises all errors unchanged, including errors of its workers. Made by `torch_eval_loader`.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, image_size=224)
@@ -61,13 +61,14 @@ class SampleLoader(DataLoader[Any]):
             persistent_workers=workers.count > 0,  # else each epoch begins with starting them
         )
         self._damaged, self._workers, self._process, self._collate = damaged, workers, process, collate
-        self._given_ranks = given_ranks  # by the caller, who knows better than the environment
+        self._given_ranks = given_ranks  # by the caller, who knows more than the environment variables
         self._iteration: object = None  # the one that may go on
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
         """Begin an iteration; an earlier one that is then continued raises UsageError: workers serve only one.
 
-        Raises UsageError if this process has changed its rank since the loader was made: all would get equal batches.
+        Raises UsageError if this process has changed its rank since the loader was made: all ranks would get the same
+        batches.
         """
         if not self._given_ranks:
             check_unchanged(self._process)
@@ -82,8 +83,8 @@ class SampleLoader(DataLoader[Any]):
     def _delivered(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
         while True:
             if self._iteration is not iteration:
-                problem = "was iterated anew before its batches had ended"
-                raise UsageError("loader", problem, "make a loader for each loop that runs at the same time")
+                problem = "was iterated again before its batches ended"
+                raise UsageError("loader", problem, "make a separate loader for each loop that runs at the same time")
             try:
                 made = next(batches, _END)
                 error = made.error if isinstance(made, Undelivered) else None

@@ -51,6 +51,7 @@ from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.samples import TwoSteps
 from shardfeed.pipelines.torch.targets import Target
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
+from shardfeed.text import number
 
 Crowd = Literal["keep", "drop"]
 
@@ -68,20 +69,21 @@ def detection(
     keypoints: bool = False,
     tv: bool = False,
 ) -> "Detection":
-    """A transform to (image, target); loaders then return (images, list of targets), as torchvision's detectors take
-    them.
+    """A transform that returns (image, target); loaders then return (images, list of targets), as torchvision's
+    detectors take them.
 
     images are uint8 [b, 3, height, width]. A target is a dict of tensors, for the k objects that the image's window
     shows, in the order in which they are stored:
 
-    - boxes, float32 [k, 4], clipped to the window; each has an area. labels, int64 [k]. iscrowd, int64 [k].
+    - boxes, float32 [k, 4], clipped to the window; an object whose box then has no area is dropped. labels, int64 [k].
+      iscrowd, int64 [k].
     - area, float32 [k]: of the object's region, in pixels squared of the output of `image`. If the window cuts an
       object, its area shrinks in proportion to its box, which is an estimate. In a dataset without areas it is the area
       of the box.
     - orig_size, int64 [2]: height and width of the stored image.
-    - image_id, int64 []: the number in `image/source_id`, as COCO's evaluation needs it.
-    - scale, offset, unless the image's transform mirrors: float32 [2] each, x and y, which map pixels back to those of
-      the stored image; see `boxes_to_source` and `masks_to_source`.
+    - image_id, int64 []: the id in `image/source_id`, as COCO's evaluation needs it.
+    - scale, offset, unless the image's transform mirrors: float32 [2] each, x and y, which map pixel coordinates back
+      to the stored image; see `boxes_to_source` and `masks_to_source`.
     - masks, keypoints, if requested.
 
     An image without objects has tensors of length 0.
@@ -92,7 +94,7 @@ def detection(
         boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of `image`; "rel_xyxy",
             "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
         min_visible: the share of an object's box, 0..1, that the window has to show; else the object is dropped, with
-            all that belongs to it.
+            its label, mask, key points, crowd flag and area.
         label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" keeps them among the others, with iscrowd 1; "drop"
             leaves them out, for training detectors that cannot ignore them.
@@ -106,7 +108,7 @@ def detection(
     Raises:
         UsageError: for values out of range; and when a loader is made, if the dataset has no objects or lacks a
             requested feature, or if key points cannot be mirrored.
-        MissingExtraError: with `tv`, where torchvision is not installed.
+        MissingExtraError: with `tv`, if torchvision is not installed.
 
     Example:
         crop = random_resized_crop(512, area=(0.3, 1.0))
@@ -114,7 +116,7 @@ def detection(
         for images, targets in loader:
             losses = model(list(images.to(device) / 255), [{k: v.to(device) for k, v in t.items()} for t in targets])
 
-        # Inside of a transform of your own:
+        # Inside your own transform:
         keys, detect = detection(crop).bind(data["train"].schema)
     """
     check_image(image, GeometricTransform, "shardfeed.pipelines.torch")
@@ -130,9 +132,10 @@ def detection(
 def segmentation(
     image: GeometricTransform, *, void: int | None = None, dtype: torch.dtype = torch.int64
 ) -> "Segmentation":
-    """A transform to (image, raster), a class for each pixel; loaders then return (images, rasters).
+    """A transform that returns (image, mask), where the mask has a class for each pixel; loaders then return (images,
+    masks).
 
-    images are uint8 [b, 3, height, width], rasters [b, height, width]: resized by nearest pixel, so that no new class
+    images are uint8 [b, 3, height, width], masks [b, height, width]: resized by nearest pixel, so that no new class
     values appear. The value of pixels without a class, `split.schema.raster.void`, is kept: pass it to the loss as
     `ignore_index`.
 
@@ -140,17 +143,17 @@ def segmentation(
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package.
             The padding of a letterbox is void.
         void: the value of pixels without a class. None: the dataset's.
-        dtype: dtype of the rasters. `torch.uint8` takes an eighth of the memory, if values go up to 255.
+        dtype: dtype of the masks. `torch.uint8` takes an eighth of the memory, if values go up to 255.
 
     Raises:
-        UsageError: for values out of range; and when a loader is made, if the dataset has no rasters, or for a
-            letterbox if it has no void value.
+        UsageError: for values out of range; and when a loader is made, if the dataset has no segmentation masks, or for
+            a letterbox if it has no void value.
 
     Example:
         loader = torch_loader(data["train"], batch_size=8, transform=segmentation(random_resized_crop(512)))
         void = data["train"].schema.raster.void
-        for images, rasters in loader:
-            loss = F.cross_entropy(model(images / 255), rasters, ignore_index=-100 if void is None else void)
+        for images, masks in loader:
+            loss = F.cross_entropy(model(images / 255), masks, ignore_index=-100 if void is None else void)
     """
     check_image(image, GeometricTransform, "shardfeed.pipelines.torch")
     if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
@@ -228,10 +231,12 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
         """Key points of all objects of the record: float32 [n, K, 3]."""
         x, y, visibility = _columns(record, (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY))
         if self.meaning is None:
-            raise UsageError("detection", "it was called before it has seen the schema", "call what `bind` gives")
+            raise UsageError("detection", "it was called before it was bound to a schema", "call what `bind` returns")
         each = len(self.meaning.names)
         if len(x) != count * each:
-            raise IntegrityError("record", f"it has {len(x)} of {KEYPOINT_X} for {count} objects with {each} each")
+            raise IntegrityError(
+                "record", f"{KEYPOINT_X} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
+            )
         x, y, visibility = (values.reshape(count, each) for values in (x, y, visibility))
         return see_keypoints(x, y, visibility, view, self.meaning.flip)
 
@@ -281,7 +286,7 @@ def _tv_tensors() -> Any:
 def _of_length(key: str, values: Any, count: int) -> Any:
     """The values. Raises IntegrityError where they are not one for each object."""
     if len(values) != count:
-        raise IntegrityError("record", f"it has {len(values)} of {key} for {count} objects")
+        raise IntegrityError("record", f"{key} has {number(len(values), 'value')} for {number(count, 'object')}")
     return values
 
 
@@ -328,6 +333,6 @@ def _decoded(encoded: bytes, view: View) -> np.ndarray:
     except PILLOW_ERRORS as error:
         raise undecodable(encoded, error) from None
     if pixels.shape != view.size:
-        problem = f"a mask or raster of it is {list(pixels.shape)}, expected {list(view.size)} as the image"
+        problem = f"a mask or raster has the shape {list(pixels.shape)}, its image {list(view.size)}"
         raise IntegrityError("record", problem, "convert the dataset again")
     return pixels

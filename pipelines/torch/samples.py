@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.formats.example import decode
+from shardfeed.pipelines.caching.client import chunk_of, reading
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.samples import Samples, named
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
@@ -27,6 +28,17 @@ Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
 T = TypeVar("T")
 # A sample, and how many times it was gone through before: `order.Drawn`, for one.
 Key = tuple[int, int]
+
+
+class StepKeys(list[Key]):
+    """The keys of a batch, and the step of the run that has them; None if it is not one of the order's."""
+
+    def __init__(self, keys: Iterable[Key], step: int | None) -> None:
+        super().__init__(keys)
+        self.step = step
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StepKeys, (list(self), self.step)
 
 
 @runtime_checkable
@@ -57,10 +69,10 @@ def planning(transform: Callable[..., T]) -> Callable[..., Callable[[], T]]:
 
 
 class Fetched(list[Any]):
-    """The samples of a batch, for `collate`; and what becomes of damaged ones, to be told to the user's process.
+    """The samples of a batch, for `collate`; and the damaged ones, to be reported to the user's process.
 
-    `seed`: of the batch, that of its first sample. `error`: why there is no batch. `left_out`: damaged records that are
-    not in it.
+    `seed`: of the batch, equal to its first sample's. `error`: the reason if there is no batch. `left_out`: damaged
+    records that are not in it.
     """
 
     seed: int = 0
@@ -101,14 +113,16 @@ class TorchSamples(Dataset[Any]):
         return len(self.samples)
 
     def __getitem__(self, key: int | Key) -> Any:
-        """One sample; an index alone is that of pass 0. Raises RecordError, and what the transform raises."""
+        """Return one sample; a plain index means pass 0. Raises RecordError, and the errors of the transform."""
         return self._transformed([key if isinstance(key, tuple) else (key, 0)], None)[0]
 
     def __getitems__(self, keys: Sequence[int | Key]) -> list[Any]:
         """A batch, with one read: `Fetched`, or for indices alone, which are of another's sampler, a plain list."""
         steps = [key for key in keys if isinstance(key, tuple)]
         if len(steps) == len(keys):
-            return self._fetched(steps)
+            step = keys.step if isinstance(keys, StepKeys) else None
+            with reading(self.samples, None if step is None else chunk_of(self.order, step)):
+                return self._fetched(steps)
         return self._transformed([key if isinstance(key, tuple) else (key, 0) for key in keys], None)
 
     def _fetched(self, keys: Sequence[Key]) -> Fetched:

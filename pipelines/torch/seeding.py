@@ -10,9 +10,9 @@ import torch
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """The generators of PyTorch (of the CPU), of `random` and of NumPy begin at `seed`, 0 to 2^63 - 1, inside.
+    """Context in which the generators of PyTorch (CPU), `random` and NumPy are seeded with `seed`, 0 to 2^63 - 1.
 
-    Afterwards they go on where they were: without workers they are those of the user's process.
+    Afterwards their state is restored: without workers they belong to the user's process.
     """
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which would seed GPUs too

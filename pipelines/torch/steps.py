@@ -13,7 +13,7 @@ from torch.utils.data import Sampler
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.arguments import at_least
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
-from shardfeed.pipelines.torch.samples import Key
+from shardfeed.pipelines.torch.samples import Key, StepKeys
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ def check_unchanged(made_for: Ranks) -> None:
 
 
 def this_process() -> Ranks:
-    """As torch.distributed says where it is initialised, else as RANK and WORLD_SIZE do; else 0 of 1.
+    """Return the rank from torch.distributed if it is initialised, else from RANK and WORLD_SIZE; else 0 of 1.
 
-    Raises UsageError for an environment that cannot be meant.
+    Raises UsageError for invalid environment variables.
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
@@ -106,8 +106,8 @@ class SharedSteps(Sampler[list[Key]]):
         if self._ranks > 1 and not self._ours:
             raise UsageError(
                 "ranks",
-                f"the loader already takes one of {self._ranks} shares of each batch, and another loader goes through "
-                "its batches: if that shares them out too, samples are lost",
+                f"the loader already takes one of {self._ranks} shares of each batch, and another loader wraps it: "
+                "if that divides the batches too, samples are lost",
                 "iterate over the loader itself, without accelerator.prepare, or give ranks=Ranks(0, 1)",
             )
         return self._keys()
@@ -135,7 +135,7 @@ class Steps(SharedSteps):
         for step in itertools.count(first) if end is None else range(first, end):
             self.start = step + 1
             drawn = self.order.drawn(step, self._rank, self._ranks)
-            yield list(zip(drawn.indices.tolist(), drawn.passes.tolist(), strict=True))
+            yield StepKeys(zip(drawn.indices.tolist(), drawn.passes.tolist(), strict=True), step)
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self.start}
@@ -166,5 +166,5 @@ class EvenSteps(SharedSteps):
         return len(self._cuts) - 1
 
     def _keys(self) -> Iterator[list[Key]]:
-        for start, stop in itertools.pairwise(self._cuts):
-            yield [(index, 0) for index in range(start, stop)]
+        for step, (start, stop) in enumerate(itertools.pairwise(self._cuts)):
+            yield StepKeys(((index, 0) for index in range(start, stop)), step if self._ranks == 1 else None)

@@ -34,8 +34,7 @@ class Workers:
         prefetch: batches made ahead by each, 1 or more. None: 2, or 1 if 2 would take a quarter of the available
             memory.
         pin_memory: whether batches are copied to memory that a GPU reads directly. None: if there is a CUDA GPU.
-        start_method: "fork", "spawn" or "forkserver". None: Python's default; "forkserver" for a dataset in a bucket,
-            whose client does not survive a fork.
+        start_method: "fork", "spawn" or "forkserver". None: Python's default.
 
     Raises:
         UsageError: for values out of range.
@@ -74,9 +73,9 @@ class Planned:
 
 
 def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int) -> Planned:
-    """As asked for; else a worker for each CPU granted, shared out among the processes of this machine.
+    """Return the number of workers: as requested, else one per available CPU, divided among this machine's processes.
 
-    `batch_bytes`: of one batch, 0 where unknown. Raises UsageError.
+    `batch_bytes`: of one batch, 0 if unknown. Raises UsageError.
     """
     workers = asked if isinstance(asked, Workers) else Workers(asked)
     count = max(1, cpu_budget() // local_ranks) if workers.count is None else workers.count
@@ -87,16 +86,17 @@ def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int
 
 
 def start_method(workers: Planned, samples: Samples) -> str | None:
-    """How workers start: as asked for; where the samples' storage does not survive a fork, else by "forkserver".
+    """Return the start method: as requested; "forkserver" if workers read a storage that does not survive a fork.
 
     Raises UsageError for "fork" then: such workers could only fail.
     """
     parts = samples.parts if isinstance(samples, Mixture) else (samples,)
-    if all(part.shards.storage.survives_fork for part in parts if isinstance(part, Split)):
+    shards = [part.shards for part in parts if isinstance(part, Split)]
+    if all(each.storage.survives_fork or each.copy is not None for each in shards):
         return workers.start_method
     if workers.start_method == "fork":
         problem = "got 'fork', but the client for buckets and web servers does not survive a fork"
-        raise UsageError("start_method", problem, 'take "forkserver" or "spawn"')
+        raise UsageError("start_method", problem, 'use "forkserver" or "spawn"')
     return workers.start_method or "forkserver"
 
 

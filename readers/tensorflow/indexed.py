@@ -190,7 +190,9 @@ def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
     for key in chosen:
         if key not in features:
             raise UsageError(
-                "keys", f"got {escape(key)!r}, no feature of this dataset", f"it has {', '.join(sorted(features))}"
+                "keys",
+                f"got {escape(key)!r}, which is not a feature of this dataset",
+                f"it has {', '.join(sorted(features))}",
             )
     spec: ParseSpec = {}
     for key in chosen:
@@ -204,9 +206,9 @@ _REPLACED = "replaced by another dataset since it was opened; open it again: "
 
 
 def look_at_manifests(split: Split) -> tf.data.Dataset:
-    """No (place, record), but an error where a manifest beside its shards is not the one that was there at first.
+    """A dataset without elements that raises an error if the manifest beside the shards has changed.
 
-    Raises IntegrityError when it is another one by now.
+    Raises IntegrityError if it is another one by now.
     """
     hashes: dict[str, int] = {}
     with tf.init_scope():  # numbers, also where a function is being traced

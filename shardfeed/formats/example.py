@@ -24,8 +24,8 @@ from shardfeed.schema import Dtype, Feature, Value
 
 _BYTES, _FLOAT, _INT64 = b"\x0a", b"\x12", b"\x1a"  # the tags of the three kinds in Feature
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5  # wire types
-_MANY, _BLOCK = 1 << 12, 1 << 16  # bytes of packed numbers from which they are read by NumPy, and at a time
-_LARGE = 4096  # bytes from which a value stays a buffer of its own, not copied into its neighbours
+_MANY, _BLOCK = 1 << 12, 1 << 16  # bytes of packed numbers from which NumPy reads them, and per block
+_LARGE = 4096  # bytes from which a value stays its own buffer instead of being copied
 
 _ONE_BYTE = [bytes((n,)) for n in range(0x80)]  # most lengths and labels
 _SMALL = b"\x0a%c%b\x12%c%c%c\x0a%c%b"  # the map entry of one value, while every length fits in seven bits
@@ -69,7 +69,7 @@ class ExampleEncoder:
     """Examples with these features, one after the other: what they have in common is worked out once."""
 
     def __init__(self, features: Mapping[str, Feature], apart: str | None = None) -> None:
-        """`apart`: a feature with one bytes value, which is a buffer of its own however small it is."""
+        """`apart`: a feature with one bytes value, which gets its own buffer whatever its size."""
         self._apart = None if apart is None else _field(b"\x0a", apart.encode())
         self._fields = [(key, _field(b"\x0a", key.encode()), features[key]) for key in sorted(features)]
 
@@ -131,7 +131,7 @@ def encode(features: Mapping[str, Feature], values: Mapping[str, Value]) -> byte
 
 
 def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The value at `at` and the position behind it."""
+    """Return the value at `at` and the position after it."""
     value = shift = 0
     while at < end and shift < 70:
         byte = data[at]
@@ -140,14 +140,14 @@ def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at
         shift += 7
-    raise IntegrityError("Example", f"a number at byte {at} does not end")
+    raise IntegrityError("Example", f"the number at byte {at} does not end")
 
 
 def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Each field of a message as (number, wire type, start, end) of its content; for a varint, of its bytes."""
+    """Yield each field of a message as (number, wire type, start, end) of its content; for a varint, of its bytes."""
     while at < end:
         tag = data[at]
-        if tag < 0x80:  # nearly always; a call more would take as long as all the rest
+        if tag < 0x80:  # nearly always; one more call would double the time
             at += 1
         else:
             tag, at = _read_varint(data, at, end)
@@ -170,23 +170,23 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int
         else:
             raise IntegrityError("Example", f"unknown wire type {wire} at byte {at}")
         if number == 0 or at > end:
-            raise IntegrityError("Example", f"field {number} at byte {start} does not fit its message")
+            raise IntegrityError("Example", f"field {number} at byte {start} extends beyond its message")
         yield number, wire, start, at
 
 
 def _read_varints(data: bytes, at: int, end: int) -> np.ndarray:
-    """All values of a packed list, int64, a block at a time."""
+    """Yield all values of a packed list as int64, one block at a time."""
     found = array("q")
     while at < end:
         block = np.frombuffer(data, np.uint8, min(end - at, _BLOCK), at)
         last = np.flatnonzero(block < 0x80)
         if not len(last):
-            raise IntegrityError("Example", f"a number at byte {at} does not end")
+            raise IntegrityError("Example", f"the number at byte {at} does not end")
         block = block[: last[-1] + 1]
         begin = np.concatenate([[0], last[:-1] + 1])
         length = last + 1 - begin
         if length.max() > 10:
-            raise IntegrityError("Example", f"a number after byte {at} does not end")
+            raise IntegrityError("Example", f"the number after byte {at} does not end")
         shift = np.arange(len(block)) - np.repeat(begin, length)
         parts = (block & 0x7F).astype(np.uint64) << (7 * shift).astype(np.uint64)
         found.frombytes(np.bitwise_or.reduceat(parts, begin).tobytes())
@@ -195,9 +195,9 @@ def _read_varints(data: bytes, at: int, end: int) -> np.ndarray:
 
 
 def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | None:
-    """Dtype and values of a Feature message; None when it says no kind.
+    """Return dtype and values of a Feature message; None if it has no kind.
 
-    A kind that is there twice has the values of both, and of two kinds the last counts, as protobuf reads them.
+    As in protobuf, a repeated kind has the values of both, and of two different kinds the last one counts.
     """
     kind, values = 0, []
     for number, wire, start, stop in _fields(data, at, end):
@@ -238,10 +238,10 @@ def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | Non
 def decode(payload: bytes, keys: Container[str] | None = None) -> dict[str, tuple[Dtype, Decoded]]:
     """Every feature of a serialised Example: its dtype, and its values as a list of bytes or a 1-D array.
 
-    With `keys` only those: the values of others are not looked at, which saves time. A Feature with no kind set is left
-    out, as TensorFlow treats it as missing. Of a key written twice the last counts. Raises IntegrityError on bytes that
-    are no Example, where protobuf's parsers do, and on groups (wire types 3 and 4), which no Example has and they pass
-    over. Time and memory are linear in the payload's length.
+    With `keys` only those: the values of others are skipped, which saves time. A Feature without a kind is left out, as
+    TensorFlow treats it as missing. If a key is repeated, the last one counts. Raises IntegrityError on bytes that
+    protobuf's parsers refuse, and on groups (wire types 3 and 4), which they skip and no Example has. Time and memory
+    are linear in the payload's length.
     """
     features: dict[str, tuple[Dtype, Decoded]] = {}
     try:
@@ -261,7 +261,7 @@ def decode(payload: bytes, keys: Container[str] | None = None) -> dict[str, tupl
                     continue
                 for c, d in values:
                     found = _read_feature(payload, c, d)
-                if len(values) > 1:  # each is sound; protobuf merges them, which is to read them as one
+                if len(values) > 1:  # each is valid; protobuf merges them, which equals reading them as one
                     joined = b"".join([payload[c:d] for c, d in values])
                     found = _read_feature(joined, 0, len(joined))
                 if found is None:
@@ -274,10 +274,10 @@ def decode(payload: bytes, keys: Container[str] | None = None) -> dict[str, tupl
 
 
 def cut_out(payload: bytes, key: str) -> tuple[bytes | memoryview | None, bytes]:
-    """The one bytes value of feature `key`, where it lies, and an Example of all others, which are not looked at.
+    """Return the single bytes value of feature `key`, its offset, and an Example of all other features, unparsed.
 
-    For who needs the image, and hands on the rest. None where the record has not one such value. A record that is
-    written as nobody does is handed on whole. Raises IntegrityError as `decode` does.
+    For callers that need the image and pass on the rest. The value is None unless there is exactly one. A record in an
+    unusual encoding is passed on whole. Raises IntegrityError as `decode` does.
     """
     named = _field(b"\x0a", key.encode())
     value: memoryview | None = None
@@ -295,7 +295,7 @@ def cut_out(payload: bytes, key: str) -> tuple[bytes | memoryview | None, bytes]
                 return _only_value(payload, key), payload
             if payload.startswith(named, start):
                 begin = start + len(named)
-                for tag in (0x12, 0x0A, 0x0A):  # Feature, BytesList, and the value, each all of the one before
+                for tag in (0x12, 0x0A, 0x0A):  # Feature, BytesList and the value, each filling the one before
                     begin = _filling(payload, tag, begin, end)
                 if not begin or value is not None:
                     return _only_value(payload, key), payload
@@ -310,7 +310,7 @@ def cut_out(payload: bytes, key: str) -> tuple[bytes | memoryview | None, bytes]
 
 
 def _filling(data: bytes, tag: int, at: int, end: int) -> int:
-    """Where the content begins of the field that lies at `at`, where it is `tag` and ends at `end`; else 0."""
+    """Return the start of the content of the field at `at` if it has this `tag` and ends at `end`; else 0."""
     if not 0 < at < end or data[at] != tag:
         return 0
     size, start = _read_varint(data, at + 1, end)
@@ -318,27 +318,27 @@ def _filling(data: bytes, tag: int, at: int, end: int) -> int:
 
 
 def _only_value(payload: bytes, key: str) -> bytes | None:
-    """The one bytes value of a feature, or None where there is not one."""
+    """Return the single bytes value of a feature, or None unless there is exactly one."""
     dtype, values = decode(payload, {key}).get(key, ("bytes", []))
     return bytes(values[0]) if dtype == "bytes" and len(values) == 1 else None
 
 
 def values_of(payload: bytes, features: Mapping[str, Feature]) -> dict[str, Value]:
-    """The values of these features of a record, as an encoder takes them. Raises IntegrityError where it has others."""
+    """Return the values of these features of a record, as an encoder takes them. Raises IntegrityError."""
     found = decode(payload, features)
     values: dict[str, Value] = {}
     for key, feature in features.items():
         dtype, of_key = found.get(key, (feature.dtype, []))
         if (dtype != feature.dtype and len(of_key)) or feature.count not in (None, len(of_key)):
             problem = f"feature {escape(key)} has {len(of_key)} values of {dtype}"
-            raise IntegrityError("Example", problem, "it is not of the dataset's schema: convert again")
+            raise IntegrityError("Example", problem, "it does not match the dataset's schema: convert again")
         listed = of_key if isinstance(of_key, list) else of_key.tolist()
         values[key] = listed[0] if feature.scalar else listed  # type: ignore[assignment]  # as the schema says
     return values
 
 
 def is_sequence_example(payload: bytes) -> bool:
-    """Whether `payload`, which is a message, has a field that a SequenceExample has and an Example has not.
+    """Whether `payload`, a message, has a field of SequenceExample that Example does not have.
 
     message SequenceExample { Features context = 1; FeatureLists feature_lists = 2; }
     """

@@ -30,7 +30,7 @@ class ShardInfo:
 
 
 class Checkpoint(NamedTuple):
-    """How far a shard was written that is not finished: its records, and the bytes they take with their CRC-32C."""
+    """Progress of an unfinished shard: number of records written, their bytes, and the CRC-32C of these."""
 
     records: int
     size: int
@@ -38,7 +38,7 @@ class Checkpoint(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """A record met on the way: `payload` is b"" where `error` says what is wrong with it; `offset` in bytes."""
+    """A record found by `walk`. `payload`: b"" if it is damaged; `error` describes the damage. `offset` in bytes."""
 
     payload: bytes
     record: int
@@ -60,13 +60,13 @@ class ShardSink(Protocol):
         ...
 
     def write_payload(self, payload: bytes) -> None:
-        """Append a record by its payload, which readers get again byte for byte. Raises StorageError."""
+        """Append a record, given as the payload that readers will return byte for byte. Raises StorageError."""
         ...
 
     def checkpoint(self) -> Checkpoint | None:
         """Make the bytes written so far durable, so that another sink can continue there. Raises StorageError.
 
-        None if files of this format cannot be continued: after a kill the shard is written anew.
+        None if files of this format cannot be continued: after a kill, the shard is written from the start.
         """
         ...
 
@@ -87,8 +87,8 @@ class ShardSink(Protocol):
 
 
 class ShardView(Protocol):
-    """The records of one shard by their rows, from 0. Holds the index, 8 bytes per record, and no open file: who reads
-    many shards decides how many files stay open. Serves many threads.
+    """The records of one shard by row, from 0. Holds the index, 8 bytes per record, and no open file: the caller
+    decides how many files stay open. Thread-safe.
     """
 
     def __len__(self) -> int: ...
@@ -103,11 +103,11 @@ class ShardView(Protocol):
         ...
 
     def parts(self, file: OpenFile, row: int, count: int) -> Sequence[Part]:
-        """The parts of files with `count` records from `row` on, for a storage that reads many at once."""
+        """Return the parts of files with `count` records from `row` on, for a storage that reads many at once."""
         ...
 
     def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
-        """The same as `read`, of the bytes of all `parts`."""
+        """Return the same as `read`, from the bytes of all `parts`."""
         ...
 
     def place(self, file: OpenFile, row: int) -> str:
@@ -125,7 +125,7 @@ class Described:
 
 
 class ShardFormat(Protocol):
-    """One way to store records. `name`: as it stands in documents; suffixes: of a shard's two files, with their dot."""
+    """One way to store records. `name`: as in manifests; suffixes: of a shard's two files, with their dot."""
 
     @property
     def name(self) -> str: ...
@@ -139,7 +139,7 @@ class ShardFormat(Protocol):
         ...
 
     def shard_file(self, split: str, number: int, count: int) -> str:
-        """The file of shard `number` (from 0) of `count`, relative to the dataset's directory."""
+        """Return the file of shard `number` (from 0) of `count`, relative to the dataset's directory."""
         ...
 
     def size(self, payload: bytes) -> int:
@@ -147,7 +147,7 @@ class ShardFormat(Protocol):
         ...
 
     def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ShardSink:
-        """A new shard, of `most` records at most, in the files `data` and `index`; directories are made.
+        """Open a new shard, of `most` records at most, in the files `data` and `index`; creates their directories.
 
         `after`: a checkpoint of an earlier sink of the same files, which was killed: this one continues behind it, and
         raises IntegrityError if the bytes up to there have changed, StorageError if they are gone.
@@ -155,11 +155,11 @@ class ShardFormat(Protocol):
         ...
 
     def describe(self, dataset: "Described") -> Mapping[str, bytes]:
-        """Files beside the shards by which the format's own programs know the dataset: name -> content."""
+        """Return the additional files that the format's own programs need: name -> content."""
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """Versions, by name, of the packages that decide what bytes a shard has, beside those of the images' codecs."""
+        """Versions, by name, of the packages that determine a shard's bytes, except for image codecs."""
         ...
 
     def open(self, storage: Storage, data: str, index: str, info: ShardInfo | None = None) -> OpenFile:
@@ -167,25 +167,25 @@ class ShardFormat(Protocol):
         ...
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> ShardView:
-        """The records of the shard `info`, by the content of its index.
+        """Return a view of the shard `info`, from the content of its index.
 
-        Raises IntegrityError, with `place` for the index, unless that is the one that was written with this shard.
+        Raises IntegrityError, with `place` as the index, unless the index was written with this shard.
         """
         ...
 
     def walk(self, file: OpenFile, view: ShardView | None, count: int) -> Iterator[Walked]:
-        """All of the `count` records of a shard that may be damaged; without a `view` as far as they can be found.
+        """Yield all `count` records of a shard that may be damaged; without a `view`, the records that can be found.
 
-        `file`: as `open` gives it. Damage is given, not raised, and memory is bounded by the file's size whatever it
-        says. Raises OSError.
+        `file`: from `open`. Damage is yielded, not raised. Memory is bounded by the file's size, even for damaged
+        lengths. Raises OSError.
         """
         ...
 
     def may_hold(self, info: ShardInfo) -> bool:
-        """Whether files of these sizes can hold so many records: who makes room for records asks first."""
+        """Whether files of these sizes can hold this number of records: a check before memory is allocated."""
         ...
 
 
 def shard_stem(split: str, number: int, count: int) -> str:
-    """`train-00003-of-00008` for shard 3 (from 0) of 8; five digits, more where a number needs them."""
+    """`train-00003-of-00008` for shard 3 (from 0) of 8; at least five digits."""
     return f"{split}-{number:05d}-of-{count:05d}"

@@ -21,7 +21,7 @@ _USUAL_FRAMES = (0xC0, 0xC1, 0xC2)  # sequential or progressive, Huffman coded: 
 
 
 class MarkerError(ValueError):
-    """Where a marker must be there is none, or its segment cannot be; `cut`: because the file ends before."""
+    """A required marker is missing, or its segment is invalid; `cut`: because the file ends before it."""
 
     def __init__(self, problem: str, *, cut: bool = False) -> None:
         super().__init__(problem)
@@ -39,7 +39,7 @@ def header_segments(data: bytes | memoryview) -> Iterator[tuple[int, int, int]]:
         if at + 4 > size:
             raise MarkerError(f"JPEG ends in its header, at byte {size}", cut=True)
         if data[at] != 0xFF:
-            raise MarkerError(f"JPEG has stray bytes at byte {at}, where a marker must be")
+            raise MarkerError(f"JPEG has stray bytes at byte {at}, expected a marker")
         marker = data[at + 1]
         if marker == 0xFF:
             at += 1
@@ -77,10 +77,10 @@ def is_whole(data: bytes) -> bool:
 
 
 def scan_markers(data: bytes, at: int) -> Iterator[tuple[int, int]]:
-    """(marker, offset in bytes of what follows it) of each marker from byte `at` on, outside of segments.
+    """Find markers from byte `at` on, outside of segments: (marker, offset of the byte after it).
 
-    `at` lies in image data, or where a segment begins. The marker of the end is the last one; where there is none, what
-    was found until the bytes end.
+    `at` is in image data, or at the start of a segment. The end marker is the last one; without one, all markers until
+    the end of the bytes.
     """
     while match := _NEXT_MARKER.search(data, at):
         at = match.end()

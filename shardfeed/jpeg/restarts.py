@@ -21,11 +21,11 @@ _NEEDED = frozenset((DHT, DQT, DRI, SOS, APPS[0], APPS[14], *_SEQUENTIAL))  # fo
 
 
 class Grid(NamedTuple):
-    """How the image data of a JPEG in one scan, from top to bottom, is cut.
+    """Layout of the image data of a JPEG with one scan, from top to bottom, and restart markers.
 
-    `height`, `width`: of the image; `mcu_height`, `mcu_width`: of an MCU, in pixels. `interval`: MCUs of a piece.
-    `rows`: of MCUs; `pieces`: of a row. `header`: the segments that a decoder needs, joined, up to the image data;
-    `size_at`: where height and width, uint16 each, stand in it. `scan`: where the image data begins in the file.
+    `height`, `width`: of the image; `mcu_height`, `mcu_width`: of an MCU, in pixels. `interval`: MCUs per piece.
+    `rows`: of MCUs; `pieces`: per row. `header`: the segments that a decoder needs, joined, up to the image data;
+    `size_at`: the offset of height and width, uint16 each, in it. `scan`: the offset of the image data in the file.
     """
 
     height: int
@@ -41,7 +41,7 @@ class Grid(NamedTuple):
 
 
 def grid_of(data: bytes | memoryview) -> Grid | None:
-    """The grid of a JPEG; None where it has none: no restart markers, or none that cut each row into as many pieces."""
+    """Return the grid of a JPEG; None unless restart markers cut each row into the same number of pieces."""
     parts, at, size_at, interval = [data[:2]], 2, 0, 0
     frame, start, end = b"", 0, 0
     try:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 
 def cpu_budget(root: str = "/") -> int:
-    """CPUs this process may use: those of its affinity mask, or fewer where a cgroup has a quota; at least 1.
+    """Number of CPUs that this process may use, by its affinity mask and its cgroups' quotas; at least 1.
 
-    A quota of 1.5 CPUs gives 2. `root` is where `/proc` and `/sys` are looked up.
+    A quota of 1.5 CPUs gives 2. `root`: the directory with `/proc` and `/sys`.
     """
     granted = float(len(os.sched_getaffinity(0)))
     for directory in _cgroup_directories(root, "cpu"):
@@ -26,19 +26,18 @@ def cpu_budget(root: str = "/") -> int:
 
 
 def memory_budget(root: str = "/") -> int:
-    """Bytes of memory this process's cgroups may hold, or those of the machine where that is less.
+    """Bytes of memory that this process's cgroups may hold, or the machine's memory if that is less.
 
-    A limit, not what is free now: a default derived from it is the same in every run on one machine.
+    A limit, not the free memory: defaults derived from it are the same in every run on one machine.
     """
     granted = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([granted, *(limit for _, limit in _memory_limits(root))])
 
 
 def memory_free(root: str = "/") -> int:
-    """Bytes of memory that may still be taken: what is left of its cgroups' limits, and available on the machine.
+    """Bytes of memory that can still be allocated, within the cgroups' limits and the machine's available memory.
 
-    Cached pages of files on disks count as free, because they are given up when memory is wanted; what lies in a
-    file system in memory does not.
+    Cached pages of files on disks count as free, because the system drops them when needed; files in memory do not.
     """
     free = _named(os.path.join(root, "proc/meminfo")).get("MemAvailable:", memory_budget(root) >> 10) << 10  # in KiB
     for directory, limit in _memory_limits(root):
@@ -89,7 +88,7 @@ def _cgroup_directories(root: str, controller: str) -> Iterator[str]:
 
 
 def _named(path: str) -> dict[str, int]:
-    """The numbers of a file of lines "name number ..."; empty where there is none."""
+    """Parse a file of lines "name number ..."; empty if there is none."""
     try:
         with open(path) as file:
             lines = [line.split() for line in file]

@@ -25,10 +25,10 @@ class Room(NamedTuple):
     remedy: str = ""
 
     def check(self, needed: int, remedy: str) -> None:
-        """Raise StorageError (ENOSPC) where that does not suffice for `needed` bytes; nothing is written."""
+        """Raise StorageError (ENOSPC) if this is less than `needed` bytes; nothing is written."""
         if needed > self.free:
             problem = f"{size_text(needed)} are needed, {size_text(self.free)} are free {self.where}"
-            error = StorageError(self.directory, problem, f"what would help: {self.remedy}{remedy}")
+            error = StorageError(self.directory, problem, f"to fix this: {self.remedy}{remedy}")
             error.errno = errno.ENOSPC
             raise error
 
@@ -41,16 +41,16 @@ def room_in(directory: str, kept_share: float = KEPT_SHARE) -> Room:
         return Room(directory, free, "in its file system")
     spare = max(0, memory_free() - int(memory_budget() * kept_share))
     if spare < free or state.f_blocks == 0:  # 0: a file system without a limit of its own
-        kept = f", {kept_share:.0%} of which are kept" if kept_share else ""
-        return Room(directory, spare, f"of the memory granted{kept}")
+        kept = f", {kept_share:.0%} of which stay reserved" if kept_share else ""
+        return Room(directory, spare, f"of the available memory{kept}")
     larger = "a larger one (docker run --shm-size=...), "
-    return Room(directory, free, "in its file system, which is in memory", larger)
+    return Room(directory, free, "in its in-memory file system", larger)
 
 
 def check_room(directory: str, needed: int, remedy: str) -> None:
-    """Raise StorageError (ENOSPC) where `needed` bytes have no room in `directory`, which is there; nothing is written.
+    """Raise StorageError (ENOSPC) if the existing `directory` has no room for `needed` bytes; nothing is written.
 
-    In memory at most three quarters of what was granted may be used, by everything together.
+    A directory in memory may use at most three quarters of this process's memory limit, including all other use.
     """
     room_in(directory).check(needed, remedy)
 

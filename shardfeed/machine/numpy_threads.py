@@ -4,8 +4,8 @@ import os
 
 
 def no_numpy_threads() -> None:
-    """To be called before NumPy is imported: its OpenBLAS starts a thread for each core, and each spins for a while.
+    """Keep OpenBLAS from starting threads; call this before importing NumPy. They would spin for a while on each core.
 
-    That took 50 ms of CPU time at two cores. Where the environment says how many threads, they are started.
+    They took 50 ms of CPU time on two cores. If the environment sets a number of threads, it is respected.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -17,9 +17,9 @@ START_METHODS = ("spawn", "forkserver")
 
 
 def single_threaded() -> bool:
-    """Whether this process has no thread but this one, of Python's or of a library's; False where none can tell.
+    """Whether this process has no other thread, of Python or of a library; False if unknown.
 
-    Then nobody holds a lock that would stay locked in a fork.
+    Then no other thread holds a lock that would stay locked after a fork.
     """
     try:
         return len(os.listdir("/proc/self/task")) == 1
@@ -77,7 +77,7 @@ _lifelines: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 def hold_lifeline(end: Connection) -> None:
-    """Keep `end`, by whose closing a worker sees that this process is gone, out of forks of this process."""
+    """Keep `end`, whose closing tells a worker that this process is gone, out of forks of this process."""
     _lifelines.add(end)
 
 
@@ -97,10 +97,9 @@ _MAPPED = 32 << 20  # bytes: larger blocks are mapped on their own and given bac
 
 
 def keep_heap() -> None:
-    """Have malloc keep what is freed rather than give it back to the system after each image and fault it in again.
+    """Make malloc keep freed memory instead of returning it after each image and faulting it in again.
 
-    That took a third of the system's time of writing a shard. For processes of our own; where the C library is not
-    glibc, nothing happens.
+    That took a third of the system time of writing a shard. For our own processes only; without glibc, nothing happens.
     """
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt

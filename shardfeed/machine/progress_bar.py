@@ -20,7 +20,7 @@ def progress_bar(**options: Any) -> Any:
 
 @contextmanager
 def shown_in_notebook(progress: Callable[[Any], None] | None) -> Iterator[Callable[[Any], None] | None]:
-    """A listener for a conversion's progress: `progress` itself, or where it is None, in a notebook, a bar."""
+    """Return `progress`, or if it is None in a notebook, a listener that draws a bar."""
     if progress is not None or not in_notebook():
         yield progress
         return

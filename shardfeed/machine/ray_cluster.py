@@ -26,7 +26,9 @@ def check_address(address: str | None) -> None:
         return
     host, _, port = address.rpartition(":")
     if "/" in address:  # ray://...: Ray Client runs what we do here elsewhere, where the output may not be
-        raise UsageError("address", f"got {address!r}", "run on a machine of the cluster, with HOST:PORT of its head")
+        raise UsageError(
+            "address", f"got {address!r}", "run on a machine of the cluster, with HOST:PORT of the head node"
+        )
     if not host or not port.isdecimal() or int(port) > 65535:
         raise UsageError("address", f"got {address!r}, expected HOST:PORT", "`ray status` shows it")
 
@@ -44,7 +46,7 @@ _connection = _Connection()
 
 
 def _current() -> tuple[str, str] | None:
-    """Head and job of this process's connection, of which each has others; None where there is none."""
+    """(GCS address, job id), which identify this process's connection; None if there is none."""
     if not ray.is_initialized():
         return None
     context = ray.get_runtime_context()
@@ -52,12 +54,12 @@ def _current() -> tuple[str, str] | None:
 
 
 class Cluster:
-    """A connection to the cluster at `address`: "host:port" of its head; None as Ray chooses.
+    """A connection to the cluster at `address`: "host:port" of its head; None: chosen by Ray.
 
-    That is the one this process is connected to, the one RAY_ADDRESS names, one that runs on this machine, or a new
-    one. `prints`: show here what actors print.
+    Ray uses, in this order: the cluster that this process is connected to, the one in RAY_ADDRESS, one that runs on
+    this machine, or a new one. `prints`: show the output of actors here.
 
-    Raises WorkerLostError when there is none, UsageError when this process is connected to another.
+    Raises WorkerLostError if there is none, UsageError if this process is connected to another.
     """
 
     def __init__(self, address: str | None, *, prints: bool = False) -> None:
@@ -76,7 +78,7 @@ class Cluster:
         self._heard = time.monotonic()
 
     def connected(self) -> bool:
-        """Whether this process still is, by the same connection: others may call `ray.shutdown`, and connect anew."""
+        """Whether this connection is still open: other code may call `ray.shutdown`, and connect again."""
         return _current() == self._made
 
     def cpus(self) -> int:
@@ -91,7 +93,7 @@ class Cluster:
         except OSError as error:
             silent = time.monotonic() - self._heard
             if silent > _SILENCE:
-                problem = f"its head has not answered for {silent:.0f} seconds: {error.strerror or error}"
+                problem = f"its head node has not answered for {silent:.0f} seconds: {error.strerror or error}"
                 place = "Ray cluster {}:{}".format(*self._head)
                 raise WorkerLostError(place, problem, "start it again, then run the same command again") from error
 
@@ -124,9 +126,9 @@ def _join(address: str | None, prints: bool) -> None:
     except Exception as error:  # Ray has many
         problem = f"no Ray cluster can be joined{f' at {address}' if address else ''}"
         why = " ".join(str(error).split()) or type(error).__name__
-        remedy = "`ray status` shows those there are"
+        remedy = "`ray status` shows running clusters"
         if not isinstance(error, ConnectionRefusedError) and os.environ.get("RAY_AUTH_MODE") != "token":
-            remedy += "; where `ray start` asked for a token, as it does since 2.60, `export RAY_AUTH_MODE=token` first"
+            remedy += "; if `ray start` asked for a token (since 2.60), first `export RAY_AUTH_MODE=token`"
         raise WorkerLostError("address", f"{problem}: {why}", remedy) from error
     finally:
         # Ray's own handler ends the process on the spot.

@@ -3,32 +3,60 @@
 import os
 import re
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, without_secrets
 from shardfeed.storage.storage import LOCAL, LocalStorage, Storage
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-_TOOLS = {"s3": "`aws s3 sync`", "gs": "`gcloud storage rsync`", "http": "`curl -LO`", "https": "`curl -LO`"}
+_TOOLS = {
+    "s3": "`aws s3 sync`",
+    "gs": "`gcloud storage rsync`",
+    "hf": "`hf download`",
+    **dict.fromkeys(("http", "https"), "`curl -LO`"),
+}
+
+
+def is_address(path: object) -> bool:
+    """Whether `path` is an address (s3://...), of whatever kind."""
+    return isinstance(path, str | bytes | os.PathLike) and _ADDRESS.match(os.fsdecode(path)) is not None
+
+
+def check_without_secrets(address: str, remedy: str) -> None:
+    """Raise UsageError for an address with a query or a password: it would be in errors, manifests and pickles."""
+    if without_secrets(address) != address:
+        raise UsageError(address, "got an address with a query or a password", remedy)
 
 
 def check_local(path: str | bytes | os.PathLike[str]) -> None:
-    """Raise UsageError if `path` is an address (s3://...): images and datasets are read from a file system."""
+    """Raise UsageError if `path` is an address (s3://...), where a local file system is read or written."""
     text = os.fsdecode(path)
     if found := _ADDRESS.match(text):
-        tool = _TOOLS.get(found[1].lower(), "a tool of its own")
-        raise UsageError(text, "is an address, expected a path of this machine", f"copy it with {tool}, or mount it")
+        tool = _TOOLS.get(found[1].lower(), "its own tool")
+        raise UsageError(text, "is a URL, expected a local path", f"copy it with {tool}, or mount it")
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """The absolute path. Raises UsageError if it is an address (s3://...)."""
+    check_local(path)
+    return os.path.abspath(os.fspath(path))
 
 
 def located(path: str | os.PathLike[str], storage: Storage = LOCAL) -> tuple[Storage, str]:
     """The storage of a dataset and its directory there: of an address (s3://bucket/name) the bucket, else `storage`.
 
-    Raises UsageError for an address of another kind than `ObjectStorage` reads, MissingExtraError without its package.
+    Raises UsageError for an address of another kind than `ObjectStorage` reads, or with a query or a password;
+    MissingExtraError without its package.
     """
     text = os.fspath(path)
-    if type(storage) is not LocalStorage:  # what a path means elsewhere is the storage's affair
+    if type(storage) is not LocalStorage:  # other storages define their own paths
         return storage, text
     if not _ADDRESS.match(text):
         return storage, os.path.abspath(text)
-    from shardfeed.storage.objects import ObjectStorage  # not above: a local dataset needs no threads for requests
+    check_without_secrets(text, "give the address alone, and credentials in the environment")
+    from shardfeed.storage.hub import bound  # not above: a local dataset needs no client
+    from shardfeed.storage.objects import ObjectStorage
 
     scheme, _, rest = text.partition("://")
+    if scheme.lower() == "hf":
+        root, text = bound(text)
+        return ObjectStorage(root), text
     return ObjectStorage(f"{scheme}://{rest.partition('/')[0]}"), text.rstrip("/")

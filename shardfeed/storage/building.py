@@ -16,7 +16,7 @@ from shardfeed.storage.local import Lock, exchange, make_directory, publish, rem
 
 
 def hidden_sibling(out: str, kind: str) -> str:
-    """The path beside `out` for what belongs to it and is no part of it: `/data/.flowers.lock`."""
+    """Return a hidden path beside `out` for auxiliary files: `/data/.flowers.lock`."""
     parent, name = os.path.split(out)
     return os.path.join(parent, f".{name}.{kind}")
 
@@ -33,10 +33,10 @@ def locked(out: str) -> Iterator[None]:
 
 @contextmanager
 def built(out: str) -> Iterator[str]:
-    """A new, empty directory, which becomes `out` when the block ends; the caller holds the lock.
+    """Context with a new, empty directory, which becomes `out` when the block ends; the caller holds the lock.
 
-    When the block ends by an exception, nothing of it stays. What a run that was killed left is removed by the next
-    one. Raises StorageError.
+    If the block ends by an exception, nothing remains. The leftovers of a killed run are removed by the next one.
+    Raises StorageError.
     """
     building = hidden_sibling(out, "building")
     remove_tree(building)
@@ -51,14 +51,14 @@ def built(out: str) -> Iterator[str]:
 
 
 def _publish(building: str, out: str) -> None:
-    """As `publish`, with an error of its own where the name is there already: the same command could not run again."""
+    """The same as `publish`, with its own error if the rename succeeded: the same command could not run again."""
     try:
         publish(building, out)
     except StorageError as error:
         if os.path.lexists(building) or not os.path.lexists(out):
             raise
-        problem = f"is complete, but a power cut now may lose its name: {error.problem}"
-        raise StorageError(out, problem, "look after the disk; `sync` and `shardfeed verify` say more") from error
+        problem = f"is complete, but a power failure now might lose its name: {error.problem}"
+        raise StorageError(out, problem, "check the disk, then run `sync` and `shardfeed verify`") from error
 
 
 def give_name(staged: str, out: str) -> None:
@@ -70,9 +70,9 @@ def give_name(staged: str, out: str) -> None:
 
 
 def discard(path: str, hidden: str) -> None:
-    """Remove a directory, if it is there, by way of another name: stopped at any moment, nothing half removed is seen.
+    """Remove a directory, if it exists, after renaming it, so that a half-removed directory is never visible.
 
-    `hidden`: that name, of which nothing may be kept.
+    `hidden`: that name; anything there may be removed, too.
     """
     remove_tree(hidden)
     if os.path.lexists(path):

@@ -12,9 +12,10 @@ _ONE = 1 << 31
 
 
 def replaced_crc32c(crc: int, old: bytes, new: bytes, behind: int) -> int:
-    """The CRC-32C of `new` and `behind` more bytes, where `crc` is that of `old`, as long as `new`, and the same bytes.
+    """Compute the CRC-32C of `new` and `behind` more bytes, from the `crc` with `old`, as long, instead of `new`.
 
-    A CRC is linear: what differs at the beginning adds its own remainder, times x to the power of the bits behind it.
+    A CRC is linear: a difference at the beginning adds its own remainder, times x to the power of the number of bits
+    after it.
     """
     assert len(old) == len(new)
     return crc ^ _product(crc32c(old) ^ crc32c(new), _power(8 * behind))

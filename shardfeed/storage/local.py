@@ -66,7 +66,7 @@ def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
 
 
 class Free(NamedTuple):
-    """Free space for a process without privileges: bytes, and number of files, None where that has no limit."""
+    """Free space for an unprivileged process: bytes, and number of files, None if unlimited."""
 
     size: int
     files: int | None
@@ -79,7 +79,7 @@ def free_space(directory: str) -> Free:
 
 
 def free_text(free: Free) -> str:
-    """ "1,234 bytes are free", and the number of files where that may be what is missing."""
+    """Return "1,234 bytes are free", with the number of files if these may have run out."""
     few = free.files is not None and free.files < _FEW_FILES
     return f"{free.size:,} bytes and {free.files} files (inodes) are free" if few else f"{free.size:,} bytes are free"
 
@@ -98,14 +98,14 @@ def fsync_directory(path: str) -> None:
 
 
 class NewFile:
-    """A file that appears under `path` only when it is whole: `with NewFile(path) as f: f.write([...])`.
+    """A file that appears under `path` only once it is complete: `with NewFile(path) as f: f.write([...])`.
 
-    Leaving the block normally makes it durable and renames it; leaving it by an exception removes it.
-    `size` and `crc32c` are those of everything given to `write` so far. Without `sync_directory` the name is durable
-    only after the next `fsync_directory`, or the next NewFile in the same directory.
+    Leaving the block normally makes it durable and renames it; leaving it by an exception removes it. `size` and
+    `crc32c` cover everything given to `write` so far. Without `sync_directory` the name is durable only after the next
+    `fsync_directory`, or the next NewFile in the same directory.
 
-    `after`: what an earlier one, which was killed, had made durable (see `checkpoint`): it goes on behind that. Raises
-    IntegrityError where that is not there any more.
+    `after`: the durable part of an earlier file that was killed (see `checkpoint`), to be continued. Raises
+    IntegrityError if that part is gone.
     """
 
     def __init__(self, path: str, *, sync_directory: bool = True, after: tuple[int, int] | None = None) -> None:
@@ -132,7 +132,7 @@ class NewFile:
             self._flush()
 
     def begin_with(self, data: bytes) -> None:
-        """Write `data` over as many zeros, which were written first: what is known only when all else is there."""
+        """Overwrite the zeros at the beginning with `data`, as long, which was not known before."""
         self._flush()
         done = 0
         while done < len(data):
@@ -140,7 +140,7 @@ class NewFile:
         self.crc32c = replaced_crc32c(self.crc32c, bytes(len(data)), data, self.size - len(data))
 
     def take_over(self) -> None:
-        """Take what a library has written into the file `temporary`, which is there, for what was written here."""
+        """Use the file `temporary`, written by a library, as the content of this one."""
 
         def content() -> tuple[int, int]:
             size, crc = 0, 0
@@ -174,7 +174,7 @@ class NewFile:
                 rest = rest[done:]
         self._written = self.size
         if self._written - self._begun >= _WRITEBACK and _sync_file_range is not None:
-            # Its result says nothing: an error is kept by the kernel for fsync, and no file system must know this call.
+            # Its result is ignored: the kernel keeps an error for fsync, and a file system need not support this call.
             _sync_file_range(self._fd, self._begun, self._written - self._begun, _SYNC_FILE_RANGE_WRITE)
             self._begun = self._written
 
@@ -212,7 +212,7 @@ class NewFile:
 
 
 def _temporary(path: str) -> str:
-    """The name of a file while it is written; a digest of its own where that with the suffix would be too long."""
+    """Return the name of a file while it is written; a digest if name and suffix would be too long."""
     folder, name = os.path.split(path)
     if len(os.fsencode(name)) + len(TEMPORARY) <= _NAME_MAX:
         return path + TEMPORARY
@@ -233,7 +233,7 @@ def _reopened(path: str, temporary: str, after: tuple[int, int]) -> int:
             size += len(chunk)
             crc = extend_crc32c(crc, chunk)
         if (size, crc) != after:
-            raise IntegrityError(temporary, "is not what was written", "write it from its beginning")
+            raise IntegrityError(temporary, "differs from the data written", "write it again from the start")
         _guard(path, "cut", lambda: os.ftruncate(fd, size))  # the descriptor stands there already
     except BaseException:
         os.close(fd)
@@ -276,7 +276,7 @@ def move_file(path: str, final: str) -> None:
 
 
 def link_or_copy(path: str, final: str) -> bool:
-    """Give a finished file a second name, or where that cannot be, copy it; whether it was linked. Keeps what is there.
+    """Hard-link a finished file, or copy it if that fails; return whether it was linked. An existing file is kept.
 
     The name is durable after the next `fsync_directory`. Raises StorageError.
     """
@@ -375,7 +375,7 @@ class Lock:
             raise storage_error(path, "write", error) from error
 
     def _first(self) -> str:
-        """Who has the lock. Not what a dead owner left, if the new one just took it over."""
+        """Return the owner of the lock; not a dead one, if the new owner has just taken it over."""
         deadline = time.monotonic() + _NAMELESS
         while True:
             time.sleep(_SETTLE)

@@ -1,4 +1,4 @@
-"""Object stores and web servers as storage: S3, Google Cloud Storage, Azure and HTTP, read by ranges with obstore.
+"""Object stores and web servers as storage: S3, Google Cloud Storage, Azure, HTTP and the Hugging Face Hub, by obstore.
 
 Each file is bound to the version that was read first: a later read of another version is an error, not other bytes.
 obstore's threads belong to one process. A child forked after their first use would wait for them for ever, so it gets
@@ -12,22 +12,33 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from shardfeed.errors import IntegrityError, StorageError, UsageError, check_extra
-from shardfeed.storage.storage import Entry, OpenFile, Part
+from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, check_extra
+from shardfeed.storage.hub import authorization, files_url
+from shardfeed.storage.storage import READ_BYTES, Entry, OpenFile, Part
+from shardfeed.text import number as counted
 
 _SCHEMES = ("s3", "gs", "az", "http", "https")
+_WEB = ("http", "https", "hf")  # without a listing
+_ENDPOINTS = {  # variables of the environment
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "hf": ("HF_ENDPOINT",),
+}
 _ROOT = re.compile(r"([a-z0-9]+)://([^/?#]+)", re.IGNORECASE)
 
+_PAGE = 1000  # files of a listing in one answer
 _AT_ONCE = 32  # requests under way in one process: more gained nothing at 30 ms a request
-_PIECE_BYTES = 8 << 20  # of one request; larger reads are several
-_REQUEST_SECONDS = 30  # for one of at most _PIECE_BYTES: 280 kB/s is the least speed
+_REQUEST_SECONDS = 45  # for one of at most READ_BYTES, larger reads are several: 280 kB/s is the least speed
 _DEADLINE_SECONDS = 120  # after which nothing is asked again
 _TRIES = 3  # of what obstore, which retries by itself, has given up: an answer that was cut, late or another
+_PAUSE_SECONDS = 0.1  # before the second of them, and twice as long before each later one
 _RETRY = {
     "max_retries": 6,
     "retry_timeout": timedelta(seconds=_DEADLINE_SECONDS / _TRIES),
@@ -37,12 +48,37 @@ _FORKED = (
     "this process was forked from one that has read from there, and the client does not outlive a fork",
     'start processes by "forkserver" or "spawn", as in torch_loader(..., workers=Workers(start_method="forkserver"))',
 )
-_ACCESS = "check the credentials in the environment (AWS_..., GOOGLE_..., AZURE_...) and the permission to read"
+_ACCESS = (
+    "check the credentials in the environment (AWS_..., GOOGLE_..., AZURE_..., HF_TOKEN) and the permission to read"
+)
+_NETWORK = "check the address, the endpoint and the network, and run the same again"
+_NOT_VALID = "a setting in the environment is not valid", _ACCESS
+_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "HF_")
+# Text in obstore's error -> problem and remedy; the first that matches. A retry would not help.
+_CAUSES = (
+    ("ExpiredToken|RequestExpired|TokenRefresh", "the credentials have expired", "renew them, and run the same again"),
+    ("without LOCATION|HeaderMalformed", "the bucket is in another region", "set AWS_REGION to its region"),
+    ("NoSuchBucket", "no such bucket", "check the address and AWS_ENDPOINT_URL"),
+    (r"credential provider|//169\.254|MissingAcc|MissingSec|(?:Open|Decode)Cred", "no valid credentials", _ACCESS),
+    ("Generic Config", *_NOT_VALID),
+    ("invalid ?certificate", "its TLS certificate is not trusted", "set SSL_CERT_FILE to that of its authority"),
+    (r"status(?: code)?:? 40[13]", "access denied", _ACCESS),
+    (r"status(?: code)?:? 400", "the server refuses the request", f"{_ACCESS}, and AWS_REGION"),
+)
+# The same of what may pass, without an answer of the server.
+_PASSING = (
+    ("dns error", "no server has this name"),
+    ("connection ?refused", "the server refuses connections"),
+    ("timed ?out|kind: timeout", "no response in time"),
+    ("connection ?(?:closed|reset)|incomplete|broken pipe", "the connection was lost"),
+    ("expected range|range request not", "the response has another range than the request"),
+)
 _REPLACED = "replaced since it was opened", "open the dataset again"
 
 _process: int | None = None  # which has used obstore
 
 
+Buffer = Any  # bytes, or what has the buffer protocol
 # ETag, or None; time of the last change where there is no ETag; bytes.
 Version = tuple[str | None, object, int]
 
@@ -50,10 +86,12 @@ Version = tuple[str | None, object, int]
 class ObjectStorage:
     """A bucket, or a web server: `root` is its address without a path, such as "s3://bucket" or "https://host".
 
-    Credentials, region and endpoint are those of the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...); for S3
-    those of boto3 where it is installed and the environment has none. They do not pickle, and are in no error.
+    A repository of the Hub is "hf://datasets/USER/REPO@COMMIT", which never changes.
 
-    Raises UsageError for an address of another kind, MissingExtraError without obstore.
+    Credentials, region and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...); for S3 from
+    boto3 if it is installed and the environment has none. They are never pickled, nor part of an error.
+
+    Raises UsageError for any other address, MissingExtraError without obstore.
     """
 
     most_open = sys.maxsize  # no descriptors
@@ -61,9 +99,12 @@ class ObjectStorage:
 
     def __init__(self, root: str) -> None:
         found = _ROOT.fullmatch(root.rstrip("/"))
-        if found is None or found[1].lower() not in _SCHEMES:
-            raise UsageError(root, f"got an address of another kind, expected one of {', '.join(_SCHEMES)}")
-        self.root, self._scheme = found[0], found[1].lower()
+        if not files_url(root) and (found is None or found[1].lower() not in _SCHEMES):
+            problem = f"got an address of another kind, expected one of {', '.join(_SCHEMES)}"
+            local = root.lower().startswith("file:")
+            remedy = "write the path alone" if local else "copy it to this machine, and give the path of the copy"
+            raise UsageError(root, problem, remedy)
+        self.root, self._scheme = root.rstrip("/"), root.partition("://")[0].lower()
         check_extra("obstore", root)
         self._forget()
 
@@ -79,10 +120,10 @@ class ObjectStorage:
         self.__init__(root)
 
     def entries(self, directory: str) -> list[Entry]:
-        """All that is directly below a prefix; an empty one does not exist. Web servers raise UnsupportedOperation."""
+        """List the entries of a prefix; an empty one does not exist. Web servers raise UnsupportedOperation."""
         import obstore
 
-        if self._scheme in ("http", "https"):
+        if self._scheme in _WEB:
             raise io.UnsupportedOperation(f"{directory}: a web server has no listing")
         prefix = self.key(directory)
         found = self.call(directory, lambda: obstore.list_with_delimiter(self.store, f"{prefix}/" if prefix else None))
@@ -91,6 +132,29 @@ class ObjectStorage:
         if not entries:
             raise FileNotFoundError(errno.ENOENT, "no such prefix", directory)
         return entries
+
+    def below(self, prefix: str) -> Iterator[list[tuple[str, int, Version]]]:
+        """Yield the files below a prefix, by pages: name in the bucket, bytes, version. None: no such prefix.
+
+        An interrupted listing continues after the last page. Raises StorageError.
+        """
+        import obstore
+
+        key, last, stream = self.key(prefix), "", None
+
+        def next_page() -> Any:
+            nonlocal stream
+            pages, stream = stream, None  # one that raises is not asked again: it would seem to end
+            if pages is None:
+                below = f"{key}/" if key else None
+                pages = iter(obstore.list(self.store, below, offset=last or None, chunk_size=_PAGE))
+            page = next(pages, None)
+            stream = pages
+            return page
+
+        while page := self.call(prefix, next_page):
+            yield [(one["path"], one["size"], _version(one)) for one in page]
+            last = page[-1]["path"]
 
     def open(self, path: str, size: int | None = None) -> OpenFile:
         """A file. With its `size` no request is made until it is read, and FileNotFoundError comes then."""
@@ -103,7 +167,11 @@ class ObjectStorage:
         """The version of a file now. Raises FileNotFoundError."""
         import obstore
 
-        return _version(self.call(path, lambda: obstore.head(self.store, self.key(path))))
+        return self.version_of(self.call(path, lambda: obstore.head(self.store, self.key(path))))
+
+    def version_of(self, meta: Any) -> Version:
+        """The version of an answer. In a repository of the Hub a commit has one, whatever its servers call it."""
+        return (None, None, meta["size"]) if self._scheme == "hf" else _version(meta)
 
     def read_many(self, parts: Sequence[Part]) -> list[bytes]:
         """The bytes of parts of files, in their order, up to 32 requests at a time."""
@@ -137,7 +205,7 @@ class ObjectStorage:
             return self._store
 
     def call(self, path: str, request: Any) -> Any:
-        """Return what `request` returns. Raises FileNotFoundError, IntegrityError if replaced, or StorageError."""
+        """Return what `request` returns. Raises FileNotFoundError, StorageError, UsageError, IntegrityError."""
         from obstore import exceptions
 
         self.check_process()
@@ -146,22 +214,40 @@ class ObjectStorage:
             tries += 1
             try:
                 return request()
-            except (FileNotFoundError, exceptions.NotFoundError):
-                raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
             except exceptions.PreconditionError:
                 raise IntegrityError(path, *_REPLACED) from None
-            except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-                raise _failed(path, errno.EACCES, f"access denied ({_status(error)})", _ACCESS) from None
-            except exceptions.BaseError as error:
+            except (FileNotFoundError, exceptions.BaseError) as error:
+                problem, remedy = _cause(error)
+                if not remedy and isinstance(error, FileNotFoundError | exceptions.NotFoundError):
+                    raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
+                if remedy:
+                    number = errno.EACCES if problem.startswith("access denied") else errno.EIO
+                    raise _failed(path, number, problem, remedy) from None
                 seconds = time.monotonic() - begun
-                if tries == _TRIES or seconds > _DEADLINE_SECONDS or not isinstance(error, exceptions.GenericError):
-                    problem = f"cannot be read: {_status(error)}, after {tries} attempts in {seconds:.0f} s"
-                    raise _failed(path, errno.EIO, problem, "check the network, and run the same again") from None
-            time.sleep(min(5, 0.1 * 2**tries))
+                if tries == _TRIES or seconds > _DEADLINE_SECONDS:
+                    problem = f"cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
+                    raise _failed(path, errno.EIO, problem, _NETWORK) from None
+            except ShardfeedError:
+                raise
+            except ValueError:  # of obstore
+                raise UsageError(path, "is not a valid address", "check host, port and path (no '..')") from None
+            except BaseException as error:
+                if type(error).__name__ == "PanicException":  # of obstore, for what no request can hold
+                    raise UsageError(path, *_NOT_VALID) from None
+                raise
+            time.sleep(_PAUSE_SECONDS * 2 ** (tries - 1))
+
+
+def buffers(part: Part) -> Iterator[Buffer]:
+    """Return the bytes of a part in pieces, without a copy if they come from an object store. Raises OSError."""
+    if isinstance(part.file, _Object):
+        yield from part.file.pieces(part.start, part.start + part.size)
+    else:
+        yield part.read()
 
 
 class _Object:
-    """A file of an object store: see `OpenFile`. Its version is that of its first read."""
+    """A file in an object store: see `OpenFile`. Its version is fixed by the first read."""
 
     def __init__(self, storage: ObjectStorage, path: str, size: int | None) -> None:
         self._storage, self.path, self._size = storage, path, size
@@ -183,17 +269,20 @@ class _Object:
 
     def fetch_all(self) -> None:
         """Read the file with one request, however large it is."""
-        self._content = self._get(None)
+        self._content = bytes(self._get(None))
 
     def read(self, start: int, size: int) -> bytes:
         end = min(start + size, self.size)
         if self._content is not None:
             return self._content[start:end]
-        starts = range(start, end, _PIECE_BYTES)
-        pieces = [self._get((at, min(at + _PIECE_BYTES, end))) for at in starts]
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(self.pieces(start, end))
 
-    def _get(self, span: tuple[int, int] | None) -> bytes:
+    def pieces(self, start: int, end: int) -> Iterator[Buffer]:
+        """The bytes from `start` to `end`, a request each 12 MB."""
+        for at in range(start, end, READ_BYTES):
+            yield self._get((at, min(at + READ_BYTES, end)))
+
+    def _get(self, span: tuple[int, int] | None) -> Buffer:
         import obstore
         from obstore import exceptions
 
@@ -201,13 +290,13 @@ class _Object:
         if self._etag is not None:
             options["if_match"] = self._etag
 
-        def request() -> bytes:
+        def request() -> Buffer:
             got = obstore.get(self._storage.store, self._storage.key(self.path), options=options)
-            self._bind(_version(got.meta))
-            data = got.bytes().to_bytes()
+            self._bind(self._storage.version_of(got.meta))
+            data = got.bytes()  # obstore's own buffer: a copy would take four times as long as the request
             wanted = span or (0, self.size)
             if tuple(got.range) != wanted or len(data) != wanted[1] - wanted[0]:
-                raise exceptions.GenericError(f"got {len(data)} bytes of {got.range}, expected {wanted}")
+                raise exceptions.GenericError(f"got {len(data)} bytes of {got.range}, expected range {wanted}")
             return data
 
         return self._storage.call(self.path, request)
@@ -235,24 +324,34 @@ def _version(meta: Any) -> Version:
 def _new_store(root: str, scheme: str) -> Any:
     from obstore import store
 
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    plain = scheme == "http" or (scheme == "s3" and endpoint.startswith("http://"))
+    for name, value in os.environ.items():
+        if name.startswith(_SETTINGS) and value != value.strip():
+            raise UsageError(name, "has a space or a newline at an end", "set it without")
+    named = next(filter(os.environ.get, _ENDPOINTS.get(scheme, ())), "")
+    endpoint = os.environ.get(named, "")
+    if not re.match("(https?://[^/]|$)", endpoint):
+        raise UsageError(named, "is not a URL", "set it to one such as http://localhost:9000")
     options: dict[str, Any] = {"timeout": timedelta(seconds=_REQUEST_SECONDS), "connect_timeout": timedelta(seconds=10)}
-    if plain:  # as was asked for by that address
+    if scheme == "http" or endpoint.startswith("http://"):  # as was asked for by that address
         options["allow_http"] = True
+    if scheme == "hf":
+        options["default_headers"] = authorization()
     given: dict[str, Any] = {}
     if scheme == "s3" and "AWS_ACCESS_KEY_ID" not in os.environ and "AWS_SKIP_SIGNATURE" not in os.environ:
-        try:
+        with suppress(ImportError):
             import boto3
+            from botocore.exceptions import BotoCoreError
             from obstore.auth.boto3 import Boto3CredentialProvider
 
-            session = boto3.Session()
-            if session.get_credentials() is not None:  # profiles, single sign-on, ...
-                given["credential_provider"] = Boto3CredentialProvider(session)
-        except ImportError:
-            pass
+            try:
+                session = boto3.Session()
+                if session.get_credentials() is not None:  # profiles, single sign-on, ...
+                    given["credential_provider"] = Boto3CredentialProvider(session)
+            except BotoCoreError as error:
+                problem = f"boto3 has no valid credentials ({type(error).__name__})"
+                raise _failed(root, errno.EIO, problem, "check AWS_PROFILE and ~/.aws/config") from None
     from_url: Any = store.from_url  # whose overloads are by the kind of store
-    return from_url(root, client_options=options, retry_config=_RETRY, **given)
+    return from_url(files_url(root) or root, client_options=options, retry_config=_RETRY, **given)
 
 
 def _failed(path: str, number: int, problem: str, remedy: str) -> StorageError:
@@ -261,11 +360,13 @@ def _failed(path: str, number: int, problem: str, remedy: str) -> StorageError:
     return error
 
 
-def _status(error: Exception) -> str:
-    """The HTTP status of an error of obstore, else its kind, without addresses: a signed one holds a credential."""
-    text = str(error)
+def _cause(error: Exception) -> tuple[str, str]:
+    """Explain an error: problem, and remedy unless it may pass; without obstore's words, which may hold credentials."""
+    text = re.sub(r"https?://(?!169\.254)\S+", "", str(error))
     found = re.search(r"status(?: code)?:? (\d{3})", text, re.IGNORECASE) or re.search(r"\b([45]\d\d) [A-Z]", text)
-    if found:
-        return f"HTTP status {found[1]}"
-    causes = ("timed out", "timeout", "connection refused", "connection closed", "reset", "dns error", "range")
-    return next((cause for cause in causes if cause in text.lower()), type(error).__name__)
+    status = f"HTTP status {found[1]}" if found else ""
+    for said, problem, remedy in _CAUSES:
+        if re.search(said, text, re.IGNORECASE):
+            return problem + (f" ({status})" if status else ""), remedy
+    passing = (problem for said, problem in _PASSING if re.search(said, text, re.IGNORECASE))
+    return status or next(passing, "no usable response"), ""

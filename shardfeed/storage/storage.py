@@ -10,10 +10,15 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from shardfeed.errors import escape
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import storage_error
 
+# Of records that are read at once, by one request: a block of 8 MB, the default in a bucket, has it to spare where its
+# records are larger than most.
+READ_BYTES = 12 << 20
 _PIECE_BYTES = 1 << 30  # one system call gives no more than two of these
 
 
@@ -32,7 +37,7 @@ class OpenFile(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it is, for errors."""
+        """Path or address, for errors."""
         ...
 
     @property
@@ -62,8 +67,21 @@ class Part(NamedTuple):
         return self.file.read(self.start, self.size)
 
 
+def pieces(offsets: np.ndarray, row: int, end: int, most: int = READ_BYTES) -> Iterator[tuple[int, int]]:
+    """Records `row` to `end` in pieces (first, behind the last) of at most `most` bytes, or of one record.
+
+    `offsets`: int64 [n + 1], ascending: where each record begins, and where the last one ends.
+    """
+    while row < end:
+        last = row + 1
+        if last < end:  # else one record, as usual where any record may come next
+            last = min(end, max(last, int(np.searchsorted(offsets, offsets.item(row) + most, "right")) - 1))
+        yield row, last
+        row = last
+
+
 class Storage(Protocol):
-    """Where datasets are. Pickles, as it travels with a split to other processes."""
+    """A place for datasets. Pickles, because a split takes it to other processes."""
 
     @property
     def most_open(self) -> int:
@@ -76,17 +94,17 @@ class Storage(Protocol):
         ...
 
     def entries(self, directory: str) -> Sequence[Entry]:
-        """All that is in a directory, in no order. Raises FileNotFoundError, NotADirectoryError, OSError.
+        """List the entries of a directory, in no order. Raises FileNotFoundError, NotADirectoryError, OSError.
 
         A storage without listings raises io.UnsupportedOperation: sizes are then compared when files are read.
         """
         ...
 
     def open(self, path: str, size: int | None = None) -> OpenFile:
-        """A file, ready to be read. Raises FileNotFoundError, NotADirectoryError, OSError.
+        """Open a file for reading. Raises FileNotFoundError, NotADirectoryError, OSError.
 
-        `size`: bytes that it should have, where that is known; with it a remote storage need not ask before the first
-        read, which then raises FileNotFoundError, or IntegrityError for another size.
+        `size`: expected bytes, if known. Then a remote storage need not ask before the first read, which raises
+        FileNotFoundError, or IntegrityError for another size.
         """
         ...
 
@@ -110,7 +128,8 @@ def whole(file: OpenFile) -> bytes:
 def sizes_by_name(storage: Storage, directory: str, below: Sequence[str] = ()) -> dict[str, int]:
     """Name -> bytes (-1 unless it is a file) of all entries of a directory, and of the directories `below` that exist.
 
-    What is in one of those is named `index/train-00000-of-00001.tfindex`; it is itself not listed then. Raises OSError.
+    Entries of these are named like `index/train-00000-of-00001.tfindex`; the directories themselves are not listed.
+    Raises OSError.
     """
     found = {entry.name: entry.size for entry in storage.entries(directory)}
     for name in below:
@@ -178,7 +197,7 @@ def _size(entry: os.DirEntry[str]) -> int:
 
 
 def file_checksum(path: str, storage: Storage = LOCAL) -> tuple[int, int]:
-    """Size in bytes and CRC-32C of a whole file as it is now. Raises OSError."""
+    """Compute the size in bytes and CRC-32C of a file's current content. Raises OSError."""
     size = crc = 0
     most = _CHUNK if type(storage) is LocalStorage else _REMOTE_CHUNK
     for chunk in _chunks(storage.open(path), most):
@@ -188,7 +207,7 @@ def file_checksum(path: str, storage: Storage = LOCAL) -> tuple[int, int]:
 
 
 def _chunks(file: OpenFile, most: int) -> Iterator[bytes]:
-    """Its bytes in pieces of at most `most`, up to its end, which may have moved since it was opened."""
+    """Yield its bytes in pieces of at most `most`, up to its end, which may have changed since it was opened."""
     start = 0
     while chunk := file.read(start, most):
         yield chunk
@@ -199,7 +218,7 @@ def not_a_file(directory: str, name: str) -> str:
     """Describe a shard of the local disk that is not a file: a link to a missing file, or something else."""
     path = os.path.join(directory, name)
     if os.path.islink(path) and not os.path.exists(path):
-        return f"a link to {escape(os.readlink(path))}, which is gone"
+        return f"a link to {escape(os.readlink(path))}, which no longer exists"
     return "not a file"
 
 
@@ -217,14 +236,14 @@ class FileInfo:
 
     @classmethod
     def of_file(cls, path: str, storage: Storage = LOCAL) -> "FileInfo":
-        """Size and checksum of the file at `path` as it is now. Raises StorageError if it cannot be read."""
+        """Compute size and checksum of the file at `path`. Raises StorageError if it cannot be read."""
         try:
             return cls(*file_checksum(path, storage))
         except OSError as error:
             raise storage_error(path, "read", error) from error
 
     def difference(self, found: "FileInfo") -> str:
-        """Return how `found`, a file that should be equal to this one, differs from it; "" where it does not."""
+        """Return how `found`, a file that should be equal to this one, differs from it; "" if it does not."""
         if found.size != self.size:
             return f"has {found.size} bytes, expected {self.size}"
         return "" if found == self else f"its CRC-32C is {found.crc32c:08x}, expected {self.crc32c:08x}"

@@ -26,10 +26,9 @@ _LOOKED_AT = 20  # samples of which the record is read, spread over the source
 
 
 class RecordedSourceContract:
-    """A source of records is deterministic, picklable and random access, and its records are as its schema says.
+    """A source of records is deterministic, picklable and random access, and its records match its schema.
 
-    Override the fixture `build`: a function without arguments that gives the source, made anew, with two samples or
-    more.
+    Override the fixture `build`: a function without arguments that returns a new source with at least two samples.
     """
 
     @pytest.fixture

@@ -225,7 +225,7 @@ class ShardFormatContract:
             shard_format.sink(*paths, SCHEMA, len(RECORDS), checkpoint)
 
     def test_every_changed_byte_is_noticed(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """Check that each changed byte is detected, by reading the records and by a walk, which says where it is."""
+        """Check that reading and walking detect each changed byte, and that the walk reports its position."""
         records = RECORDS[:4]
         changes = 0
         info, file, index = self.written(shard_format, tmp_path, records)

@@ -28,11 +28,11 @@ _TYPES = {"int64": int, "float32": float, "bytes": bytes}
 
 
 class SourceContract:
-    """A source is deterministic, picklable and random access, and its samples are as its schema says.
+    """A source is deterministic, picklable and random access, and its samples match its schema.
 
-    Override the fixture `build`: a function without arguments that gives the source, made anew, with two samples or
-    more. `keys_are_sorted`: whether your source promises to list its samples by the bytes of their keys.
-    Where the image of a sample comes from does not matter: a file, bytes, or a callable.
+    Override the fixture `build`: a function without arguments that returns a new source with at least two samples.
+    `keys_are_sorted`: whether your source promises to list its samples by the bytes of their keys. The image of a
+    sample may be a file, bytes, or a callable.
     """
 
     keys_are_sorted = False
@@ -90,7 +90,7 @@ class SourceContract:
             assert keys == sorted(keys)
 
     def test_samples_are_as_the_schema_says(self, build: Callable[[], Source]) -> None:
-        """Check that samples have exactly the schema's features (without those of objects), its dtypes and classes."""
+        """Check that samples have exactly the schema's features (except for objects), its dtypes and classes."""
         source = build()
         schema = source.schema
         own = own_features(schema)  # without those that a worker makes of objects and masks
@@ -148,7 +148,7 @@ def _some(source: Source) -> range:
 
 
 def _images(source: Source) -> list[bytes]:
-    """The images of some samples. Fails where one cannot be read."""
+    """Return the images of some samples. Fails if one cannot be read."""
     found = []
     for i in _some(source):
         sample = source[i]

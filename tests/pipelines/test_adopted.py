@@ -133,7 +133,8 @@ def test_datasets_adopted_before_images_were_looked_at(tmp_path: Path) -> None:
     split = shardfeed.open(tmp_path / "out")["train"]
     assert split.formats == {}
     for ours, theirs in zip(expected, batches_of(split), strict=True):
-        assert np.array_equal(ours[0], theirs[0])
+        # By the graph, where each image is looked at first, and one level off at most.
+        assert np.abs(ours[0].astype(int) - theirs[0]).max() <= 1
 
 
 def test_images_for_tensorflow() -> None:
@@ -180,9 +181,9 @@ def test_tfds_prepared_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     out.parent.mkdir(parents=True)
     assert main(["adopt", str(builder.data_path), str(out)]) == 0
     printed = capsys.readouterr().out
-    assert "is image/encoded to readers" in printed
+    assert "readers use the name image/encoded" in printed
     assert "2 classes of label: daisy, rose" in printed
-    assert "class names of label: from label.labels.txt" in printed
+    assert "class names of label come from label.labels.txt" in printed
     assert "images in image: 17 jpeg" in printed
     data = shardfeed.open(out)
     train = data["train"]
@@ -215,7 +216,7 @@ def test_no_image_or_no_label_is_said_alike(tmp_path: Path) -> None:
     for split, match in (
         (no_image, "image: the records have no 'image/encoded', one image each; .*'left', 'right'; .*--image-key KEY"),
         (no_label, "label: this dataset has no label; predict_batches"),
-        (raw, "image: 'image/encoded' is no image; of bytes there is 'image/encoded'"),
+        (raw, "image: 'image/encoded' is not an image; features with bytes: 'image/encoded'"),
     ):
         for make in (
             lambda split: train_batches(split, batch_size=2, image_size=8),

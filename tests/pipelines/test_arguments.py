@@ -23,7 +23,9 @@ def test_a_dataset_or_a_path_where_a_split_is_expected(flowers: Dataset, make: s
     options: dict[str, Any] = {"batch_size": 8} | ({} if last else {"image_size": 16})
     with pytest.raises(UsageError, match=r"""got a dataset .*; give data\["train"\] or data\["validation"\]"""):
         function(*first, flowers, *last, **options)
-    with pytest.raises(UsageError, match=r"""got the path 'flowers', .*; shardfeed.open\('flowers'\)\["train"\]"""):
+    with pytest.raises(
+        UsageError, match=r"""got the path 'flowers', .*; for example shardfeed.open\('flowers'\)\["train"\]"""
+    ):
         function(*first, "flowers", *last, **options)
 
 

@@ -61,7 +61,7 @@ def test_records_have_arrays_of_that_shape(dataset: Dataset) -> None:
         assert record[COLOUR].tolist() == [i / 2, 1.0, 0.25]
         assert record[POINTS].tolist() == [[i, 1], [2, -i]]
         assert record[TAGS] == [b"a", b"%d" % i]
-    with pytest.raises(UsageError, match="expected a feature with one value a record"):
+    with pytest.raises(UsageError, match="expected a feature with one value per record"):
         dataset["train"].column(COLOUR)
 
 

@@ -141,7 +141,7 @@ def test_keypoints_outside_are_gone_and_sides_are_swapped() -> None:
     found = see_keypoints(x, y, np.array([[2, 1, 2], [0, 0, 2]]), view, FLIP)
     np.testing.assert_allclose(found[0], [[4, 8, 1], [8, 4, 2], [0, 0, 0]], atol=1e-5)
     np.testing.assert_allclose(found[1], [[0, 0, 0], [0, 0, 0], [0, 20, 2]], atol=1e-5)
-    with pytest.raises(UsageError, match="cannot be mirrored"):
+    with pytest.raises(UsageError, match="cannot be flipped"):
         see_keypoints(x, y, np.zeros((2, 3), np.int64), view, ())
 
 

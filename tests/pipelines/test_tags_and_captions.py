@@ -120,7 +120,7 @@ def test_sets_of_the_old_kind_are_read_by_a_transform(dataset: Dataset) -> None:
     train = dataset["train"]
     for make in (train_batches, torch_loader):
         with pytest.raises(
-            UsageError, match="with one number a record, or tags; multi_hot, in a transform of your own"
+            UsageError, match="with one number per record, or tags; use multi_hot in your own transform"
         ):
             make(train, label="image/old/label", **OPTIONS)
     with pytest.raises(UsageError, match="there is 'image/class/label'"):
@@ -141,7 +141,7 @@ def test_a_set_that_nothing_names_is_refused_with_what_to_do(tmp_path: Path, dat
 
     record: Any = dataset["train"][0]
     convert(Nameless(record["image/encoded"]), tmp_path / "out", workers=1)
-    with pytest.raises(UsageError, match="nothing names the classes of image/class/label; multi_hot takes how many"):
+    with pytest.raises(UsageError, match="image/class/label has no class names; give multi_hot the number of classes"):
         train_batches(shardfeed.open(tmp_path / "out")["train"], **OPTIONS)
 
 
@@ -240,7 +240,7 @@ def test_one_text_is_that_text_and_what_is_no_text_is_refused() -> None:
     assert torch_draw_caption({CAPTION: b"a dog"}, 5) == b"a dog"
     assert torch_draw_caption({CAPTION: [b"a", b"b"]}, 5) in (b"a", b"b")
     assert draw_caption({CAPTION: tf.constant("a dog")}, seed).numpy() == b"a dog"
-    with pytest.raises(UsageError, match="got 'said', expected a feature of texts; there is 'image/caption'"):
+    with pytest.raises(UsageError, match="got 'said', expected a text feature; there is 'image/caption'"):
         torch_draw_caption({CAPTION: b"a dog", "n": 3}, 5, "said")
-    with pytest.raises(UsageError, match="got 'n', expected a feature of texts; there is 'image/caption'"):
+    with pytest.raises(UsageError, match="got 'n', expected a text feature; there is 'image/caption'"):
         draw_caption({CAPTION: tf.constant("a dog"), "n": tf.constant(3)}, seed, "n")

@@ -117,7 +117,7 @@ def check(split: Split) -> None:
     types = {"int64": np.int64, "float32": np.float32, "bytes": object}
     for key, feature in split.schema.features.items():
         if feature.ragged:
-            with pytest.raises(UsageError, match="expected a feature with one value a record"):
+            with pytest.raises(UsageError, match="expected a feature with one value per record"):
                 split.column(key)
             continue
         column = split.column(key)
@@ -289,7 +289,7 @@ def test_every_bit_of_a_stored_column(copy: Path) -> None:
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
-        with pytest.raises(IntegrityError, match="not the one that was written"):
+        with pytest.raises(IntegrityError, match="does not belong"):
             train.column(LABEL)
     assert [damage.file for damage in verify(copy).damages] == [COLUMN]
 
@@ -310,7 +310,7 @@ def test_a_stored_column_cut_longer_or_missing(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("forge", "said"),
     [
-        (lambda labels: labels[:-1], "not the column of"),
+        (lambda labels: labels[:-1], "not declare"),
         (lambda labels: [*labels[:-1], 300], "has the label 300, expected 0 to 299"),
         (lambda labels: [-1, *labels[1:]], "record 0 has the label -1"),
     ],

@@ -1,6 +1,6 @@
 """A dataset of format 1 stays what it was: all that one of today can do, it can, too.
 
-tests/golden/format1 was made by the last commit that wrote format 1, of this repository's data_samples:
+It was made by the last commit that wrote format 1, of this repository's data_samples:
 
     shardfeed convert data_samples/shapes format1 --split train=0.6,validation=0.2,test=0.2 --shards 2 --seed 3
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from format_1 import unpack
 
 import shardfeed
 from shardfeed.converters import rebuild, salvage
@@ -19,23 +20,25 @@ from shardfeed.errors import IntegrityError
 from shardfeed.readers import verify
 from shardfeed.schema import FILENAME, HEIGHT, LABEL, TEXT
 
-from repository import TESTS
-
-GOLDEN = TESTS / "golden" / "format1"
 SPLITS = {"train": 146, "validation": 43, "test": 51}
 
 
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack(tmp_path_factory.mktemp("golden"))
+
+
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(GOLDEN, tmp_path / "format1"))
+def copy(golden: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(golden, tmp_path / "format1"))
 
 
 def content(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_opens_and_reads() -> None:
-    data = shardfeed.open(GOLDEN)
+def test_opens_and_reads(golden: Path) -> None:
+    data = shardfeed.open(golden)
     assert data.manifest.version == 1
     assert {name: len(split) for name, split in data.items()} == SPLITS
     assert data.class_names == ("circle", "square", "triangle")
@@ -63,10 +66,10 @@ def test_verifies(copy: Path) -> None:
         shardfeed.open(copy)
 
 
-def test_gives_a_batch() -> None:
+def test_gives_a_batch(golden: Path) -> None:
     from shardfeed.pipelines import train_batches
 
-    train = shardfeed.open(GOLDEN)["train"]
+    train = shardfeed.open(golden)["train"]
     for order in ("stream", "global"):
         images, labels = next(iter(train_batches(train, batch_size=8, image_size=32, order=order)))
         assert images.shape == (8, 32, 32, 3)
@@ -83,14 +86,14 @@ def test_its_indexes_and_columns_are_made_again(copy: Path) -> None:
     assert content(copy) == whole
 
 
-def test_salvage_makes_one_of_today(copy: Path, tmp_path: Path) -> None:
+def test_salvage_makes_one_of_today(golden: Path, copy: Path, tmp_path: Path) -> None:
     shard = copy / "validation-00001-of-00002.tfrecord"
     data = shard.read_bytes()
     shard.write_bytes(data[:5000] + bytes([data[5000] ^ 1]) + data[5001:])
     result = salvage(copy, tmp_path / "out")
     assert result.recovered == 239
     assert verify(tmp_path / "out").damages == []
-    found, before = shardfeed.open(tmp_path / "out"), shardfeed.open(GOLDEN)
+    found, before = shardfeed.open(tmp_path / "out"), shardfeed.open(golden)
     assert found.manifest.version == 2
     kept = set(found["validation"].column(FILENAME)) < set(before["validation"].column(FILENAME))
     assert kept

@@ -168,7 +168,7 @@ def test_a_shard_that_goes_while_it_is_read(flowers: Dataset, tmp_path: Path) ->
     expected = of_train.payloads(np.array([0]))
     shutil.rmtree(copy)
     assert of_train.payloads(np.array([0])) == expected, "what is open stays"
-    with pytest.raises(IntegrityError, match="its manifest is gone since it was opened"):
+    with pytest.raises(IntegrityError, match="its manifest was deleted since it was opened"):
         of_train.payloads(of_train.firsts[1:2])
 
 

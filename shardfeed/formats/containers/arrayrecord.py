@@ -3,9 +3,9 @@
 train-00000-of-00004.array_record is made by the library of that name, with `group_size:1,uncompressed`: the default
 compresses, which does not make images smaller, and has to read a group of records to get one.
 
-It is a Riegeli file: blocks of 64 KiB, each with a header of 24 bytes; chunks, each with a header of 40 bytes, run
-through the space between those headers. Here a chunk ends with the one record that it holds. Other chunks follow the
-last record; they say where all records are.
+It is a Riegeli file: blocks of 64 KiB, each with a header of 24 bytes; chunks, each with a header of 40 bytes, fill
+the space between those headers. Here each chunk holds one record, at its end. The chunks after the last record are an
+index of all records.
 
 Sources: google/array_record, cpp/array_record_writer.h; google/riegeli, doc/riegeli_records_file_format.md.
 """
@@ -34,7 +34,7 @@ _SIGNATURE, _ONE_RECORD = ord("s"), ord("r") | 1 << 8
 
 
 class _ArrayRecord:
-    """See `Container`. The library writes into the file that is ours, so there it is made durable as any other."""
+    """See `Container`. The library writes to our temporary file, which is then made durable like any other."""
 
     def __init__(self, path: str) -> None:
         from array_record.python.array_record_module import ArrayRecordWriter
@@ -75,15 +75,15 @@ def _storage_error(path: str, said: str) -> StorageError:
 
 
 def _places(path: str, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Where each record, of so many bytes, begins, and how many bytes its end is from there; int64 [n] both.
+    """Locate records of these sizes: offset of each, and the distance to its end; int64 [n] both.
 
-    Raises IntegrityError where a chunk is not one of those that the library was told to write.
+    Raises IntegrityError if a chunk does not have the requested form.
     """
     ends = np.zeros(len(sizes), np.int64)  # in what lies between the blocks' headers
     row = -2
     for row, (end, kind, decoded) in enumerate(islice(chunks(path), len(sizes) + 1), -1):
         if (kind & 0xFF, decoded) != (_SIGNATURE, 0) if row < 0 else (kind, decoded) != (_ONE_RECORD, sizes[row]):
-            raise IntegrityError(path, f"array_record wrote chunk {row} otherwise than it was told to")
+            raise IntegrityError(path, f"array_record wrote chunk {row} with unexpected contents")
         if row >= 0:
             ends[row] = end
     if row < len(sizes) - 1:
@@ -94,9 +94,9 @@ def _places(path: str, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def chunks(path: str) -> Iterator[tuple[int, int, int]]:
-    """Each chunk of a file: where it ends between the blocks' headers, its kind, bytes of its records in memory.
+    """Yield each chunk of a file: its end, without the blocks' headers, its kind, and bytes of its records in memory.
 
-    As its header says; the signature at the beginning is one, too. Ends where the file does, or is no such file.
+    All values are from its header. The signature at the beginning is a chunk, too. Stops at the end of a valid file.
     """
     at = 0
     with open(path, "rb", 0) as file:
@@ -116,7 +116,7 @@ def chunks(path: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _in_file(place: Any) -> Any:
-    """Where a byte is in the file, int or int64 array, by where it is in what lies between the blocks' headers."""
+    """Convert an offset that does not count the blocks' headers to an offset in the file, int or int64 array."""
     return place + _HEADER * (place // (_BLOCK - _HEADER) + 1)
 
 

@@ -22,10 +22,10 @@ _REMEDY = "restore it from a copy, or convert again"
 
 
 class Written(NamedTuple):
-    """A container that is durable under its name: the file, and where the image of each record lies in it, int64 [n].
+    """A finished, durable container: the file, and the offset of each record's image in it, int64 [n].
 
-    Of a file that holds whole payloads, where those lie.
-    `sizes`: the bytes from the start of each image to its end there, where something lies in between.
+    If the file holds whole payloads, these are the payloads' offsets. `sizes`: bytes from the start of each image to
+    its end, if headers of the format lie in between.
     """
 
     file: FileInfo
@@ -45,7 +45,7 @@ class Container(Protocol):
         ...
 
     def discard(self) -> None:
-        """Leave no file, also where `finish` went wrong."""
+        """Remove the file, even after `finish` has failed."""
         ...
 
 
@@ -85,7 +85,7 @@ class ContainerSink:
         self._lines.add(size, len(before), len(behind), crc)
 
     def write_payload(self, payload: bytes) -> None:
-        """Append a record by its payload, as `write` would make it of its values."""
+        """Append a record, given as a payload such as `write` makes."""
         self.write(values_of(payload, self._features))
 
     def checkpoint(self) -> Checkpoint | None:
@@ -99,7 +99,7 @@ class ContainerSink:
     @property
     def info(self) -> ShardInfo:
         """Number of records and files of the written shard; available once the `with` block was left."""
-        assert self._info is not None, "the block was not left"
+        assert self._info is not None, "the `with` block has not ended"
         return self._info
 
     def __enter__(self) -> "ContainerSink":
@@ -131,8 +131,8 @@ class ContainerFormat:
     data_suffix = ""
     index_suffix = ".index"
     block, header = 0, 0  # see `ContainerView`
-    holds_payloads = False  # whether the file has them whole; else only the image of each, as it is
-    package = ""  # that writes such files, and whose version decides their bytes
+    holds_payloads = False  # whether the file holds whole payloads; else only the images, unchanged
+    package = ""  # that writes such files, and whose version determines their bytes
 
     def container(self, path: str, schema: Schema, most: int) -> Container:
         """A new file at `path` for `most` records at most. Raises StorageError."""
@@ -148,11 +148,11 @@ class ContainerFormat:
         return shard_stem(split, number, count) + self.data_suffix
 
     def size(self, payload: bytes) -> int:
-        """The payload's: what is around it differs from record to record."""
+        """Bytes of the payload: the framing differs from record to record."""
         return len(payload)
 
     def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ContainerSink:
-        """A shard in `data`, and what is around its images in `index`."""
+        """Open a new shard: images in `data`, the rest of the payloads in `index`."""
         assert after is None, "there are no checkpoints"
         return ContainerSink(
             lambda: self.container(data, schema, most), data, index, schema, holds_payloads=self.holds_payloads
@@ -163,11 +163,11 @@ class ContainerFormat:
         return {}
 
     def versions(self) -> Mapping[str, str]:
-        """That of `package`."""
+        """Version of `package`."""
         if not self.package:
             return {}
         check_extra(self.package, "to")
-        from importlib.metadata import version  # not above: every conversion would wait for what few need
+        from importlib.metadata import version  # not at the top: it is slow, and few need it
 
         return {self.package: version(self.package)}
 
@@ -177,7 +177,7 @@ class ContainerFormat:
         return TwoFiles(storage.open(data, sizes[0]), storage.open(index, sizes[1]))
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> ContainerView:
-        """By an index with the CRC, and lines for as many records, as `info` has. Raises IntegrityError."""
+        """See `ShardFormat`. Raises IntegrityError unless the CRC and the number of records equal those in `info`."""
         if crc32c(index) != info.index.crc32c:
             raise IntegrityError(place, "the index is not the one that was written with this shard", _REMEDY)
         lines = parse_lines(index, place)
@@ -187,7 +187,7 @@ class ContainerFormat:
         return ContainerView(lines, self.block, self.header)
 
     def walk(self, file: OpenFile, view: ShardView | None, count: int) -> Iterator[Walked]:
-        """Record after record by the index; nothing without one."""
+        """Yield the records by the index; nothing without one."""
         for row in range(count if view is not None else 0):
             assert isinstance(view, ContainerView)
             offset = int(view._lines["offset"][row])
@@ -202,13 +202,13 @@ class ContainerFormat:
 
 
 def image_key(schema: Schema) -> str | None:
-    """The feature that is stored as an image of its own; None where a record has none."""
+    """The feature that is stored as an image; None if records have none."""
     key = schema.key(ENCODED)
     return key if key is not None and schema.features[key].scalar and schema.kind(key) == "image" else None
 
 
 def column_names(schema: Schema) -> dict[str, str]:
-    """Feature -> column: `image` and `label`, as others call those two, and of all others the key itself."""
+    """Feature -> column: `image` and `label` for the image and the label, otherwise the key."""
     names = {key: key for key in schema.features}
     for key, name in ((image_key(schema), "image"), (label_key(schema), "label")):
         if key is not None:
@@ -217,13 +217,13 @@ def column_names(schema: Schema) -> dict[str, str]:
 
 
 def label_key(schema: Schema) -> str | None:
-    """The feature that is the one class of a record; None where there is none."""
+    """The feature with the single class of a record; None if there is none."""
     key = schema.key(LABEL)
     return key if key is not None and key in schema.class_names and schema.features[key].scalar else None
 
 
 def plain(value: Value) -> Any:
-    """A value as JSON has it: bytes that are no text as {"base64": ...}, floats as the float32 that records hold."""
+    """Convert a value to JSON: bytes that are not text as {"base64": ...}, floats as the stored float32."""
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -35,7 +35,7 @@ _U32 = struct.Struct("<I")
 
 
 class _Column(NamedTuple):
-    """A column: name, feature, encoding, bytes of a value where all have the same number, and encoder."""
+    """A column: name, feature, encoding, bytes of a value if fixed, and encoder."""
 
     name: str
     key: str
@@ -67,13 +67,13 @@ def _encoding(schema: Schema, key: str) -> tuple[str, int | None, Callable[[Any]
 
 
 def _counted(values: np.ndarray) -> bytes:
-    """One axis and its length, in the smallest type that has room for it."""
+    """Encode one axis and its length, in the smallest integer type that holds it."""
     code = next(code for code in range(4) if len(values) >> (8 << code) == 0)
     return bytes([1 << 2 | code]) + len(values).to_bytes(1 << code, "little") + values.tobytes()
 
 
 def _list_of_bytes(values: Sequence[bytes]) -> bytes:
-    sizes = np.array([0, len(values), *map(len, values)], "<u4")  # the 0 has no meaning yet
+    sizes = np.array([0, len(values), *map(len, values)], "<u4")  # the 0 is reserved
     return b"".join([sizes.tobytes(), *values])
 
 
@@ -122,7 +122,7 @@ class _Shard:
         self._begins.append(self._file.size)
 
     def finish(self) -> Written:
-        """Write the head of the shard, whose offsets are known only now, and close the file."""
+        """Write the header, whose offsets are known only now, and close the file."""
         count = len(self._images)
         offsets = np.array(self._begins, "<u4").tobytes()
         self._file.begin_with((_U32.pack(count) + offsets + self._config).ljust(self._room))

@@ -33,17 +33,17 @@ from shardfeed.storage.local import NewFile
 from shardfeed.storage.storage import FileInfo
 
 ROW_GROUP_BYTES = 32 << 20
-_BATCH_ROWS = 16  # after each so many the writer looks whether the page, of 1 MiB, is full
+_BATCH_ROWS = 16  # rows after which the writer checks whether the page, of 1 MiB, is full
 
 
 class _Output:
-    """A file as pyarrow wants it to write to, which finds the images in what it is given to write."""
+    """A file object for pyarrow, which records the offsets of the images written to it."""
 
     closed = False
 
     def __init__(self, file: NewFile) -> None:
         self._file = file
-        self.expected: deque[bytes] = deque()  # images that are to be written next, in this order
+        self.expected: deque[bytes] = deque()  # images expected next, in this order
         self.offsets = array("q")
         self.dropped = False  # whatever comes now
 
@@ -52,7 +52,7 @@ class _Output:
         start = 0
         while self.expected:
             image = self.expected[0]
-            # Values without a dictionary follow each other, each behind its length.
+            # Without a dictionary, each value follows its length.
             found = data.find(len(image).to_bytes(4, "little") + image, start)
             if found < 0:
                 break
@@ -90,7 +90,7 @@ class _Parquet:
         self._names = column_names(schema)
         self._file = NewFile(path, sync_directory=False)
         self._output = _Output(self._file)
-        self._writer: Any = None  # made with the first row group, as the first record says what its image is
+        self._writer: Any = None  # created with the first row group: its first record determines the image's type
         self._raw = False
         self._rows: list[Mapping[str, Value]] = []
         self._bytes = self._count = 0
@@ -106,11 +106,11 @@ class _Parquet:
             self._write()
 
     def _write(self) -> None:
-        """The row group that is there."""
+        """Write the buffered records as a row group."""
         import pyarrow as pa
         from pyarrow import parquet
 
-        # The image first: it is what a person wants to see, and its bytes are found before those of any other column.
+        # The image first, so that viewers show it first, and its bytes are found before those of other columns.
         keys = sorted(self._names, key=lambda key: (key != self._image, self._names[key]))
         columns = {key: _Column(self._schema, key, image=key == self._image and not self._raw) for key in keys}
         if self._writer is None:
@@ -125,7 +125,7 @@ class _Parquet:
                 pa.schema(fields, metadata),
                 compression="none",
                 use_dictionary=False,
-                write_statistics=numbers or False,  # type: ignore[arg-type]  # a list of columns is taken, too
+                write_statistics=numbers or False,  # type: ignore[arg-type]  # a list of columns is accepted, too
                 write_page_index=True,
                 write_page_checksum=True,
                 write_batch_size=_BATCH_ROWS,
@@ -137,10 +137,10 @@ class _Parquet:
         arrays = [columns[key].array(self._rows) for key in keys]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._writer.schema), row_group_size=1 << 30)
         self._rows, self._bytes = [], 0
-        assert not self._output.expected, "an image is not in the file as it is"
+        assert not self._output.expected, "an image is not stored byte for byte"
 
     def finish(self) -> Written:
-        """The last row group and the footer."""
+        """Write the last row group and the footer."""
         self._write()
         self._writer.close()
         self._file.__exit__(None, None, None)
@@ -148,7 +148,7 @@ class _Parquet:
         return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(offsets, np.int64))
 
     def discard(self) -> None:
-        self._output.dropped = True  # a writer that is let go of writes its footer
+        self._output.dropped = True  # a writer writes its footer when it is garbage-collected
         self._writer = None
         self._file.__exit__(RuntimeError, None, None)
 
@@ -200,7 +200,7 @@ class _Column:
             # Text is checked to be UTF-8 where it is made from bytes.
             return pa.array(_decoded(values) if self._text else values, self.type)
         except UnicodeDecodeError:
-            raise UsageError(f"feature {self.key}", "has bytes that are no UTF-8, and its kind is text") from None
+            raise UsageError(f"feature {self.key}", "is text, but not valid UTF-8") from None
 
 
 def _decoded(values: Sequence[Any]) -> list[Any]:

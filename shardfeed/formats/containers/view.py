@@ -7,9 +7,7 @@ import numpy as np
 from shardfeed.errors import RecordError
 from shardfeed.formats.containers.index import Lines
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.storage import OpenFile, Part
-
-_READ_BYTES = 8 << 20  # records that follow each other are read together, up to so many bytes
+from shardfeed.storage.storage import OpenFile, Part, pieces
 
 
 class TwoFiles:
@@ -29,7 +27,7 @@ class TwoFiles:
 class ContainerView:
     """See `ShardView`. Holds 36 bytes a record.
 
-    `block`: where a file has `header` bytes that belong to no record at each multiple of so many bytes; 0: nowhere.
+    `block`: at each multiple of this number of bytes the file has `header` bytes that belong to no record; 0: none.
     """
 
     def __init__(self, lines: Lines, block: int = 0, header: int = 0) -> None:
@@ -53,29 +51,26 @@ class ContainerView:
         return f"{file.path}, record {row}, offset {self._lines['offset'][row]}"
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
-        """The payloads of `count` records from `row` on, checked. Raises RecordError at the first damaged one."""
+        """Return the payloads of `count` records from `row` on, checked. Raises RecordError for a damaged one."""
         payloads: list[bytes] = []
         for first, last in self._groups(row, row + count):
             payloads += self._joined(file, first, last, *(part.read() for part in self._parts(file, first, last)))
         return payloads
 
     def parts(self, file: OpenFile, row: int, count: int) -> list[Part]:
-        """A part of the shard's file and one of its index for each group of records."""
+        """Return, for each group of records, a part of the shard's file and one of its index."""
         return [part for group in self._groups(row, row + count) for part in self._parts(file, *group)]
 
     def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
-        """The payloads of `count` records, of the bytes of their `parts`."""
+        """Return the payloads of `count` records from the bytes of their `parts`."""
         groups = zip(self._groups(row, row + count), data[::2], data[1::2], strict=True)
         return [payload for group, image, rest in groups for payload in self._joined(file, *group, image, rest)]
 
     def _groups(self, row: int, end: int) -> Iterator[tuple[int, int]]:
-        """Rows from `row` to `end` in groups (first, behind the last) that are read together, one record at least."""
-        while row < end:
-            lines = self._lines[row:end]
-            ends = (lines["offset"] + lines["size"]).astype(np.int64)
-            last = row + max(1, int(np.searchsorted(ends - int(lines["offset"][0]), _READ_BYTES, "right")))
-            yield row, last
-            row = last
+        """Divide rows `row` to `end` into groups (first, end) to read together, of at least one record."""
+        lines = self._lines[row:end]
+        offsets = np.append(lines["offset"], lines[-1:]["offset"] + lines[-1:]["size"]).astype(np.int64)
+        return ((row + first, row + last) for first, last in pieces(offsets, 0, end - row))
 
     def _parts(self, file: OpenFile, first: int, last: int) -> tuple[Part, Part]:
         assert isinstance(file, TwoFiles), "opened by the format"
@@ -84,7 +79,7 @@ class ContainerView:
         return Part(file.data, start, end - start), Part(file.index, begin, int(self._starts[last]) - begin)
 
     def _joined(self, file: OpenFile, row: int, end: int, data: bytes, pieces: bytes) -> list[bytes]:
-        """The payloads of the records from `row` up to `end`: images from `data`, all else from `pieces`."""
+        """Join the payloads of records `row` up to `end`: images from `data`, the rest from `pieces`."""
         lines = self._lines[row:end].tolist()
         first = lines[0][0]
         at, payloads = 0, []
@@ -95,13 +90,13 @@ class ContainerView:
             payload = b"".join((pieces[at : at + before], image, pieces[at + before : at + before + behind]))
             at += before + behind
             if crc32c(payload) != crc:
-                problem = "its bytes are not those that were written: the CRC-32C differs"
+                problem = "its bytes changed since they were written: the CRC-32C differs"
                 raise RecordError(self.place(file, number), problem, "run `shardfeed verify`")
             payloads.append(payload)
         return payloads
 
     def _without_headers(self, data: bytes, offset: int) -> bytes:
-        """The bytes of a record, without what the file has among them at multiples of the block."""
+        """Remove the headers at multiples of the block from the bytes of a record."""
         parts, at = [], 0
         while at < len(data):
             inside = (offset + at) % self._block

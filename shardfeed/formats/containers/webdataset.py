@@ -32,10 +32,10 @@ from shardfeed.schema import FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile
 from shardfeed.storage.storage import FileInfo
 
-_BLOCK = 512  # bytes; each file in a tar begins at a multiple
+_BLOCK = 512  # bytes; each file in a tar begins at a multiple of this
 _END = bytes(2 * _BLOCK)
 _HEADER = tarfile.TarInfo().tobuf(tarfile.USTAR_FORMAT)  # of an empty file without a name, an owner or a time
-_HEADER_SUM = sum(_HEADER[:124] + _HEADER[135:148] + b" " * 8 + _HEADER[156:])  # of all but name, size and checksum
+_HEADER_SUM = sum(_HEADER[:124] + _HEADER[135:148] + b" " * 8 + _HEADER[156:])  # all except name, size and checksum
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _SUFFIXES = {b"jpeg": "jpg", b"jpg": "jpg", b"JPEG": "jpg", b"png": "png", b"PNG": "png", b"raw": "raw"}
 _BEGINNINGS = {b"\xff\xd8\xff": "jpg", b"\x89PNG\r\n\x1a\n": "png"}
@@ -54,7 +54,7 @@ class _Tar:
         self._offsets = array("q")
 
     def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
-        """The files of a sample, one after the other."""
+        """Append the files of a sample."""
         stem = f"{self._stem}-{len(self._offsets):06d}"
         rest = {key: plain(value) for key, value in sorted(values.items()) if key not in (self._image, self._raster)}
         self._offsets.append(self._file.size + _BLOCK)
@@ -72,7 +72,7 @@ class _Tar:
         self._file.write([_header(name.encode(), len(content)), content, bytes(-len(content) % _BLOCK)])
 
     def finish(self) -> Written:
-        """Two empty blocks end a tar."""
+        """Write the two empty blocks that end a tar."""
         self._file.write([_END])
         self._file.__exit__(None, None, None)
         return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(self._offsets, np.int64))
@@ -129,7 +129,7 @@ def _suffix(format: Value | None, image: bytes) -> str:
 
 
 def _header(name: bytes, size: int) -> bytes:
-    """The header of a file, as tarfile makes it in ten times as long."""
+    """Return the header of a file, equal to tarfile's, in a tenth of the time."""
     digits = b"%011o" % size
     checksum = b"%06o\0 " % (_HEADER_SUM + sum(name) + sum(digits))
     parts = name.ljust(100, b"\0"), _HEADER[100:124], digits, _HEADER[135:148], checksum, _HEADER[156:]

@@ -37,9 +37,9 @@ def mask(crc: int) -> int:
 
 
 def frame_parts(parts: Sequence[bytes]) -> list[bytes]:
-    """The buffers of one framed record whose payload is the parts joined; of these only the first and last are copied.
+    """Return the buffers of one framed record, whose payload is the joined parts; copies only the first and last part.
 
-    The header joins the first and the footer the last: each buffer costs its writer more than copying a few bytes.
+    The header is joined to the first and the footer to the last: one more buffer costs more than copying a few bytes.
     """
     length, crc = 0, 0
     for part in parts:
@@ -58,13 +58,13 @@ def frame(payload: bytes) -> bytes:
 
 
 def payload_length(header: bytes, room: int, place: object) -> int:
-    """The payload's length from the 12 bytes of `header`.
+    """Return the payload's length from the 12 bytes of `header`.
 
-    `room` is how many bytes follow the header in the file: a length that does not fit is refused here,
-    before anyone allocates for it. Raises RecordError, with `place` in its message.
+    `room`: bytes after the header in the file. A length that does not fit is refused here, before memory is allocated.
+    Raises RecordError, with `place` in its message.
     """
     if len(header) < HEADER_BYTES:
-        raise RecordError(place, f"record header cut: got {len(header)} bytes, expected {HEADER_BYTES}")
+        raise RecordError(place, f"record header truncated: got {len(header)} bytes, expected {HEADER_BYTES}")
     length, stored = _HEADER.unpack(header)
     computed = mask(crc32c(header[:8]))
     if stored != computed:
@@ -75,7 +75,7 @@ def payload_length(header: bytes, room: int, place: object) -> int:
 
 
 def unframe(framed: bytes, place: object) -> bytes:
-    """The payload of exactly one framed record. Raises RecordError where a length or CRC is wrong."""
+    """Return the payload of exactly one framed record. Raises RecordError if a length or CRC is wrong."""
     length = payload_length(framed[:HEADER_BYTES], len(framed) - HEADER_BYTES, place)
     if length + FRAME_BYTES != len(framed):
         raise RecordError(place, f"record of {length} bytes, expected {len(framed) - FRAME_BYTES} by its index")
@@ -88,7 +88,7 @@ def unframe(framed: bytes, place: object) -> bytes:
 
 
 LEAST_LINE_BYTES = 5  # "0 16\n"
-_REMEDY = "`shardfeed rebuild DIR` makes it again"
+_REMEDY = "`shardfeed rebuild DIR` restores it"
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Index:
 
     @classmethod
     def from_sizes(cls, sizes: Sequence[int] | np.ndarray) -> "Index":
-        """From the framed size of each record, in bytes, in order."""
+        """Make an index from the framed size of each record, in bytes, in order."""
         offsets = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(np.asarray(sizes, np.int64), out=offsets[1:])
         return cls(offsets)
@@ -122,14 +122,14 @@ class Index:
         try:
             numbers = np.array(data.split(), np.int64)
         except (ValueError, OverflowError):
-            raise IntegrityError(place, "the index holds something that is not a number", _REMEDY) from None
+            raise IntegrityError(place, "the index contains text that is not a number", _REMEDY) from None
         if numbers.size % 2:
             raise IntegrityError(place, f"got {numbers.size} numbers, expected pairs of offset and size", _REMEDY)
         index = cls.from_sizes(numbers[1::2])
         # A sum past 2^63 wraps around to less than 0: offsets that never fall have not.
         too_short = (numbers[1::2] < FRAME_BYTES).any() or (index.offsets[1:] < index.offsets[:-1]).any()
         if too_short or (index.offsets[:-1] != numbers[::2]).any():
-            raise IntegrityError(place, "the records do not follow each other without gaps", _REMEDY)
+            raise IntegrityError(place, "the records are not contiguous", _REMEDY)
         if index.to_bytes() != data:
             raise IntegrityError(place, "not written as '<offset> <size>' lines", _REMEDY)
         return index

@@ -1,6 +1,6 @@
-"""A walk over the records of a shard file, intact or damaged, in bounded memory.
+"""Scan a shard file, intact or damaged, for its records, in bounded memory.
 
-A record says where the next record starts, so a damaged length hides all records after it. They are found again by
+A record's length gives the start of the next one, so a damaged length hides all records after it. They are found by
 their headers: 12 bytes whose last four are the CRC-32C of the first eight, a length that fits, and then a payload with
 a valid CRC. By chance that happens once in 2^64 offsets.
 """
@@ -19,14 +19,14 @@ from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.storage import OpenFile
 
 _WINDOW = 1 << 20  # bytes read at once
-_SEARCHED = 1 << 18  # bytes searched at once: where all are zero, each offset takes 50 bytes of memory
+_SEARCHED = 1 << 18  # bytes searched at once: if all are zero, each offset takes 50 bytes of memory
 _LENGTH_BYTES = 8
 _MOST_VAIN = 8  # times the file's size
-_REMEDY = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
+_REMEDY = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"
 
 
 class Piece(NamedTuple):
-    """Bytes `start` to `end` of a file: one whole record as it is `framed`, or None: not part of any whole record."""
+    """Bytes `start` to `end` of a file. `framed`: one whole record; None: bytes that are not part of a whole record."""
 
     start: int
     end: int
@@ -39,9 +39,9 @@ class Piece(NamedTuple):
 
 
 def walk_records(file: OpenFile, starts: list[int] | None, count: int) -> Iterator[Walked]:
-    """`count` records by their offsets `starts`; without those as far as the lengths lead.
+    """Yield `count` records by their offsets `starts`, or without them by following the lengths.
 
-    Damage is given, not raised. Without `starts` the walk ends at a damaged length. Raises OSError.
+    Damage is yielded, not raised. Without `starts` the walk ends at a damaged length. Raises OSError.
     """
     size = file.size
     offset = 0
@@ -51,16 +51,16 @@ def walk_records(file: OpenFile, starts: list[int] | None, count: int) -> Iterat
         length = None
         try:
             if offset >= size:
-                raise RecordError(place, "behind the end of the file")
+                raise RecordError(place, "beyond the end of the file")
             end = size if starts is None or record + 1 == count else min(size, starts[record + 1])
-            room = end - offset - HEADER_BYTES  # no more is made room for, whatever the length says
+            room = end - offset - HEADER_BYTES  # maximum allocated, whatever the length field
             length = payload_length(file.read(offset, HEADER_BYTES), room, place)
             framed = file.read(offset, HEADER_BYTES + length + FOOTER_BYTES)
             yield Walked(unframe(framed, place), record, offset, None)
         except RecordError as error:
             yield Walked(b"", record, offset, error)
             if starts is None and length is None:
-                return  # its length is damaged: without an index nothing says where the next one starts
+                return  # its length is damaged: without an index the start of the next record is unknown
         offset += FRAME_BYTES + (length or 0)
 
 
@@ -79,10 +79,10 @@ def whole_records(path: str) -> Iterator[Piece]:
 
 
 def pieces(path: str) -> Iterator[Piece]:
-    """A file of any content as whole records and the bytes between them, which together are all of it. Raises OSError.
+    """Divide a file of any content into whole records and the bytes between them. Raises OSError.
 
-    Where a record is damaged, the next whole one is looked for right behind its first byte, so one whose neighbour lost
-    or gained bytes is found too, and one that stands inside a damaged record.
+    After a damaged record, the search for a whole one starts right after its first byte. So records are found even if
+    their neighbour lost or gained bytes, or if they lie inside a damaged one.
     """
     with _ShardFile(path) as file:
         offset = 0
@@ -98,7 +98,7 @@ def pieces(path: str) -> Iterator[Piece]:
 
 
 def header_offsets(data: bytes, room: int) -> list[int]:
-    """Every offset in `data` at which 12 bytes are a record's header: right CRC, and a length that fits.
+    """Find the offsets in `data` at which 12 bytes are a record's header: right CRC, and a length that fits.
 
     `room`: bytes of the file from the start of `data` on.
     """
@@ -133,7 +133,7 @@ def _length_crcs(headers: np.ndarray) -> np.ndarray:
 
 @cache
 def _byte_tables() -> np.ndarray:
-    """uint32 [8, 256]: what value b of byte j of eight changes in their CRC. A CRC is linear, so they add up by xor."""
+    """uint32 [8, 256]: change of the CRC by value b of byte j of eight. A CRC is linear: changes combine by xor."""
     zeros = crc32c(bytes(_LENGTH_BYTES))
     eight = [bytes(j) + bytes((b,)) + bytes(_LENGTH_BYTES - 1 - j) for j in range(_LENGTH_BYTES) for b in range(256)]
     return np.array([crc32c(data) ^ zeros for data in eight], np.uint32).reshape(_LENGTH_BYTES, 256)
@@ -151,7 +151,7 @@ class _ShardFile:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._fd).st_size
         self._start, self._data = 0, b""
-        self._vain = 0  # bytes behind headers that were no records
+        self._vain = 0  # bytes after headers without a record
 
     def __enter__(self) -> "_ShardFile":
         return self
@@ -169,9 +169,9 @@ class _ShardFile:
         return self._data[at : at + size]
 
     def length_at(self, offset: int) -> int | None:
-        """The payload's length of the whole record at `offset`; None where there is none.
+        """Return the payload's length of the whole record at `offset`; None if there is none.
 
-        A long payload's CRC is made in pieces: a length that lies must not make anyone allocate for it.
+        A long payload's CRC is computed in pieces, so that a wrong length does not allocate memory.
         """
         try:
             length = payload_length(self.read(offset, HEADER_BYTES), self.size - offset - HEADER_BYTES, "")
@@ -193,15 +193,15 @@ class _ShardFile:
         return RecordError(place, "it changed while it was read", "read it again")
 
     def next_whole(self, offset: int) -> int:
-        """Where the first whole record from `offset` on starts; the file's end when there is none.
+        """Find the start of the first whole record from `offset` on; the file's end if there is none.
 
-        Headers without a record behind them come by forgery only. They cannot make each byte be read as often as there
-        are headers: once such ones had spoken of several times the file's size, no more of them are looked behind.
+        Only forged files have headers without a record after them. To bound the reading, such headers are no longer
+        followed once their lengths add up to several times the file's size.
         """
         while self.size - offset >= FRAME_BYTES:
             data = os.pread(self._fd, _SEARCHED, offset)
             zeros = len(data) - len(data.lstrip(b"\0"))
-            if zeros > HEADER_BYTES:  # a hole: twelve zeros are no header, and every offset of it would be looked at
+            if zeros > HEADER_BYTES:  # a hole: twelve zeros are not a header, so they are skipped
                 offset += zeros - HEADER_BYTES
                 continue
             for at in header_offsets(data, self.size - offset):

@@ -28,22 +28,21 @@ from shardfeed.formats.tfrecord.scan import walk_records
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
-from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Part, Storage
+from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Part, Storage, pieces
 
-Framed = Sequence[bytes]  # a record as it stands in its shard file: buffers that follow each other
+Framed = Sequence[bytes]  # a record as in its shard file: consecutive buffers
 
-_READ_BYTES = 8 << 20  # records that follow each other are read together, up to so many bytes
-_REMEDY = "`shardfeed rebuild DIR` makes it again"
+_REMEDY = "`shardfeed rebuild DIR` restores it"
 
 
 class _Sink:
-    """See `ShardSink`. Holds 8 bytes a record until the index is written."""
+    """See `ShardSink`. Holds 8 bytes per record until the index is written."""
 
     def __init__(self, data: str, index: str, features: Mapping[str, Feature], after: Checkpoint | None = None) -> None:
         self._index = index
         self._encode = _encoder(features)
         self._sizes = array("q")
-        # The directory is made durable once, at the end: what says that the shard is there comes after that.
+        # The directory is synced once, at the end, before the receipt that vouches for the shard is written.
         self._data = NewFile(data, sync_directory=False, after=after and (after.size, after.crc32c))
         self._after = after.records if after else 0
         self._info: ShardInfo | None = None
@@ -70,7 +69,7 @@ class _Sink:
 
     @property
     def info(self) -> ShardInfo:
-        assert self._info is not None, "the block was not left"
+        assert self._info is not None, "the `with` block has not ended"
         return self._info
 
     def __enter__(self) -> "_Sink":
@@ -110,7 +109,7 @@ class _View:
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
         payloads: list[bytes] = []
-        for first, last in self._groups(row, row + count):
+        for first, last in pieces(self._offsets, row, row + count):
             start, end = self._offsets.item(first), self._offsets.item(last)
             if last - first == 1 and (payload := _payload_alone(file, start, end)) is not None:
                 payloads.append(payload)
@@ -119,41 +118,31 @@ class _View:
         return payloads
 
     def parts(self, file: OpenFile, row: int, count: int) -> list[Part]:
-        spans = (self._offsets[[first, last]].tolist() for first, last in self._groups(row, row + count))
+        spans = (self._offsets[[first, last]].tolist() for first, last in pieces(self._offsets, row, row + count))
         return [Part(file, start, end - start) for start, end in spans]
 
     def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
-        groups = zip(self._groups(row, row + count), data, strict=True)
+        groups = zip(pieces(self._offsets, row, row + count), data, strict=True)
         return [payload for (first, last), read in groups for payload in self._unframed(file, first, last, read)]
 
-    def _groups(self, row: int, end: int) -> Iterator[tuple[int, int]]:
-        """Rows from `row` to `end` in groups (first, behind the last) that are read together, one record at least."""
-        while row < end:
-            last = row + 1
-            if last < end:  # else one record, as usual where any record may come next
-                most = self._offsets.item(row) + _READ_BYTES
-                last = min(end, max(last, int(np.searchsorted(self._offsets, most, "right")) - 1))
-            yield row, last
-            row = last
-
     def _unframed(self, file: OpenFile, first: int, last: int, data: bytes) -> list[bytes]:
-        """The payloads of the records from `first` up to `last`, whose frames are `data`."""
+        """Return the payloads of records `first` up to `last` from their frames, `data`."""
         offsets = self._offsets[first : last + 1].tolist()
         payloads: list[bytes] = []
         for i, (start, end) in enumerate(pairwise(offsets), first):
             framed = data if last - first == 1 else data[start - offsets[0] : end - offsets[0]]
             place = f"{file.path}, record {i}, offset {start}"
             if len(framed) != end - start:
-                problem = f"got {len(framed)} bytes, expected {end - start}: the shard was cut"
+                problem = f"got {len(framed)} bytes, expected {end - start}: the shard is truncated"
                 raise RecordError(place, problem, "run `shardfeed verify`")
             payloads.append(unframe(framed, place))
         return payloads
 
 
 def _payload_alone(file: OpenFile, start: int, end: int) -> bytes | None:
-    """The payload of the framed record in bytes `start` to `end` of a file, or None where anything is wrong with it.
+    """Read the payload of the framed record in bytes `start` to `end` of a file; None if anything is wrong with it.
 
-    Read by itself: cutting it out of its frame would copy it, which takes longer than checking its CRC.
+    The payload is read separately: slicing it out of the frame would copy it, which takes longer than checking its CRC.
     """
     read = file.read
     payload = read(start + HEADER_BYTES, end - start - FRAME_BYTES)
@@ -175,7 +164,7 @@ class TFRecord:
     index_suffix = ".tfindex"
 
     def check(self, schema: Schema) -> None:
-        """It holds whatever a schema can say."""
+        """Accept every schema."""
 
     def shard_file(self, split: str, number: int, count: int) -> str:
         """The pattern that TensorFlow Datasets and the Model Garden glob for: `train-00003-of-00008.tfrecord`."""
@@ -186,10 +175,7 @@ class TFRecord:
         return len(payload) + FRAME_BYTES
 
     def encoder(self, features: Mapping[str, Feature]) -> Callable[[Mapping[str, Value]], Framed]:
-        """Framed Examples, the keys of each sorted. Large values are among the buffers as they are, without a copy.
-
-        Serves many threads.
-        """
+        """Encoder of framed Examples with sorted keys. Large values become buffers without a copy. Thread-safe."""
         return _encoder(features)
 
     def framed(self, payload: bytes) -> Framed:
@@ -201,11 +187,11 @@ class TFRecord:
         return _Sink(data, index, schema.features, after)
 
     def describe(self, dataset: Described) -> Mapping[str, bytes]:
-        """Nothing: what TFDS reads is beside the shards of every format."""
+        """Nothing: TFDS's files accompany the shards of every format."""
         return {}
 
     def versions(self) -> Mapping[str, str]:
-        """None: it is ours."""
+        """None: the format is implemented here."""
         return {}
 
     def open(self, storage: Storage, data: str, index: str, info: ShardInfo | None = None) -> OpenFile:
@@ -213,7 +199,7 @@ class TFRecord:
         return storage.open(data, info.data.size if info else None)
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> _View:
-        """By an index with the CRC, count and size that `info` has. Raises IntegrityError."""
+        """See `ShardFormat`. Raises IntegrityError unless CRC, count and size of the index equal those in `info`."""
         if crc32c(index) != info.index.crc32c:
             raise IntegrityError(place, "the index is not the one that was written with this shard", _REMEDY)
         parsed = Index.parse(index, place)
@@ -226,7 +212,7 @@ class TFRecord:
         return _View(parsed.offsets)
 
     def walk(self, file: OpenFile, view: ShardView | None, count: int) -> Iterator[Walked]:
-        """Record after record by the index; without one each record's length leads to the next."""
+        """Yield the records by the index; without one, by following the lengths."""
         starts = None if view is None else np.cumsum([0, *view.sizes[:-1]]).tolist()
         return walk_records(file, starts, count)
 

@@ -245,7 +245,7 @@ def test_small_frozen_printable_and_there_and_back(order: Order) -> None:
     assert len(pickle.dumps(order)) < 1000
     assert order.kind in str(order)
     assert "100 samples" in str(order)
-    assert "12 steps of 8 an epoch" in str(order)
+    assert "12 steps of 8 per epoch" in str(order)
     assert DATASET[:8] in str(order)
     with pytest.raises(FrozenInstanceError):
         order.seed = 4  # type: ignore[misc]  # that is the point
@@ -281,7 +281,7 @@ def changed(**values: object) -> dict[str, object]:
     ],
 )
 def test_what_is_no_order(value: object) -> None:
-    with pytest.raises(UsageError, match="order: not the description of an order"):
+    with pytest.raises(UsageError, match="order: not a saved order"):
         order_from_json(value)
 
 
@@ -323,7 +323,7 @@ def test_a_new_process_with_another_hash_seed_draws_the_same() -> None:
 
 
 def test_what_would_overflow_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"at most 2\^31 steps an epoch"):
+    with pytest.raises(ValueError, match=r"at most 2\^31 steps per epoch"):
         StratifiedOrder(DATASET, 2**32, 1, 2**32, 1, (2**32,), (2**32,))
     largest = StratifiedOrder(DATASET, 2**31, 1, 2**31, 1, (2**31 - 5, 5), (2**30, 2**30))
     drawn = largest.draw(10**6, np.array([0, 2**31 - 1]))

@@ -75,7 +75,7 @@ def test_another_order_is_refused_and_says_why(flowers: Dataset) -> None:
         r"quotas was null, now \[": order_samples(train, batch_size=8, order=Global(balance="class"), seed=1)[1],
     }
     for message, other in others.items():
-        with pytest.raises(OrderMismatchError, match=f"step 40 was counted in another order: .*{message}") as caught:
+        with pytest.raises(OrderMismatchError, match=f"step 40 was saved with another order: .*{message}") as caught:
             position.check(other, "run/position.json")
         assert isinstance(caught.value, UsageError)
         assert caught.value.exit_code == 2

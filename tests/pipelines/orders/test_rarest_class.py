@@ -185,9 +185,9 @@ def test_weights_of_objects(train: Split) -> None:
     ("order", "message"),
     [
         (Global(balance="image/height"), rf"got 'image/height', expected a label .*\['{OBJECT_LABEL}', '{TAGS}'\]"),
-        (Global(weights=[1, 1, 1, 1]), "weights: got 4, expected 5, .* the last for samples without any"),
-        (Global(weights={"cat": 1, "dog": 1, "eel": 1}), r"no weight for '' \(samples without any\)"),
-        (Global(weights={"bat": 1}), r"'bat', no class; the classes are cat, dog, eel, fox, ''"),
+        (Global(weights=[1, 1, 1, 1]), "weights: got 4, expected 5, .* the last for samples without a class"),
+        (Global(weights={"cat": 1, "dog": 1, "eel": 1}), r"no weight for '' \(samples without a class\)"),
+        (Global(weights={"bat": 1}), r"'bat', which is not a class; the classes are cat, dog, eel, fox, ''"),
     ],
 )
 def test_bad_orders(train: Split, order: Global, message: str) -> None:

@@ -201,7 +201,7 @@ def test_a_producer_that_says_it_was_closed() -> None:
     batch, failure = items_of(produce, make_workers(1, 0, 0)[0])
     assert batch == Batch(1)
     assert isinstance(failure, Failure)
-    assert "left with GeneratorExit" in str(failure.error)
+    assert "ended with GeneratorExit" in str(failure.error)
     with prefetch_threads([produce]) as batches, pytest.raises(WorkerLostError, match="GeneratorExit"):
         list(batches)
 
@@ -241,7 +241,7 @@ def test_left_and_begun_again(prefetch: Callable[..., Prefetcher]) -> None:
         old = iter(batches)
         next(old)
         assert [each.tolist() for each in batches] == [[number, index] for index in range(6) for number in (0, 1)]
-        with pytest.raises(UsageError, match="iterated anew"):
+        with pytest.raises(UsageError, match="iterated again"):
             next(old)
     with pytest.raises(UsageError, match="closed"):
         iter(batches)
@@ -339,7 +339,7 @@ def test_a_used_up_iterator_is_refused() -> None:
     worker = Worker(0, 1, 0, np.random.SeedSequence(0))
     with prefetch_threads([producers.counting(worker)]) as batches:
         assert len(list(batches)) == 6
-        with pytest.raises(UsageError, match="cannot begin again"):
+        with pytest.raises(UsageError, match="cannot restart"):
             iter(batches)
 
 

@@ -121,7 +121,7 @@ def test_leaving_early(prefetch: Callable[..., Prefetcher], how: str) -> None:
 def test_a_killed_worker(in_processes: Callable[..., Prefetcher], at: int) -> None:
     found = []
     batches = in_processes([partial(producers.dies, at=at)] * 2)
-    with pytest.raises(WorkerLostError, match=r"producers\[1\].*SIGKILL.*out of memory") as caught:
+    with pytest.raises(WorkerLostError, match=r"producers\[1\].*SIGKILL.*memory ran out") as caught:
         for each in batches:
             found.append(each.tolist())
     assert caught.value.exit_code == 5
@@ -338,5 +338,5 @@ def test_without_a_guard_for_main(tmp_path: Path, nothing_left: None) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], env=child_environment(), capture_output=True, text=True)
     assert done.returncode == 1
-    assert "WorkerLostError: producers[0]: its worker process was ended with exit code 1; put what" in done.stderr
+    assert "WorkerLostError: producers[0]: its worker process ended with exit code 1; put what" in done.stderr
     assert 'under `if __name__ == "__main__":`' in done.stderr

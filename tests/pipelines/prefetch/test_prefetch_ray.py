@@ -230,7 +230,7 @@ def test_a_killed_node(connected: Any) -> None:
 def test_a_lost_head(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last test: nothing is left of the cluster."""
     monkeypatch.setattr(ray_cluster, "_SILENCE", 1.0)
-    with pytest.raises(WorkerLostError, match=r"Ray cluster .*: its head has not answered for"):
+    with pytest.raises(WorkerLostError, match=r"Ray cluster .*: its head node has not answered for"):
         for number, _ in enumerate(prefetch_ray([partial(producers.endless, pause=0.01)] * 2)):
             if number == 3:
                 connected.head_node.kill_gcs_server()

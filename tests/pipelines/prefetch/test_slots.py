@@ -190,7 +190,7 @@ except StorageError as error:
     print(error.errno, error)
 """
     said = in_a_process(code)
-    assert re.match(rf"{errno.EMFILE} .*Too many open files: each batch.*letting go", said), said
+    assert re.match(rf"{errno.EMFILE} .*Too many open files: each batch.*releasing used", said), said
 
 
 def in_a_process(code: str) -> str:

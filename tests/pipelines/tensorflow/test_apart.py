@@ -18,6 +18,7 @@ from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.pipelines import (
     Cache,
     Global,
+    Stream,
     cached,
     distribute,
     distribute_eval,
@@ -157,12 +158,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "blocks": {"order": "blocks", "start_step": 3},
     "stored": {"order": "stored"},
     "balanced": {"order": Global(balance="class")},
+    "stream": {"order": "stream"},
+    "stream from a step on": {"order": Stream(buffer=20), "start_step": 20},
 }
+QUICK = ("from a step on", "stream from a step on")
 
 
-@pytest.mark.parametrize(
-    "kind", ["from a step on", *(pytest.param(kind, marks=LONG) for kind in KINDS if kind[0] != "f")]
-)
+@pytest.mark.parametrize("kind", [kind if kind in QUICK else pytest.param(kind, marks=LONG) for kind in KINDS])
 def test_training_batches_are_those_of_the_graph(train: Split, made_apart: list[bool], kind: str) -> None:
     batches = train_batches(train, image_size=SIZE, **OPTIONS, **KINDS[kind])
     graph = make_batches(train, in_graph(random_resized_crop(SIZE)), **OPTIONS, **KINDS[kind])
@@ -230,9 +232,10 @@ def test_shares_of_a_step(train: Split) -> None:
     np.testing.assert_array_equal(np.concatenate(halves), whole)
 
 
+@pytest.mark.parametrize("order", ["global", "stream"])
 @pytest.mark.parametrize("workers", [1, 50])
-def test_any_number_of_threads(train: Split, workers: int) -> None:
-    options: dict[str, Any] = {"image_size": SIZE, "order": "global", **OPTIONS}
+def test_any_number_of_threads(train: Split, workers: int, order: Any) -> None:
+    options: dict[str, Any] = {"image_size": SIZE, "order": order, **OPTIONS}
     found = taken(train_batches(train, workers=workers, **options))
     for one, other in zip(found, taken(train_batches(train, workers=2, **options)), strict=True):
         for part, same in zip(one, other, strict=True):
@@ -310,7 +313,7 @@ def without_image(record: dict[str, Any]) -> dict[str, Any]:
     [
         (cut, "it does not decode"),
         (without_image, "it has no image/encoded"),
-        (lambda record: record | {ENCODED: b""}, "it does not decode: no image that is known begins with b''"),
+        (lambda record: record | {ENCODED: b""}, "it does not decode: no known image format begins with b''"),
     ],
 )
 @pytest.mark.parametrize("order", ["stored", pytest.param("blocks", marks=LONG)])

@@ -174,7 +174,7 @@ def test_a_loop_of_its_own(cases: dict[str, Any]) -> None:
     whole, resumed = cases["loop"]
     assert resumed["steps"] == whole["steps"][2 * 5 :]
     assert resumed["variables"] == whole["variables"]
-    assert "position: step 15 was counted in another order: seed was 5, now 6" in cases["loop refused"]
+    assert "position: step 15 was saved with another order: seed was 5, now 6" in cases["loop refused"]
 
 
 @pytest.mark.long
@@ -246,17 +246,20 @@ def test_a_loss_that_is_no_number_is_not_saved(cases: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("feed.batches", "fit: it goes on at step 0, and was not given the batches from there; give it backup.batches"),
-        ("batches of another step", "fit: it goes on at step 4, and was not given the batches from there"),
-        ("no steps_per_epoch", f"steps_per_epoch: got None, expected {STEPS}, as the feed has"),
-        ("other steps_per_epoch", "as the feed has; for other epochs give distribute order=Global(epoch_samples=...)"),
-        ("initial_epoch", "initial_epoch: got 2, the batches are those of epoch 0; leave it out"),
+        ("feed.batches", "fit: it resumes at step 0, but the batches do not start there; pass backup.batches to fit"),
+        ("batches of another step", "fit: it resumes at step 4, but the batches do not start there"),
+        ("no steps_per_epoch", f"steps_per_epoch: got None, expected {STEPS}, as in the feed"),
+        (
+            "other steps_per_epoch",
+            "as in the feed; for other epochs pass to distribute order=Global(epoch_samples=...)",
+        ),
+        ("initial_epoch", "initial_epoch: got 2, but the batches are those of epoch 0; leave it out"),
         ("every 3, 2 at once", "every: got 3, expected a multiple of steps_per_execution, 2"),
         ("3 at once", f"steps_per_epoch: got {STEPS}, expected a multiple of steps_per_execution, 3"),
         ("step 3, 2 at once", "step: got 3, expected a multiple of steps_per_execution, 2"),
-        ("not built", "model: not built, so nothing can be restored; give it an Input"),
-        ("another optimizer", "holds the variables of another model or optimizer; make both as they were"),
-        ("another layer", "holds the variables of another model or optimizer; make both as they were"),
+        ("not built", "model: not built, so its weights cannot be restored; add an Input"),
+        ("another optimizer", "holds the variables of another model or optimizer; build the same model and optimizer"),
+        ("another layer", "holds the variables of another model or optimizer; build the same model and optimizer"),
         ("variables damaged", "step-00000004.npz: changed since it was written: its checksum does not match"),
         ("variables gone", "step-00000004.npz: cannot be read: No such file or directory; restore it, or start"),
     ],
@@ -295,9 +298,9 @@ def test_another_order_is_refused(flowers: Dataset, started: dict[str, Future[An
         (train, {"seed": 6}, "seed was 5, now 6"),
         (train, {"batch_size": 4}, "batch_size was 8, now 4"),
         (train, {"order": "stream"}, 'kind was "global", now "stream"'),
-        (flowers["train"][1 : SAMPLES + 1], {}, "dataset was "),
+        (flowers["train"][1 : SAMPLES + 1], {}, 'dataset was "'),
     ]:
-        with pytest.raises(OrderMismatchError, match=f"step {EPOCHS * STEPS} was counted in another order: .*{what}"):
+        with pytest.raises(OrderMismatchError, match=f"step {EPOCHS * STEPS} was saved with another order: .*{what}"):
             Backup(directory, distribute(strategy, samples, **{**same, **changed}))
     with pytest.raises(UsageError, match="every: got 0, expected an integer of at least 1"):
         Backup(tmp_path, distribute(strategy, train, **same), every=0)

@@ -67,13 +67,6 @@ def test_images_and_labels_belong_together(train: Split) -> None:
             np.testing.assert_array_equal(image, alone.numpy())
 
 
-@pytest.mark.long
-def test_train_batches_are_make_batches_with_a_crop(train: Split) -> None:
-    crop = random_resized_crop(20)
-    general = make_batches(train, lambda f, s: (crop(f, s), f[LABEL]), batch_size=8, seed=5)
-    assert same(taken(train_batches(train, batch_size=8, image_size=20, seed=5)), taken(general))
-
-
 def test_an_epoch_is_a_permutation_and_the_next_another(train: Split) -> None:
     dataset = make_batches(train, place, batch_size=1, seed=1)
     epochs = [places(taken(dataset)) for _ in range(3)]
@@ -274,7 +267,7 @@ def test_ragged_features_without_padding_are_refused(tmp_path: Path) -> None:
     [
         ({"batch_size": 0}, "batch_size: got 0"),
         ({"batch_size": 2.5}, "batch_size: got 2.5"),
-        ({"batch_size": 1000}, r"batch_size: got 1000, expected at most 1\d\d: .*split train"),
+        ({"batch_size": 1000}, r"batch_size: got 1000, expected at most 1\d\d, .*split train"),
         ({"order": Stream(epoch_samples=1000)}, "epoch_samples: got 1000, expected at most"),
         ({"order": Global(epoch_samples=7)}, "batch_size: got 8, expected at most 7"),
         ({"order": "shuffled"}, "order: got 'shuffled', expected one of 'stream', 'global', 'blocks', 'stored', or"),

@@ -511,7 +511,7 @@ def test_no_room_is_said_before_anything_is_written(
     needed = re.search(r"([\d.]+) kB are needed", text)
     assert needed
     assert float(needed[1]) * 1000 == pytest.approx(decoded.read_bytes, rel=0.05)
-    assert "are free in its file system, which is in memory" in text
+    assert "are free in its in-memory file system" in text
     for remedy in ("--shm-size", "another directory", "decoded=False", "--resize-shorter 256"):
         assert remedy in text
     assert caches(place / "cache") == []

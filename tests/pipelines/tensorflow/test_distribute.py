@@ -149,7 +149,7 @@ def test_workers_with_different_numbers_of_replicas_are_refused() -> None:
 
     from shardfeed.pipelines.tensorflow.distribute import pipeline_share
 
-    with pytest.raises(UsageError, match="strategy: got 3 replicas on 2 workers; give each worker as many"):
+    with pytest.raises(UsageError, match="strategy: got 3 replicas on 2 workers; give each worker the same number"):
         pipeline_share(tf.distribute.InputContext(num_input_pipelines=2, num_replicas_in_sync=3), 3)
 
 

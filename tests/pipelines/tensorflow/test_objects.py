@@ -375,7 +375,7 @@ def test_splits_whose_rasters_mean_other_things_do_not_mix(tmp_path: Path) -> No
     for name in ("cat", "dog"):
         convert(Rasters(np.zeros((6, 8), np.uint8), Raster((name,))), tmp_path / name, workers=1)
         parts.append((shardfeed.open(tmp_path / name)["train"], 1))
-    with pytest.raises(UsageError, match="the raster of splits train and train do not mean the same"):
+    with pytest.raises(UsageError, match="the raster of splits train and train have different meanings"):
         mix(parts)
 
 
@@ -485,10 +485,10 @@ def test_rasters_of_sixteen_bits(tmp_path: Path) -> None:
 def test_rasters_that_would_be_read_wrong_are_refused(tmp_path: Path) -> None:
     palette = Image.fromarray(np.zeros((6, 8), np.uint8)).convert("P")
     small = np.zeros((3, 4), np.uint8)
-    for number, raster, problem in ((1, palette, "no gray PNG"), (2, small, "another size than its image")):
+    for number, raster, problem in ((1, palette, "not a gray PNG"), (2, small, "in size from its image")):
         with pytest.raises(tf.errors.InvalidArgumentError, match=problem):
             segmented(tmp_path / str(number), Rasters(raster, None), void=255)
-    with pytest.raises(UsageError, match="this dataset has no void value, and pixels around a letterbox are void"):
+    with pytest.raises(UsageError, match="this dataset has no void value, and pixels around a letterbox become void"):
         segmented(tmp_path / "3", Rasters(small, None))
 
 
@@ -510,10 +510,10 @@ def test_what_a_dataset_lacks_is_said_when_batches_are_made(train: Split, flower
     schema = train.schema
     names = Keypoints(("left", "right", "centre"))
     unknown = Schema(schema.features, schema.class_names, {}, names, schema.raster)
-    with pytest.raises(UsageError, match=r"cannot be mirrored.*flip=False"):
+    with pytest.raises(UsageError, match=r"cannot be flipped.*flip=False"):
         detection(random_resized_crop(8), keypoints=True).bind(unknown)
     detection(random_resized_crop(8, flip=False), keypoints=True).bind(unknown)
-    with pytest.raises(UsageError, match="does not say which key points"):
+    with pytest.raises(UsageError, match="has no names of key points"):
         detection(letterbox(8), keypoints=True).bind(Schema(schema.features, schema.class_names))
 
 

@@ -79,7 +79,7 @@ def test_a_producers_error_arrives() -> None:
 
 
 def test_no_batch_to_look_at() -> None:
-    with prefetch_threads([[]]) as batches, pytest.raises(UsageError, match="no batch to look at"):
+    with prefetch_threads([[]]) as batches, pytest.raises(UsageError, match="no batch"):
         as_dataset(batches)
 
 
@@ -88,7 +88,7 @@ def test_no_batch_to_look_at() -> None:
     [
         (np.array([object()]), "Python objects"),
         (None, "Python objects"),
-        (np.array(["2026-01-01"], "datetime64[D]"), r"do not make tensors.*signature"),
+        (np.array(["2026-01-01"], "datetime64[D]"), r"cannot be converted to tensors.*signature"),
     ],
 )
 def test_what_makes_no_tensor(batch: Any, says: str) -> None:
@@ -114,7 +114,7 @@ FLOATS = [np.array([0.5, 1.5]), np.array([2.5])]
 def test_the_first_batches_are_of_one_dtype(others: list[np.ndarray]) -> None:
     """Else the second would be cast to the first's, in silence."""
     for arrays in (others + FLOATS, FLOATS[:1] + others):
-        says = r"do not make tensors: .* another dtype in each; pass signature="
+        says = r"cannot be converted to tensors: .* different dtypes in the first batches; pass signature="
         with prefetch_threads([arrays]) as batches, pytest.raises(UsageError, match=says):
             as_dataset(batches)
 

@@ -178,7 +178,7 @@ def test_a_position_of_other_data_is_refused(flowers: Dataset) -> None:
     assert feed(train).at(state).start_step == feed(train).at(state.encode()).start_step == 9
     assert feed(train).at(4).start_step == 4
     for other in (feed(train[:-1]), feed(train, seed=1), feed(train, batch_size=4), feed(flowers["validation"])):
-        with pytest.raises(OrderMismatchError, match="step 9 was counted in another order"):
+        with pytest.raises(OrderMismatchError, match="step 9 was saved with another order"):
             other.at(state)
     with pytest.raises(UsageError, match="start: got -3"):
         feed(train).at(-3)

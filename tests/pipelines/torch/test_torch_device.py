@@ -85,7 +85,7 @@ def test_arrays_become_tensors() -> None:
 def test_images_of_other_channels(channels: int) -> None:
     """A single one would be made three in silence."""
     batch = torch.zeros(2, channels, 4, 5, dtype=torch.uint8)
-    with pytest.raises(UsageError, match=rf"mean, std: got images \[2, {channels}, 4, 5\] and 3 numbers"):
+    with pytest.raises(UsageError, match=rf"mean, std: got images \[2, {channels}, 4, 5\] and 3 values"):
         list(to_device([batch], "cpu", mean=(0, 0, 0), std=(1, 1, 1)))
     (found,) = to_device([batch], "cpu", dtype=torch.float32)
     assert found.shape == batch.shape

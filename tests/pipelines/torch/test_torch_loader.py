@@ -295,13 +295,13 @@ def test_one_iteration_at_a_time(flowers: Dataset, kind: str, workers: int) -> N
     next(first)
     second = iter(loader)
     begun = next(second).tolist()
-    with pytest.raises(UsageError, match="loader: was iterated anew before its batches had ended; make a loader for"):
+    with pytest.raises(UsageError, match="loader: was iterated again before its batches ended; make a separate loader"):
         next(first)
     assert next(first, None) is None
     epochs = make_loader(kind, flowers["train"], workers=0)
     assert numbers(epochs)[0] != begun or kind == "evaluation"
     assert [begun, *(batch.tolist() for batch in second)] == numbers(epochs)
-    with pytest.raises(UsageError, match="iterated anew"):
+    with pytest.raises(UsageError, match="iterated again"):
         list(zip(loader, loader, strict=True))
 
 
@@ -409,7 +409,7 @@ def test_errors_in_a_loader_of_others(
     options = {"batch_size": 4, "transform": stored, "order": "stored"}
     with pytest.raises(RecordError, match="record 3"):
         len(first(plain(damaged[0]["train"], **options)))
-    with pytest.raises(IntegrityError, match=r"record 3.* only the loader that torch_loader returns counts"):
+    with pytest.raises(IntegrityError, match=r"record 3.* iterate over the loader that torch_loader returns"):
         len(first(plain(damaged[0]["train"], **options, damaged=Skip(2))))
 
 
@@ -421,7 +421,7 @@ def test_a_state_of_another_run_is_refused(flowers: Dataset) -> None:
         plain(flowers["train"], batch_size=6),
         plain(flowers["train"], order=Global(balance="class")),
     ):
-        with pytest.raises(OrderMismatchError, match="counted in another order"):
+        with pytest.raises(OrderMismatchError, match="saved with another order"):
             loader.load_state_dict(other.state_dict())
     text = loader.state_dict()["position"]
     with pytest.raises(IntegrityError, match="checksum"):
@@ -707,7 +707,7 @@ def test_a_transform_runs_in_workers_alone(flowers: Dataset) -> None:
         ({"ranks": Ranks(0, 5)}, "a multiple of the 5 ranks; use 10 or 15"),
         ({"workers": -1}, "workers"),
         ({"start_step": -1}, "start_step"),
-        ({"batch_size": 1000}, "batch_size.*give a smaller one, or, in make_batches, drop_remainder=False"),
+        ({"batch_size": 1000}, "batch_size.*use a smaller batch, or, in make_batches, drop_remainder=False"),
     ],
 )
 def test_arguments_are_checked(flowers: Dataset, options: dict[str, Any], message: str) -> None:

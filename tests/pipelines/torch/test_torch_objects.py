@@ -317,11 +317,11 @@ def test_damaged_records_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({OBJECT_MASK: [encoded(np.zeros((2, 2), np.uint8))] * 4}, r"is \[2, 2\], expected \[\d+, \d+\] as the image"),
+        ({OBJECT_MASK: [encoded(np.zeros((2, 2), np.uint8))] * 4}, r"has the shape \[2, 2\], its image \[\d+, \d+\]"),
         ({OBJECT_MASK: [b"none"] * 4}, "it does not decode"),
-        ({OBJECT_LABEL: np.zeros(3, np.int64)}, "it has 3 of image/object/class/label for 4 objects"),
-        ({BOX[1]: np.zeros(3, np.float32)}, "it has 3 of image/object/bbox/ymin for 4 objects"),
-        ({KEYPOINT_X: np.zeros(11, np.float32)}, "for 12 objects|it has 12 of .* for 11 objects"),
+        ({OBJECT_LABEL: np.zeros(3, np.int64)}, "image/object/class/label has 3 values for 4 objects"),
+        ({BOX[1]: np.zeros(3, np.float32)}, "image/object/bbox/ymin has 3 values for 4 objects"),
+        ({KEYPOINT_X: np.zeros(11, np.float32)}, "for 12 objects|has 12 values for 11 objects"),
     ],
 )
 def test_records_that_are_not_right(scenes: Dataset, changes: dict[str, Any], message: str) -> None:
@@ -352,7 +352,7 @@ def test_what_the_dataset_does_not_have(scenes: Dataset, flowers: Dataset) -> No
             detection(CROP, **options).bind(boxes_only)
     straight = random_resized_crop(32, flip=False)
     cannot_mirror = replace(SCHEMA, keypoints=Keypoints(POINTS.names))
-    with pytest.raises(UsageError, match="cannot be mirrored"):
+    with pytest.raises(UsageError, match="cannot be flipped"):
         detection(CROP, keypoints=True).bind(cannot_mirror)
     detection(straight, keypoints=True).bind(cannot_mirror)
     with pytest.raises(UsageError, match=r"image: got .*random_resized_crop"):

@@ -216,18 +216,18 @@ class Named:
     [
         (
             {"transform": Resize()},
-            "transform: got Resize of torchvision, which takes images; give it as image_transform=",
+            "transform: got Resize of torchvision, which takes images; pass it as image_transform=",
         ),
         ({"transform": Flip()}, "transform: got Flip of albumentations"),
         (
             {"transform": Module()},
             r"expected a function of a record and a seed: transform\(record, seed\); .*image_transf",
         ),
-        ({"transform": lambda image: image}, "what takes an image alone is given as image_transform="),
+        ({"transform": lambda image: image}, "pass a function of an image as image_transform="),
         ({"transform": 3}, "transform: got 3"),
         ({"transform": Resize}, "transform: got <class"),
-        ({"image_transform": number}, "does not take an image alone; .* is given as transform="),
-        ({"image_transform": Resize}, "expected a function of an image; call the class"),
+        ({"image_transform": number}, "cannot be called with only an image; .* as transform="),
+        ({"image_transform": Resize}, "expected a function of an image; pass an instance"),
         ({"image_transform": Named()}, "install albumentations 2.0 or newer"),
         ({"image_transform": Module(), "label": "image/filename"}, "label: got 'image/filename'"),
         ({"image_transform": Module(), "image_size": 8}, "expected exactly one of them"),
@@ -248,7 +248,7 @@ def nothing(image: Image.Image) -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_transform_that_gives_no_image(flowers: Dataset, workers: int) -> None:
     loader = torch_loader(flowers["train"], batch_size=8, image_transform=nothing, workers=workers)
-    with pytest.raises(UsageError, match="image_transform: it gave NoneType; expected an image"):
+    with pytest.raises(UsageError, match="image_transform: it returned NoneType; expected an image"):
         next(iter(loader))
 
 

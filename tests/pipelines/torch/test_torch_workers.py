@@ -83,7 +83,7 @@ def test_all_memory_that_is_free_is_room(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(room, "memory_free", lambda: 0)
     check = pickle.loads(pickle.dumps(made))
     check(10_000)  # 6 batches
-    with pytest.raises(StorageError, match=r"60\.0 kB are needed, 60\.0 kB are free of the memory granted; "):
+    with pytest.raises(StorageError, match=r"60.0 kB are needed, 60.0 kB are free of the available memory; "):
         check(10_001)
 
 

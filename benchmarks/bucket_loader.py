@@ -1,0 +1,95 @@
+"""One contender of benchmarks/bucket_reading.py: reads a dataset in a bucket, and prints what it took.
+
+    python benchmarks/bucket_loader.py PROGRAM ADDRESS EPOCHS [CACHE]
+
+Batches of 64 encoded images come from a PyTorch DataLoader with four workers, or from `train_batches`; none is decoded.
+"""
+
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+BATCH, WORKERS, BUFFER = 64, 4, 2000
+
+
+def image(record: Any, seed: int) -> Any:
+    return record["image/encoded"]
+
+
+def size(samples: list[Any]) -> tuple[int, int]:
+    """Number of samples and of bytes of their images, which are the longest of a sample's values."""
+    values = [sample.values() if isinstance(sample, dict) else [sample] for sample in samples]
+    return len(samples), sum(max(len(value) for value in each if isinstance(value, bytes)) for each in values)
+
+
+def shardfeed_torch(address: str, cache: str) -> Any:
+    import shardfeed
+    from shardfeed.pipelines import Cache, cached
+
+    train = shardfeed.open(address)["train"]
+    if cache:
+        train = cached(train, Cache(cache, limit="100GB"))
+    return shardfeed.torch_loader(train, batch_size=BATCH, transform=image, collate_fn=size, workers=WORKERS)
+
+
+class Batches:
+    """TensorFlow's batches as (samples, bytes)."""
+
+    def __init__(self, address: str) -> None:
+        import tensorflow as tf
+
+        import shardfeed
+        from shardfeed.pipelines import make_batches
+
+        def length(features: Any, seed: Any) -> Any:
+            return tf.strings.length(features["image/encoded"])
+
+        self.batches = make_batches(shardfeed.open(address)["train"], length, batch_size=BATCH, keys=["image/encoded"])
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((BATCH, int(lengths.numpy().sum())) for lengths in self.batches)
+
+
+def webdataset(address: str, cache: str) -> Any:
+    import webdataset as wds
+    from torch.utils.data import DataLoader
+
+    urls = [f"pipe:curl -s -f '{url}'" for url in json.loads(os.environ["TARS"])]
+    samples = wds.WebDataset(urls, shardshuffle=len(urls)).shuffle(BUFFER)
+    return DataLoader(samples, batch_size=BATCH, num_workers=WORKERS, collate_fn=size)
+
+
+def streaming(address: str, cache: str) -> Any:
+    from streaming import StreamingDataset
+    from torch.utils.data import DataLoader
+
+    samples = StreamingDataset(remote=address, local=cache or tempfile.mkdtemp(), shuffle=True, batch_size=BATCH)
+    return DataLoader(samples, batch_size=BATCH, num_workers=WORKERS, collate_fn=size)
+
+
+def main(program: str, address: str, epochs: int, cache: str = "") -> None:
+    import torch  # noqa: F401  # before the clock starts, as a training script has it
+
+    started = time.perf_counter()
+    of = {"torch": shardfeed_torch, "webdataset": webdataset, "streaming": streaming}
+    batches = Batches(address) if program == "tensorflow" else of[program](address, cache)
+    found = []
+    first = 0.0
+    for _ in range(epochs):
+        begun, samples, read = time.perf_counter(), 0, 0
+        for count, size_of_batch in batches:
+            first = first or time.perf_counter() - started
+            samples, read = samples + count, read + size_of_batch
+        found.append({"samples": samples, "bytes": read, "seconds": time.perf_counter() - begun})
+    del batches
+    cpu = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(json.dumps({"first": first, "cpu": cpu, "epochs": found}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

@@ -1,0 +1,348 @@
+"""Reading of a split through the fetcher of this machine: the client's side of `fetcher.py`.
+
+`read_through_fetcher` makes a split in a bucket, or one with a `Cache` that has a limit, read through it in an order.
+The fetcher is started by whoever needs it first, as a program of its own, never by a fork.
+"""
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from shardfeed import errors
+from shardfeed.errors import StorageError
+from shardfeed.machine.free_space import room_in
+from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder
+from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.readers.copy import Copy
+from shardfeed.readers.split import Split
+from shardfeed.storage.storage import LocalStorage, Storage
+
+SOCKET, LOG = "fetcher.socket", "fetcher.log"
+_START_SECONDS = 60
+_START_AGAIN_SECONDS = 5  # one that was just ending kept the new one away
+_ANSWER_SECONDS = 600  # one window of a slow network; the fetcher's own requests end after 120 s
+_RESTARTS = 5  # of a fetcher that dies while one answer is waited for
+_USD_PER_REQUEST = 0.4e-6  # GET, S3 Standard
+_SHARED = "/dev/shm"
+_WINDOWS = 4  # that must have room: see `fetcher.py`, and one to spare
+_STREAM_BYTES = 256 << 20  # read at once by a stream: of 16 shards 8 MiB each, and the next
+_started: list[subprocess.Popen[bytes]] = []
+
+
+def send(connection: Connection, head: dict[str, Any], places: np.ndarray | None = None) -> None:
+    """Send a message."""
+    connection.send_bytes(json.dumps(head).encode() + b"\n" + (b"" if places is None else places.tobytes()))
+
+
+def receive(connection: Connection) -> tuple[dict[str, Any], np.ndarray]:
+    """Wait for a message: its head, and places, int64 [k]. Raises EOFError, OSError when the other side is gone."""
+    head, _, places = connection.recv_bytes().partition(b"\n")
+    return json.loads(head), np.frombuffer(places, np.int64)
+
+
+def _raise_error(head: dict[str, Any]) -> None:
+    """Raise the error that an answer holds, if it holds one."""
+    if error := head.get("error"):
+        kind = getattr(errors, error["kind"], StorageError)
+        raise kind(error["place"], error["problem"], error["remedy"])
+
+
+class _Connections:
+    """Connections of this process, of which each serves one thread at a time, and the chunks that are being read."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.name = uuid.uuid4().hex
+        self.lock = threading.Lock()
+        self.idle: list[Connection] = []
+        self.closed = False
+        self.reading: list[int] = []
+        self.of_thread = threading.local()
+
+
+@dataclass(frozen=True)
+class FetcherClient:
+    """A `Filler` that uses the fetcher: the dataset, the location of its files, and the order that is followed, if any.
+
+    `limit`: bytes; 0: the directory is temporary. `asked`: time of the request, s: the latest one applies to all.
+    `view`: position of the first sample, and the distance between samples. `held`: see `Following`. `at_once`: bytes
+    read together, in no order.
+    """
+
+    directory: str
+    limit: int
+    dataset: str
+    split: str
+    fingerprint: str
+    order: IndexedOrder | None = None
+    view: tuple[int, int] = (0, 1)
+    share: tuple[int, int] = (0, 1)
+    held: tuple[int, int] | None = None
+    at_once: int = 0
+    asked: float = field(default_factory=time.time, compare=False)
+    _held: list[_Connections] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_held": []}
+
+    @contextmanager
+    def fill(self, places: np.ndarray, *, again: bool = False) -> Iterator[None]:
+        """See `Filler`. The fetcher keeps what a connection asked for last, so nobody else gets this one meanwhile."""
+        chunk = getattr(self._here.of_thread, "chunk", None)
+        with self._here.lock:
+            oldest = min(self._here.reading, default=0)
+        position = {} if chunk is None else {"chunk": chunk, "oldest": min(oldest, chunk)}
+        connection = self._ask({**position, "again": again}, np.ascontiguousarray(places, np.int64))
+        try:
+            yield
+        finally:
+            self._put_back(connection)
+
+    def fill_index(self, shard: int) -> None:
+        """See `Filler`."""
+        self._put_back(self._ask({"index": shard}))
+
+    @contextmanager
+    def at(self, chunk: int) -> Iterator[None]:
+        """A block in which a chunk of the order is read."""
+        here = self._here
+        with here.lock:
+            here.reading.append(chunk)
+        here.of_thread.chunk = chunk
+        try:
+            yield
+        finally:
+            here.of_thread.chunk = None
+            with here.lock:
+                here.reading.remove(chunk)
+
+    def start(self) -> str:
+        """Connect; return the directory of the split's files. Raises UsageError if the cache is too small."""
+        connection, directory = self._connect()
+        self._here.idle.append(connection)
+        return directory
+
+    def close(self) -> None:
+        """Close the connections, once they are idle. Takes no lock, as a garbage collector may call it."""
+        self._here.closed = True
+        with suppress(IndexError):
+            while True:
+                self._here.idle.pop().close()
+
+    @property
+    def _here(self) -> _Connections:
+        """Return this process's connections: a forked process closes those that it inherited."""
+        held = self._held
+        if not held or held[0].process != os.getpid():
+            held[:] = [_Connections()]
+        return held[0]
+
+    def _put_back(self, connection: Connection) -> None:
+        here = self._here
+        with here.lock:
+            here.idle.append(connection)
+        if here.closed:
+            self.close()
+
+    def _ask(self, head: dict[str, Any], places: np.ndarray | None = None) -> Connection:
+        """Ask, wait for the answer, and return the connection, which the caller puts back."""
+        here = self._here
+        for _ in range(_RESTARTS):
+            with here.lock:
+                connection = here.idle.pop() if here.idle else None
+            if connection is None:
+                connection, _directory = self._connect()
+            with suppress(EOFError, ConnectionError):  # it was killed: the records that it had fetched remain
+                send(connection, head, places)
+                answer = self._answer(connection)
+                try:
+                    _raise_error(answer)
+                except Exception:
+                    self._put_back(connection)
+                    raise
+                return connection
+        raise self._failed(f"ended {_RESTARTS} times")
+
+    def _answer(self, connection: Connection) -> dict[str, Any]:
+        if not connection.poll(_ANSWER_SECONDS):
+            raise self._failed(f"did not answer in {_ANSWER_SECONDS} s")
+        return receive(connection)[0]
+
+    def _connect(self) -> tuple[Connection, str]:
+        here, begun, started = self._here, time.monotonic(), -math.inf
+        head: dict[str, Any] = {"dataset": self.dataset, "split": self.split, "fingerprint": self.fingerprint}
+        head |= {"name": here.name, "limit": self.limit, "asked": self.asked, "at_once": self.at_once}
+        if here.reading:
+            head["chunk"] = min(here.reading)
+        if self.order is not None:
+            head |= {"order": self.order.to_json(), "view": self.view, "share": self.share, "held": self.held}
+        while (now := time.monotonic()) < begun + _START_SECONDS:
+            with suppress(EOFError, ConnectionError, FileNotFoundError):  # no fetcher runs, or it is just ending
+                self._check_owner()
+                connection = _connected(self.directory)
+                send(connection, head)
+                answer = self._answer(connection)
+                _raise_error(answer)
+                return connection, answer["directory"]
+            if now - started > _START_AGAIN_SECONDS and self._start(anyhow=now - begun > _START_SECONDS / 2):
+                started = now
+            time.sleep(0.02)
+        raise self._failed(f"did not start in {_START_SECONDS} s")
+
+    def _start(self, *, anyhow: bool) -> bool:
+        """Start it, unless another process does, and not `anyhow`: of many clients one does it. Return whether."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        self._check_owner()
+        with open(os.path.join(self.directory, LOG), "ab") as log:
+            try:
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as long as the new process, whose log this is
+            except BlockingIOError:
+                if not anyhow:
+                    return False
+            command = [sys.executable, "-m", "shardfeed.pipelines.caching.fetcher", self.directory, str(self.limit)]
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        _started[:] = [other for other in _started if other.poll() is None]
+        _started.append(process)
+        return True
+
+    def _check_owner(self) -> None:
+        """Raise StorageError if a temporary directory, whose name is predictable, does not belong to this user."""
+        if not self.limit and os.lstat(self.directory).st_uid != os.getuid():
+            raise StorageError(self.directory, "belongs to another user", "have it removed, or use cached(...)")
+
+    def _failed(self, problem: str) -> StorageError:
+        return StorageError(self.directory, f"the fetcher {problem}", f"see {LOG} there")
+
+
+def _connected(directory: str) -> Connection:
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    client = socket.socket(socket.AF_UNIX)
+    try:
+        client.connect(f"/proc/self/fd/{folder}/{SOCKET}")  # short, however long the directory's name is
+        return Connection(client.detach())
+    finally:
+        client.close()
+        os.close(folder)
+
+
+def read_through_fetcher(samples: Samples, order: Order, *, part: int = 0, parts: int = 1) -> Samples:
+    """The samples, read through the fetcher in this order if they are in a bucket, or in a cache with a limit.
+
+    `part` of `parts`: the share of each batch that this process reads.
+
+    Raises UsageError if the cache is too small for the order, StorageError if there is no room.
+    """
+    if isinstance(samples, Mixture):
+        held = pairwise(accumulate(map(len, samples.parts), initial=0))
+        read = [_read_split(each, order, (part, parts), own) for each, own in zip(samples.parts, held, strict=True)]
+        return replace(samples, parts=tuple(read))
+    if isinstance(samples, Split):
+        return _read_split(samples, order, (part, parts))
+    return samples
+
+
+def _read_split(split: Split, order: Order, share: tuple[int, int], held: tuple[int, int] | None = None) -> Split:
+    shards, view = split.shards, (split.place(0), 1) if split.contiguous and len(split) else None
+    if shards.copy is None and _of_a_url(shards.storage):
+        window = _STREAM_BYTES // _WINDOWS
+        if isinstance(order, IndexedOrder):
+            window = order.chunk * split.record_bytes // max(1, len(split))
+        if not isinstance(order, BlockOrder | StoredOrder | StreamOrder):
+            _warn_of_requests(split, order)
+        filler = FetcherClient(_temporary(split, window), 0, shards.directory, split.name, split.whole.fingerprint)
+    elif shards.copy is not None and isinstance(shards.copy.filler, FetcherClient):
+        filler = replace(shards.copy.filler)  # with connections of its own
+    else:
+        return split
+    if view is not None and isinstance(order, IndexedOrder):
+        filler = replace(filler, order=order, view=view, share=share, held=held)
+    elif isinstance(order, StreamOrder):
+        filler = replace(filler, at_once=min(_STREAM_BYTES, split.record_bytes))
+    return attach(split, filler)
+
+
+def _warn_of_requests(split: Split, order: Order) -> None:
+    requests = min(order.epoch_samples, len(split))
+    message = (
+        f"split {split.name}: the {order.kind} order reads a bucket sample by sample, {requests:,} requests per epoch: "
+        f"{requests * _USD_PER_REQUEST:.2f} USD at {1e6 * _USD_PER_REQUEST:.2f} USD per million, and S3 answers 5,500 "
+        'per second and prefix. Fewer: order="blocks", or cached(split, Cache(DIR, limit=...))'
+    )
+    warnings.warn(message, RuntimeWarning, stacklevel=5)
+
+
+def _of_a_url(storage: Storage) -> bool:
+    if isinstance(storage, LocalStorage):
+        return False
+    from shardfeed.storage.objects import ObjectStorage  # not above: a local dataset needs no client
+
+    return isinstance(storage, ObjectStorage)
+
+
+def attach(split: Split, filler: FetcherClient) -> Split:
+    """The split, read through a filler."""
+    info = split.shards.info
+    return split.reading(Copy(filler.start(), info, range(len(info.shards)), decoded=False, filler=filler))
+
+
+def let_go(samples: Samples) -> None:
+    """Keep no records for a loader that is gone."""
+    for client in _clients(samples):
+        client.close()
+
+
+def _clients(samples: Samples) -> list[FetcherClient]:
+    """Those of the samples' splits that are read through a fetcher."""
+    parts = samples.parts if isinstance(samples, Mixture) else (samples,)
+    copies = [part.shards.copy for part in parts if isinstance(part, Split)]
+    fillers = [copy.filler for copy in copies if copy is not None]
+    return [filler for filler in fillers if isinstance(filler, FetcherClient)]
+
+
+def chunk_of(order: IndexedOrder, step: int) -> int:
+    """The chunk in which a step of the run begins; both are counted over all epochs."""
+    epoch, number = divmod(step, order.steps_per_epoch)
+    return epoch * order.chunks_per_epoch + number * order.batch_size // order.chunk
+
+
+@contextmanager
+def reading(samples: Samples, chunk: int | None) -> Iterator[None]:
+    """A block in which a chunk of the order is read, counted over all epochs: those that follow are fetched ahead."""
+    with ExitStack() as stack:
+        for client in _clients(samples):
+            if client.order is not None and chunk is not None:
+                stack.enter_context(client.at(chunk))
+        yield
+
+
+def _temporary(split: Split, window: int) -> str:
+    """A directory in memory for windows of so many bytes, or on the disk. Raises StorageError if neither has room."""
+    what = hashlib.blake2b(f"{split.shards.directory} {split.whole.fingerprint}".encode(), digest_size=8).hexdigest()
+    name = f"shardfeed-{os.getuid()}-{what}"
+    in_memory = os.path.join(_SHARED, name)
+    # One that is there has taken its room: another rank must not go elsewhere, and fetch everything again.
+    if os.path.isdir(in_memory) or (os.path.isdir(_SHARED) and room_in(_SHARED).free >= _WINDOWS * window):
+        return in_memory
+    remedy = "Blocks(buffer=...) with a smaller buffer, cached(split, Cache(DIR, limit=...))"
+    room_in(tempfile.gettempdir()).check(_WINDOWS * window, remedy)
+    return os.path.join(tempfile.gettempdir(), name)

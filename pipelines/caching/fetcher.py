@@ -1,0 +1,231 @@
+"""The fetcher reads for all processes of a machine: `python -m shardfeed.pipelines.caching.fetcher DIR LIMIT`.
+
+It is the only one that uses the network. Trainers and their workers ask it over a socket in DIR for records, and read
+the local files that it fills: so a fork of theirs is safe, and nothing is fetched twice. It ends when nobody has been
+connected for some seconds. A lock on DIR/fetcher.lock, which its death releases, keeps a second one away.
+
+A message is a JSON object, and the places of records behind it: see `client.py`.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError
+from shardfeed.machine.processes import keep_heap
+from shardfeed.pipelines.caching.client import LOG, SOCKET, receive, send
+from shardfeed.pipelines.caching.reader import Following, Reader
+from shardfeed.pipelines.caching.sparse import Room, SparseCopy, free_range, leftovers_in
+from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
+from shardfeed.readers.dataset import open as open_dataset
+from shardfeed.text import size_text
+
+LOCK = "fetcher.lock"
+_IDLE_SECONDS = 10
+_LEAST_BYTES = 256 << 20  # of a temporary directory, for what is read in no order
+_AT_ONCE = 3  # chunks that must have room: one is read, one fetched ahead, one still read by a slower reader
+
+
+def _error(error: Exception) -> dict[str, Any]:
+    if not isinstance(error, ShardfeedError):
+        traceback.print_exception(error)
+        error = StorageError(os.getcwd(), f"{type(error).__name__} in the fetcher", f"see {LOG} there")
+    parts = {"place": error.place, "problem": error.problem, "remedy": error.remedy}
+    return {"error": {"kind": type(error).__name__, **parts}}
+
+
+class _Fetcher:
+    """Datasets, and the sparse copies of their splits, in one directory."""
+
+    def __init__(self, directory: str, limit: int) -> None:
+        self.directory, self.temporary = directory, limit == 0
+        self.room = Room(limit, leftovers_in(directory), hard=not self.temporary)
+        self.connected = 0
+        self._asked = 0.0  # when somebody asked for the limit that holds
+        self._lock = threading.Lock()
+        self._copies: dict[tuple[str, str], SparseCopy] = {}
+
+    def welcome(self, connection: Connection) -> None:
+        """Answer a connection, in a thread of its own, until it is closed."""
+        with self._lock:
+            self.connected += 1
+        threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        reader: Reader | None = None
+        copy: SparseCopy | None = None
+        try:
+            while True:
+                head, places = receive(connection)
+                answer: dict[str, Any] = {}
+                try:
+                    if copy is None:
+                        copy = self._copy(head)
+                        reader = self._reader(copy, head)
+                        answer = {"directory": copy.directory}
+                    else:
+                        assert reader is not None
+                        if "chunk" in head:
+                            reader.oldest, reader.newest = head["oldest"], head["chunk"]
+                        self._answer(copy, reader, head, places)
+                except Exception as error:
+                    answer = _error(error)
+                send(connection, answer)
+        except (EOFError, OSError):
+            pass
+        finally:
+            if copy is not None:
+                copy.leave()
+            with self._lock:
+                self.connected -= 1
+                if copy is not None and reader is not None:
+                    reader.connections -= 1
+                    if not reader.connections:
+                        copy.readers.pop(reader.name, None)
+                        self._size()
+            connection.close()
+
+    def _answer(self, copy: SparseCopy, reader: Reader, head: dict[str, Any], places: np.ndarray) -> None:
+        if "index" in head:
+            copy.read_indexes({head["index"]})
+        elif head.get("again"):
+            copy.again(places)
+        else:
+            copy.fill(places, reader if "chunk" in head else None)
+
+    def _copy(self, head: dict[str, Any]) -> SparseCopy:
+        """The copy of the split that a reader names, opened when it is first named."""
+        address, split, fingerprint = head["dataset"], head["split"], head["fingerprint"]
+        with self._lock:
+            if (address, fingerprint) not in self._copies:
+                dataset = open_dataset(address)
+                if split not in dataset or dataset[split].whole.fingerprint != fingerprint:
+                    problem = "replaced by another dataset since it was opened"
+                    raise IntegrityError(address, problem, "open it again")
+                self._copies[address, fingerprint] = SparseCopy(self.directory, dataset, split, self.room)
+            else:
+                self._copies[address, fingerprint].renew()
+            return self._copies[address, fingerprint]
+
+    def _reader(self, copy: SparseCopy, head: dict[str, Any]) -> Reader:
+        """The process that a connection belongs to. A limit that was asked for last holds from now on.
+
+        Raises UsageError if the cache is too small for all that read.
+        """
+        following = None
+        if "order" in head:
+            order = order_from_json(head["order"])
+            assert isinstance(order, IndexedOrder)
+            held = head["held"] and tuple(head["held"])
+            following = Following(order, *head["view"], *head["share"], held=held)
+            if following.whole:  # by all ranks: its chunks need room once
+                following = replace(following, part=0)
+        with self._lock:
+            before = self.room.limit, self._asked
+            if not self.temporary and head["asked"] > self._asked:
+                self.room.limit, self._asked = head["limit"], head["asked"]
+            reader = copy.readers.setdefault(
+                head["name"], Reader(head["name"], following, head.get("chunk"), head.get("chunk"))
+            )
+            reader.at_once = head["at_once"]
+            reader.connections += 1
+            try:
+                self._size()
+            except UsageError:
+                self.room.limit, self._asked = before
+                reader.connections -= 1
+                if not reader.connections:
+                    del copy.readers[reader.name]
+                raise
+        if not self.temporary:
+            self.room.shrink()
+        return reader
+
+    def _size(self) -> None:
+        """Set the size of a temporary directory by its readers' needs, or check these against the limit."""
+        needed = 0
+        for copy in self._copies.values():
+            size = copy.split.record_bytes
+            needed += sum(reader.at_once for reader in copy.readers.values())
+            for following in {reader.following for reader in copy.readers.values()}:
+                if following is None:
+                    continue
+                if not following.whole and following.held is None and not self.temporary:
+                    needed += size  # any sample may be next
+                else:
+                    samples = (_AT_ONCE - 1 + following.ahead) * following.order.chunk
+                    needed += min(size, size * samples // max(1, len(copy.split)))
+        if self.temporary:
+            self.room.limit = max(needed, _LEAST_BYTES)
+        elif needed > self.room.limit:
+            problem = f"got limit={size_text(self.room.limit)!r}, expected at least {size_text(needed)} for all readers"
+            raise UsageError("cache", problem, "give a larger limit, or order=Blocks(buffer=...) with a smaller buffer")
+
+
+def _check_holes(directory: str) -> None:
+    """Raise StorageError where parts of files cannot be removed."""
+    path = os.path.join(directory, f"hole-{os.getpid()}")
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.pwrite(fd, b"1" * (1 << 16), 0)
+            free_range(fd, 0, 1 << 16)
+        finally:
+            os.close(fd)
+            os.unlink(path)
+    except OSError as error:
+        problem = f"its file system cannot free parts of files: {error.strerror}"
+        raise StorageError(directory, problem, "use a directory on ext4, XFS, Btrfs or in /dev/shm") from error
+
+
+def main(directory: str, limit: int) -> int:
+    """Serve until nobody has been connected for some seconds. `limit`: 0 for a directory that is removed then."""
+    os.chdir(directory)  # the name of a socket is short
+    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.stat(os.path.join(directory, LOCK)).st_ino != os.fstat(lock).st_ino:
+            return 0
+    except (BlockingIOError, FileNotFoundError):
+        return 0  # another one was faster, or has just removed the directory
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for those who read
+    keep_heap()  # each response has some 8 MB: pages that were given back would be cleared again
+    _check_holes(directory)
+    fetcher = _Fetcher(directory, limit)
+    server = socket.socket(socket.AF_UNIX)
+    with suppress(FileNotFoundError):
+        os.unlink(SOCKET)  # of one that was killed
+    os.umask(0o077)
+    server.bind(SOCKET)
+    server.listen(128)
+    server.settimeout(1)
+    idle = time.monotonic()
+    while time.monotonic() - idle < _IDLE_SECONDS:
+        with suppress(TimeoutError):
+            client, _ = server.accept()
+            client.setblocking(True)
+            fetcher.welcome(Connection(client.detach()))
+        if fetcher.connected:
+            idle = time.monotonic()
+    os.unlink(SOCKET)
+    if fetcher.temporary:
+        gone = f"{directory}.{os.getpid()}"  # first another name: the next one may begin anew
+        os.rename(directory, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))

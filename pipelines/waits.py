@@ -1,0 +1,190 @@
+"""Record how long each step of a training run waited for its batch."""
+
+import time
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shardfeed.errors import UsageError, needing_extra
+from shardfeed.storage.local import storage_error
+
+if TYPE_CHECKING:
+    import keras
+
+NO_WAIT = 0.02  # share of the time spent waiting below which a step is said not to wait
+_WINDOW = 100  # steps over which a share is taken
+_MOST_BARS = 400  # of a plot
+_WAIT_COLOR = "#D55E00"
+
+
+class WaitRecorder:
+    """A record of how long each step waited for its batch: did the model wait for data, and since which step?
+
+    Batches pass through `watch` unchanged, and every wait is kept (16 bytes per step). Waits of less than 2 % of the
+    time are noise.
+
+    Example:
+        waits = WaitRecorder()
+        model.fit(waits.watch(batches), epochs=9, callbacks=[waits.callback()])  # for batch in waits.watch(loader): ...
+        print(waits)
+        waits.plot("waits.png")
+    """
+
+    def __init__(self) -> None:
+        self._asked, self._came = array("d"), array("d")  # seconds, of each batch
+
+    def __len__(self) -> int:
+        """Number of batches so far."""
+        return len(self._came)
+
+    def __str__(self) -> str:
+        """Summarise the record in one line."""
+        if not len(self):
+            return "no batch yet"
+        waits, text = self.waits_ms, f"{len(self):,} steps, waiting {self.share():.1%} of the time"
+        text += f"; half of the waits below {np.median(waits):.2f} ms, the longest {waits.max():.1f} ms"
+        since = self.since()
+        return text if since is None else f"{text}; waiting since step {since:,}"
+
+    def watch(self, batches: Any) -> Any:
+        """Give the same batches, and record the wait for each.
+
+        Args:
+            batches: a `tf.data.Dataset`: the result is a dataset with the same elements. Or any other iterable, such as
+                a PyTorch loader: the result has its length and attributes (`state_dict`), too.
+
+        If `tf.distribute` places a `tf.data` pipeline on several devices, it adds buffers: the recorded waits are then
+        the waits for the buffers.
+
+        Raises UsageError if `batches` is neither.
+        """
+        if hasattr(batches, "element_spec") and hasattr(batches, "prefetch"):
+            return self._watch_dataset(batches)
+        if not isinstance(batches, Iterable):
+            problem = f"got {type(batches).__name__}, expected a tf.data.Dataset, or a loader"
+            raise UsageError("batches", problem, "give the object that `fit` or the loop iterates over")
+        return _Watched(batches, self)
+
+    def _watch_dataset(self, batches: Any) -> Any:
+        import tensorflow as tf
+
+        def record(asked: np.ndarray, came: np.ndarray) -> None:
+            self.record(float(asked), float(came))
+
+        def recorded(asked: Any, batch: Any, came: Any) -> Any:
+            tf.numpy_function(record, [asked, came], [])
+            return batch
+
+        # The elements of a zip are taken one after the other: the time before a batch, the batch, the time after it.
+        now = tf.data.Dataset.counter().map(lambda _: tf.timestamp())
+        watched = tf.data.Dataset.zip((now, batches, now)).map(recorded)
+        options = tf.data.Options()
+        options.experimental_optimization.inject_prefetch = False  # it would wait, not the step
+        return watched.with_options(options)
+
+    def record(self, asked: float, came: float) -> None:
+        """Record a batch requested and received at these times, in seconds; for loops that cannot use `watch`."""
+        self._asked.append(asked)
+        self._came.append(came)
+
+    @property
+    def waits_ms(self) -> np.ndarray:
+        """The wait of each step in milliseconds, float64 [steps]."""
+        return (np.array(self._came) - np.array(self._asked)) * 1e3
+
+    def share(self, last: int | None = None) -> float:
+        """Compute the share of the time, 0 to 1, that was spent waiting: in the whole run, or in its `last` steps."""
+        asked, came = (np.array(times[-(last or 0) :]) for times in (self._asked, self._came))
+        spent = came[-1] - asked[0] if len(came) else 0.0
+        return float((came - asked).sum() / spent) if spent > 0 else 0.0
+
+    def since(self) -> int | None:
+        """Find the step, from 0, since which the run waits; None if it does not wait now.
+
+        The run waits in each window of 100 steps from there to the end, for 2 % of the time or more.
+        """
+        asked, came, found = np.array(self._asked), np.array(self._came), None
+        for end in range(len(came), 0, -_WINDOW):
+            window = slice(max(0, end - _WINDOW), end)
+            if (came[window] - asked[window]).sum() < NO_WAIT * (came[end - 1] - asked[window.start]):
+                break
+            found = window.start
+        return found
+
+    def callback(self) -> "keras.callbacks.Callback":
+        """Make a Keras callback that adds the share of each epoch to its logs, as `waiting`.
+
+        Keras's progress bar, `History`, `CSVLogger` and `TensorBoard` show this value.
+        """
+        import keras
+
+        class Waiting(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+                self.first = len(recorder)
+
+            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+                if logs is not None and len(recorder) > self.first:
+                    logs["waiting"] = recorder.share(len(recorder) - self.first)
+
+        recorder = self
+        return Waiting()
+
+    def plot(self, path: str) -> None:
+        """Draw the waits as an image, PNG unless the name has another extension. Raises StorageError.
+
+        Needs matplotlib.
+        """
+        with needing_extra("bench"):
+            from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(8, 3.6), dpi=110, layout="constrained")
+        axis = figure.subplots()
+        draw_waits(axis, self.waits_ms)
+        axis.set_title(str(self), fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+        try:
+            figure.savefig(path)
+        except OSError as error:
+            raise storage_error(path, "write", error) from error
+
+
+class _Watched:
+    """A loader whose waits are recorded; otherwise like the loader."""
+
+    def __init__(self, batches: Iterable[Any], recorder: WaitRecorder) -> None:
+        self._batches, self._recorder = batches, recorder
+
+    def __iter__(self) -> Iterator[Any]:
+        asked = time.time()
+        for batch in self._batches:
+            self._recorder.record(asked, time.time())
+            yield batch
+            asked = time.time()
+
+    def __len__(self) -> int:
+        return len(self._batches)  # pyright: ignore[reportArgumentType]  # raises TypeError for what has no length
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # what copy and pickle ask for before there is a loader
+            raise AttributeError(name)
+        return getattr(self._batches, name)
+
+
+def draw_waits(axis: Any, waits_ms: np.ndarray) -> None:
+    """Draw the wait of each step on a matplotlib axis; of many steps the mean of neighbours. A line is the mean."""
+    from matplotlib.ticker import MaxNLocator
+
+    each = -(-len(waits_ms) // _MOST_BARS) or 1
+    starts = np.arange(0, len(waits_ms), each)
+    bars = np.add.reduceat(waits_ms, starts) / np.diff(starts, append=len(waits_ms)) if len(waits_ms) else waits_ms
+    axis.bar(starts + (each + 1) / 2, bars, width=each, color=_WAIT_COLOR)
+    mean = float(waits_ms.mean()) if len(waits_ms) else 0.0
+    axis.hlines(mean, 0.5, len(waits_ms) + 0.5, color="black", linewidth=1.2)
+    white = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
+    axis.text(len(waits_ms), mean, f"mean {mean:.1f} ms ", ha="right", va="bottom", fontsize=9, bbox=white)
+    axis.set_xlim(0.5, len(waits_ms) + 0.5)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_xlabel("step")
+    axis.set_ylabel("wait for the batch, ms")

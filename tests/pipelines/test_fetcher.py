@@ -1,0 +1,434 @@
+"""Loaders over datasets of other machines, through the process that fetches: the same batches, everything once."""
+
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fetching import fetcher_of, fetches_by_arithmetic
+
+import shardfeed
+from shardfeed.errors import IntegrityError, StorageError, UsageError
+from shardfeed.pipelines import Blocks, Cache, Stored, Stream, cached, mix, order_samples
+from shardfeed.pipelines.caching.client import FetcherClient
+from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder
+from shardfeed.pipelines.torch import Ranks, Workers, torch_eval_loader, torch_loader
+from shardfeed.readers import Dataset, Split
+
+from web_server import WebServer, web_server
+
+SMALL = Blocks(buffer=40, block_bytes=14_000)  # four windows of the 161 records
+
+
+@pytest.fixture
+def web(tmp_path: Path, flowers: Dataset) -> Iterator[WebServer]:
+    (tmp_path / "served").mkdir()
+    shutil.copytree(flowers.directory, tmp_path / "served" / "flowers")
+    with web_server(tmp_path / "served") as server:
+        yield server
+
+
+@pytest.fixture
+def there(web: WebServer) -> Split:
+    return shardfeed.open(f"{web.url}/flowers")["train"]
+
+
+def batches(split: Any, count: int = 30, **options: Any) -> list[tuple[Any, Any]]:
+    """Batches of PyTorch's endless loader, or of TensorFlow's."""
+    options = {"batch_size": 8, "image_size": 32, "seed": 5, "start_step": 0, "order": SMALL} | options
+    if options.pop("tensorflow", False):
+        return [(x.numpy(), y.numpy()) for x, y in shardfeed.train_batches(split, **options).take(count)]
+    loader = torch_loader(split, **options)
+    return [(x.numpy(), y.numpy()) for _, (x, y) in zip(range(count), loader, strict=False)]
+
+
+def same(one: list[tuple[Any, Any]], other: list[tuple[Any, Any]]) -> bool:
+    assert len(one) == len(other) > 0
+    return all(np.array_equal(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True))
+
+
+def ranges(web: WebServer) -> list[tuple[str, int, int]]:
+    """Shard, first byte and last byte of all ranges that were sent."""
+    found = [(path, re.fullmatch(r"bytes=(\d+)-(\d+)", part)) for _, path, part in web.requests]
+    return [(path, int(span[1]), int(span[2])) for path, span in found if span and path.endswith(".tfrecord")]
+
+
+def sent(web: WebServer) -> int:
+    return sum(end - start + 1 for _, start, end in ranges(web))
+
+
+@pytest.mark.promise(53)
+@pytest.mark.parametrize(
+    ("order", "tensorflow"),
+    [
+        (SMALL, True),
+        (SMALL, False),
+        (Stream(buffer=40), True),
+        pytest.param("global", True, marks=pytest.mark.long),
+        ("global", False),
+        pytest.param(Stored(), True, marks=pytest.mark.long),
+        pytest.param(Stored(), False, marks=pytest.mark.long),
+    ],
+)
+def test_the_same_batches(there: Split, flowers: Dataset, order: Any, tensorflow: bool) -> None:
+    options = {"order": order, "tensorflow": tensorflow} | ({} if tensorflow else {"workers": 2})
+    assert same(batches(there, **options), batches(flowers["train"], **options))
+    options["start_step"] = 33
+    assert same(batches(there, 5, **options), batches(flowers["train"], 5, **options))
+
+
+@pytest.mark.promise(53)
+@pytest.mark.parametrize(
+    "method", ["fork", *(pytest.param(each, marks=pytest.mark.long) for each in ("spawn", "forkserver"))]
+)
+def test_workers_start_by_any_method(there: Split, flowers: Dataset, method: str) -> None:
+    workers = Workers(1, start_method=method)
+    there.payloads(np.arange(3))  # this process has used the client
+    assert same(batches(there, 3, workers=workers), batches(flowers["train"], 3, workers=0))
+
+
+def test_many_requests_are_a_warning(there: Split, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "workers": 0}
+    with pytest.warns(RuntimeWarning, match=r"sample by sample, 160 requests per epoch: 0.00 USD.*5,500 per second"):
+        torch_loader(there, order="global", **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch_loader(there, order=SMALL, **options)
+        torch_loader(cached(there, Cache(tmp_path, limit="1GB")), order="global", **options)
+
+
+def test_views_and_mixtures(there: Split, flowers: Dataset) -> None:
+    here = flowers["train"]
+    for of in (
+        lambda split: split[10:150:2],
+        lambda split: split.select(np.arange(100)[::-1]),
+        lambda split: mix([(split, 1), (here, 2)]),
+    ):
+        options = {"order": "global", "workers": 1}
+        assert same(batches(of(there), 10, **options), batches(of(here), 10, **options))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_mixture_is_fetched_ahead(web: WebServer, there: Split, flowers: Dataset, rank: int) -> None:
+    """After the first batch, what the next 256 samples of a rank need arrives before it is read, and nothing twice."""
+    mixture = mix([(flowers["train"], 2), (there, 1)])
+    _, order = order_samples(mixture, batch_size=8, seed=5, order="global")
+    assert isinstance(order, IndexedOrder)
+    sizes = np.concatenate([there.shards.view(shard).sizes for shard in range(len(there.shards.info.shards))])
+    drawn = np.concatenate([order.batch(step, rank, 2) for step in range(1 + 2 * 256 // 8)])
+    expected = int(sizes[np.unique(drawn[drawn >= len(there)]) - len(there)].sum())
+    assert expected < there.record_bytes
+    web.requests.clear()
+    options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "seed": 5, "start_step": 0, "order": "global"}
+    batches = iter(torch_loader(mixture, **options, workers=0, ranks=Ranks(rank, 2)))
+    next(batches)
+    deadline = time.monotonic() + 60
+    while sent(web) < expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert sent(web) == expected
+    for _ in range(200):
+        next(batches)
+    assert expected < sent(web) <= there.record_bytes
+
+
+def test_evaluation_has_every_sample_once(there: Split, flowers: Dataset) -> None:
+    for ranks in (1, 2):
+        for rank in range(ranks):
+            options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "ranks": Ranks(rank, ranks), "workers": 0}
+            of = [list(torch_eval_loader(split, **options)) for split in (there, flowers["train"])]
+            assert same(*([(x.numpy(), y.numpy()) for x, y in each] for each in of))
+
+
+@pytest.mark.promise(57)
+def test_workers_and_ranks_share_what_is_fetched(web: WebServer, there: Split) -> None:
+    """Two ranks with two workers each: two epochs fetch each record once, in few requests, as there is room for all."""
+    _, order = order_samples(there, batch_size=8, seed=5, order=SMALL)
+    assert isinstance(order, BlockOrder)
+    loaders = [
+        torch_loader(
+            there, batch_size=8, image_size=32, seed=5, order=SMALL, start_step=0, workers=2, ranks=Ranks(rank, 2)
+        )
+        for rank in range(2)
+    ]
+    for _ in zip(range(2 * order.steps_per_epoch), *loaders, strict=False):
+        pass
+    assert sent(web) == there.record_bytes
+    assert len(ranges(web)) <= 2 * (len(there) // order.block + len(there.shards.info.shards))
+
+
+def test_a_cache_keeps_everything_that_has_room(web: WebServer, there: Split, flowers: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "of somebody else").write_text("stays")
+    for _ in range(2):  # the second run uses what the first fetched
+        train = cached(there, Cache(tmp_path / "cache", limit="1GB"))
+        assert same(batches(train, 60, workers=2), batches(flowers["train"], 60, workers=2))
+    assert sent(web) == there.record_bytes
+    assert train[3] == flowers["train"][3]
+    assert train.column("image/height").tolist() == flowers["train"].column("image/height").tolist()
+    assert (tmp_path / "cache" / "of somebody else").read_text() == "stays"
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A directory in memory: other file systems allocate more than is written."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        yield Path(directory)
+
+
+@pytest.mark.promise(58)
+def test_a_small_cache_removes_what_is_needed_last(
+    web: WebServer, there: Split, flowers: Dataset, memory: Path
+) -> None:
+    limit = there.record_bytes * 8 // 10
+    train = cached(there, Cache(memory, limit=limit))
+    _, order = order_samples(there, batch_size=8, seed=5, order=SMALL)
+    assert isinstance(order, BlockOrder)
+    steps = 4 * order.steps_per_epoch
+    assert same(batches(train, steps, tensorflow=True), batches(flowers["train"], steps, tensorflow=True))
+    expected = fetches_by_arithmetic(flowers["train"], order, limit, 4)
+    assert expected < 0.8 * 4 * there.record_bytes, "some of it is still there in the next epoch"
+    assert abs(sent(web) - expected) <= 0.1 * there.record_bytes
+    kept = sum(path.stat().st_blocks * 512 for path in memory.rglob("*.tfrecord"))
+    log = np.frombuffer(next(memory.rglob("shardfeed-fetched")).read_bytes(), np.int64).reshape(-1, 2)
+    present = np.zeros(len(train), bool)
+    for place, count in log.tolist():
+        present[place : place + abs(count)] = count > 0
+    runs = np.count_nonzero(np.diff(present.astype(int), prepend=0) == 1) + len(there.shards.info.shards)
+    assert kept <= limit + 2 * runs * os.sysconf("SC_PAGE_SIZE"), "a page more at each end of a run"
+
+
+@pytest.mark.promise(58)
+def test_the_limit_that_was_given_last_holds(web: WebServer, there: Split, flowers: Dataset, memory: Path) -> None:
+    everything = np.arange(len(there))
+    expected = flowers["train"].payloads(everything)
+    first = cached(there, Cache(memory, limit="1GB"))
+    assert first.payloads(everything) == expected
+    assert first.payloads(everything[:1]) == expected[:1]  # what was asked for last stays
+    half = there.record_bytes // 2
+    small = cached(there, Cache(memory, limit=half))
+    first = pickle.loads(pickle.dumps(first))  # as a worker has it, which connects later
+    for part in [everything[:0], *np.array_split(everything, 6)]:
+        assert first.payloads(part) == small.payloads(part) == [expected[place] for place in part]
+        kept = sum(path.stat().st_blocks * 512 for path in memory.rglob("*.tfrecord"))
+        assert kept <= half + 20 * os.sysconf("SC_PAGE_SIZE"), "a page more at each end of ten runs"
+    large = cached(there, Cache(memory, limit="1GB"))
+    loader = torch_loader(large, batch_size=8, image_size=32, order=SMALL, workers=0)
+    assert large.payloads(everything) == expected
+    with pytest.raises(UsageError, match=r"limit=.*expected at least"):
+        cached(there, Cache(memory, limit=half // 2))
+    web.requests.clear()
+    assert large.payloads(everything) == expected
+    assert len(list(loader)) > 0
+    assert sent(web) == 0
+
+
+@pytest.mark.promise(58)
+def test_a_cache_that_is_too_small_is_refused(there: Split, tmp_path: Path) -> None:
+    limit = there.record_bytes // 2
+    with pytest.raises(UsageError, match=r"limit=.*expected at least"):
+        torch_loader(cached(there, Cache(tmp_path, limit=limit)), batch_size=8, image_size=32, order=SMALL)
+    with pytest.raises(UsageError, match=r"limit=.*expected at least"):
+        torch_loader(cached(there, Cache(tmp_path, limit=limit)), batch_size=8, image_size=32, order="global")
+    for wrong in ("much", 0, -1, 2.5):
+        with pytest.raises(UsageError, match="limit"):
+            Cache(tmp_path, limit=wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="decoded"):
+        Cache(tmp_path, limit="1GB", decoded=True)
+    with pytest.raises(UsageError, match=r"limit=.*expected at least"):
+        batches(cached(there, Cache(tmp_path, limit=limit)), tensorflow=True, order="stream")
+
+
+def test_a_stream_reads_whole_shards_once(web: WebServer, there: Split, flowers: Dataset, tmp_path: Path) -> None:
+    """Each shard of at most 8 MB by one request; with a cache, none in the next run, which starts at another step."""
+    shards = len(there.shards.info.shards)
+    options: dict[str, Any] = {"tensorflow": True, "order": Stream(buffer=40), "start_step": None}
+    expected = batches(flowers["train"], **options)
+    for number, samples in enumerate([there, cached(there, Cache(tmp_path, limit="1GB"))]):
+        web.requests.clear()
+        assert same(batches(samples, **options), expected)
+        assert (sent(web), len(ranges(web))) == (there.record_bytes, shards), number
+    web.requests.clear()
+    again = cached(shardfeed.open(f"{web.url}/flowers")["train"], Cache(tmp_path, limit="1GB"))
+    options["start_step"] = 20
+    assert same(batches(again, 5, **options), batches(flowers["train"], 25, **options | {"start_step": 0})[20:])
+    assert sent(web) == 0
+
+
+@pytest.mark.promise(57)
+def test_a_killed_fetcher_is_started_again(web: WebServer, there: Split, flowers: Dataset, tmp_path: Path) -> None:
+    train = cached(there, Cache(tmp_path, limit="1GB"))
+    found = []
+    loader = torch_loader(train, batch_size=8, image_size=32, seed=5, start_step=0, order=SMALL, workers=2)
+    for number, (x, y) in zip(range(40), loader, strict=False):
+        found.append((x.numpy(), y.numpy()))
+        if number in (2, 7, 12):
+            os.kill(fetcher_of(str(tmp_path)), signal.SIGKILL)
+    assert same(found, batches(flowers["train"], 40, workers=0))
+    assert sent(web) <= there.record_bytes * 1.8, "what had been fetched was there"
+
+
+@pytest.mark.promise(59)
+def test_damage_in_the_cache_is_fetched_again(web: WebServer, there: Split, flowers: Dataset, tmp_path: Path) -> None:
+    train = cached(there, Cache(tmp_path, limit="1GB"))
+    everything = np.arange(len(train))
+    expected = flowers["train"].payloads(everything)
+    assert train.payloads(everything) == expected
+    shard = next(tmp_path.rglob("train-00001*.tfrecord"))
+    content = bytearray(shard.read_bytes())
+    content[100:110] = bytes(255 - byte for byte in content[100:110])
+    shard.write_bytes(content)
+    web.requests.clear()
+    assert train.payloads(everything) == expected
+    assert 0 < sent(web) < there.record_bytes / 10
+
+
+@pytest.mark.promise(59)
+def test_a_response_that_is_damaged_is_fetched_again(web: WebServer, there: Split, flowers: Dataset) -> None:
+    asked: Counter[str] = Counter()
+
+    def fault(path: str, part: str) -> str:
+        """The first request for each shard has a wrong bit, later ones fail now and then."""
+        if not path.endswith(".tfrecord"):
+            return ""
+        asked[path] += 1
+        return "flip" if asked[path] == 1 else "cut" if asked[path] % 3 == 0 else "503" if asked[path] % 5 == 0 else ""
+
+    web.fault = fault
+    assert same(batches(there, workers=1), batches(flowers["train"], workers=0))
+    assert min(asked.values()) > 3
+
+
+@pytest.mark.promise(55)
+def test_a_dataset_that_is_replaced_is_an_error(web: WebServer, there: Split) -> None:
+    loader = torch_loader(there, batch_size=8, image_size=32, start_step=0, order=SMALL, workers=1)
+    taken = iter(loader)
+    next(taken)
+    for path in web.folder.rglob("*.tfrecord"):
+        path.write_bytes(path.read_bytes()[::-1])
+        os.utime(path, (1, 1))
+    with pytest.raises(IntegrityError, match="replaced"):
+        for _ in range(100):
+            next(taken)
+
+
+@pytest.mark.promise(54)
+def test_no_answer_is_an_error(web: WebServer, there: Split, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("shardfeed.pipelines.caching.client._ANSWER_SECONDS", 2)
+    train = cached(there, Cache(tmp_path, limit="1GB"))
+    os.kill(fetcher_of(str(tmp_path)), signal.SIGSTOP)
+    try:
+        with pytest.raises(StorageError, match="did not answer in 2 s"):
+            train.payloads(np.arange(3))
+    finally:
+        os.kill(fetcher_of(str(tmp_path)), signal.SIGKILL)
+
+
+@pytest.mark.promise(58)
+def test_leftovers_of_another_dataset_make_room(web: WebServer, there: Split, flowers: Dataset, tmp_path: Path) -> None:
+    everything = np.arange(len(there))
+    cached(there, Cache(tmp_path, limit="1GB")).payloads(everything)
+    os.kill(fetcher_of(str(tmp_path)), signal.SIGKILL)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").write_text("stay")
+    old = next(tmp_path.rglob("shardfeed-fetched")).parent
+    old = old.rename(old.with_name("flowers-train-0123456789abcdef"))
+    train = cached(there, Cache(tmp_path, limit=there.record_bytes + 4096))
+    assert train.payloads(everything) == flowers["train"].payloads(everything)
+    assert not old.exists()
+    assert (tmp_path / "mine" / "notes").read_text() == "stay"
+
+
+@pytest.mark.promise(60)
+def test_a_directory_of_another_user_is_refused(there: Split, monkeypatch: Any) -> None:
+    owner = os.getuid()
+    loader = torch_loader(there, batch_size=8, image_size=32, order=SMALL, workers=0)
+    directory = Path(loader.dataset.samples.shards.copy.filler.directory)  # type: ignore[attr-defined]
+    other = owner + 1
+    foreign = directory.with_name(directory.name.replace(f"-{owner}-", f"-{other}-"))
+    foreign.symlink_to(directory)  # with a fetcher that answers
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    try:
+        with pytest.raises(StorageError, match="belongs to another user"):
+            torch_loader(there, batch_size=8, image_size=32, order=SMALL, workers=0)
+    finally:
+        foreign.unlink()
+
+
+FORKED = """
+import os, sys
+import shardfeed
+from shardfeed.pipelines import Blocks
+from shardfeed.pipelines.torch import Workers, torch_loader
+data = shardfeed.open(sys.argv[1])
+data["train"][0]
+for seed in range(int(sys.argv[2])):
+    loader = torch_loader(
+        data["train"], batch_size=8, image_size=32, seed=seed, workers=Workers(1, start_method="fork")
+    )
+    next(iter(loader))
+    del loader
+    if os.fork() == 0:
+        try:
+            data["train"][0]
+        except shardfeed.errors.StorageError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+print("fine")
+"""
+
+
+@pytest.mark.promise(56)
+@pytest.mark.parametrize("trials", [3, pytest.param(100, marks=pytest.mark.long)])
+def test_forks_never_hang(web: WebServer, trials: int) -> None:
+    command = [sys.executable, "-c", FORKED, f"{web.url}/flowers", str(trials)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert done.stdout == "fine\n", done.stderr
+
+
+@pytest.mark.long
+def test_the_temporary_directory_goes_with_its_users(there: Split) -> None:
+    _, order = order_samples(there, batch_size=8, order=SMALL)
+    loader = torch_loader(there, batch_size=8, image_size=32, order=SMALL, workers=0)
+    filler = loader.dataset.samples.shards.copy.filler  # type: ignore[attr-defined]
+    assert isinstance(filler, FetcherClient)
+    assert order.steps_per_epoch == len(list(loader))
+    directory = Path(filler.directory)
+    assert directory.stat().st_mode & 0o077 == 0
+    del loader, filler
+    deadline = time.monotonic() + 100
+    while directory.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not directory.exists()
+
+
+@pytest.mark.promise(55)
+def test_objects_that_were_copied_anew_are_read_when_the_dataset_is_opened_again(
+    tmp_path: Path, flowers: Dataset
+) -> None:
+    shutil.copytree(flowers.directory, tmp_path / "served" / "flowers")
+    everything = np.arange(len(flowers["train"]))
+    with web_server(tmp_path / "served", tags=False) as web:
+
+        def opened() -> Split:
+            return cached(shardfeed.open(f"{web.url}/flowers")["train"], Cache(tmp_path / "cache", limit="1GB"))
+
+        train = opened()
+        train.payloads(everything[::2])
+        for path in web.folder.rglob("*.*"):
+            os.utime(path, (1, 1))
+        with pytest.raises(IntegrityError, match="replaced since it was opened; open the dataset again"):
+            train.payloads(everything)
+        assert opened().payloads(everything) == flowers["train"].payloads(everything)

@@ -1,0 +1,201 @@
+"""Buckets that refuse, lie or are hostile: one short error in plain words, and no request or file elsewhere."""
+
+import json
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed.converters import convert, open_source
+from shardfeed.errors import ShardfeedError, StorageError, TooManyRejectedError
+from shardfeed.pipelines import Cache, cached
+from shardfeed.pipelines.torch import torch_loader
+from shardfeed.readers import Dataset, verify
+from shardfeed.storage import objects
+from shardfeed.storage.checksum import crc32c
+
+from repository import SUPPORT
+from web_server import WebServer, web_server
+
+SECRETS = {"AWS_ACCESS_KEY_ID": "KEYOFTHETESTS", "AWS_SECRET_ACCESS_KEY": "SECRET/1", "AWS_SESSION_TOKEN": "TOKEN1"}
+ACCESS = "check the credentials in the environment"
+# What an S3 server answers -> what is said.
+ANSWERS = {
+    "400 ExpiredToken": r"the credentials have expired \(HTTP status 400\); renew them",
+    "400 AuthorizationHeaderMalformed": r"the bucket is in another region \(HTTP status 400\); set AWS_REGION",
+    "301 PermanentRedirect": "the bucket is in another region; set AWS_REGION",
+    "400 InvalidRequest": rf"the server refuses the request \(HTTP status 400\); {ACCESS}.*AWS_REGION",
+    "401 Unauthorized": rf"access denied \(HTTP status 401\); {ACCESS}",
+    "403 InvalidAccessKeyId": rf"access denied \(HTTP status 403\); {ACCESS}",
+    "404 NoSuchBucket": r"no such bucket \(HTTP status 404\); check the address",
+    "503 SlowDown": "cannot be read: HTTP status 503, after 3 attempts in .* s; check .* network",
+}
+# Settings of the environment, and what is said. None: not set.
+SETTINGS: list[tuple[dict[str, str | None], str]] = [
+    ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "s3://.*: cannot be read: the server refuses connections, after 3"),
+    ({"AWS_ENDPOINT_URL": "https://none.invalid"}, "s3://.*: cannot be read: no server has this name, after 3"),
+    ({"AWS_ENDPOINT_URL": "localhost:9000"}, "AWS_ENDPOINT_URL: is not a URL; set it to one such as"),
+    ({"AWS_SESSION_TOKEN": "TOKEN1\n"}, "AWS_SESSION_TOKEN: has a space or a newline at an end"),
+    ({"AWS_SESSION_TOKEN": "TOKEN1\nX"}, "s3://.*: a setting in the environment is not valid; check"),
+    ({"AWS_SECRET_ACCESS_KEY": None}, "s3://.*: no valid credentials; check"),
+    ({"AWS_ACCESS_KEY_ID": None, "AWS_PROFILE": "none"}, r"boto3 has no .*\(ProfileNotFound\); check AWS_PROFILE"),
+]
+HOSTILE = ("../../etc/x", "/etc/x", "..\\..\\x", "a/../../x", "%2e%2e/%2e%2e/x", "x\0", "x\n", "C:\\x", "~/x", ".", "")
+
+
+@pytest.fixture
+def web(tmp_path: Path, flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    """A server of objects, short deadlines, and keys."""
+    for name, value in runpy.run_path(str(SUPPORT / "deadlines" / "sitecustomize.py"))["VALUES"].items():
+        monkeypatch.setattr(objects, name, value)
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT / "deadlines"))
+    with web_server(tmp_path) as server:
+        for name, value in {**SECRETS, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": server.url}.items():
+            monkeypatch.setenv(name, value)
+        shutil.copytree(flowers.directory, tmp_path / f"bucket{server.server_address[1]}" / "flowers")
+        yield server
+
+
+@pytest.fixture
+def address(web: WebServer) -> str:
+    return f"s3://bucket{web.server_address[1]}/flowers"  # a process has one client for each name
+
+
+def said(call: Callable[..., object], *arguments: object) -> str:
+    """The error of a call, one short line without a secret or a library's words."""
+    with pytest.raises(ShardfeedError) as raised:
+        call(*arguments)
+    text = str(raised.value)
+    assert len(text) < 300, text
+    assert not re.search(r"\n|obstore|botocore|GenericError|Signature|" + "|".join(SECRETS.values()), text), text
+    return text
+
+
+@pytest.mark.promise(61)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_refusal_is_said_in_plain_words(web: WebServer, address: str, answer: str) -> None:
+    train = shardfeed.open(address)["train"]
+    web.fault = lambda path, part: answer
+    for call, argument in ((shardfeed.open, address), (train.__getitem__, 0), (open_source, address)):
+        assert re.match(f"{address}.*: {ANSWERS[answer]}", said(call, argument))
+
+
+@pytest.mark.usefixtures("web")
+@pytest.mark.parametrize(("settings", "expected"), SETTINGS)
+def test_a_wrong_setting_is_said_in_plain_words(
+    address: str, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str | None], expected: str
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    for call in (shardfeed.open, open_source):
+        assert re.search(expected, said(call, address))
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/../flowers", "s3://a b/flowers", "https://host:99999/flowers"])
+def test_an_address_that_no_request_can_hold(address: str) -> None:
+    assert "is not a valid address; check host" in said(shardfeed.open, address)
+
+
+@pytest.mark.promise(61)
+@pytest.mark.long
+@pytest.mark.parametrize("answer", ["403 AccessDenied", "503 SlowDown", "404 NoSuchBucket"])
+@pytest.mark.parametrize("loader", [shardfeed.train_batches, torch_loader])
+def test_loaders_say_the_same(web: WebServer, address: str, loader: Any, answer: str) -> None:
+    train = shardfeed.open(address)["train"]
+    web.fault = lambda path, part: answer
+    expected = ANSWERS.get(answer, "access denied")
+    text = said(lambda: next(iter(loader(train, batch_size=8, image_size=32, seed=answer.count("0")))))
+    assert re.match(f"{address}.*: {expected}", text)
+
+
+@pytest.mark.long
+def test_the_command_says_the_same(web: WebServer, address: str, tmp_path: Path) -> None:
+    web.fault = lambda path, part: "400 ExpiredToken"
+    command = [sys.executable, "-m", "shardfeed.tools.cli", "convert", address, str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (StorageError.exit_code, "")
+    assert re.fullmatch(rf"shardfeed: {address}: {ANSWERS['400 ExpiredToken']}.*\n", done.stderr)
+
+
+@pytest.mark.promise(61)
+def test_an_expired_token_ends_a_conversion(web: WebServer, address: str, flowers_folder: Path, tmp_path: Path) -> None:
+    """It rejects no image: all others would be rejected as well."""
+    shutil.copytree(flowers_folder / "rose", web.folder / address[5:] / "photos" / "rose")
+    source = open_source(f"{address}/photos")
+    web.fault = lambda path, part: "400 ExpiredToken"
+    assert "expired" in said(lambda: convert(source, tmp_path / "out", workers=1))
+
+
+@pytest.mark.promise(60)
+@pytest.mark.long
+def test_an_unknown_certificate_is_refused(tmp_path: Path, flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is MISSING, which makes the certificate")
+    made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key -out own -days 9"
+    made += " -subj /CN=host -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE"
+    subprocess.run(made.split(), cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "pem").write_bytes((tmp_path / "key").read_bytes() + (tmp_path / "own").read_bytes())
+    shutil.copytree(flowers.directory, tmp_path / "served" / "flowers")
+    with web_server(tmp_path / "served", certificate=tmp_path / "pem") as web:
+        for call in (shardfeed.open, open_source):
+            text = said(call, f"{web.url}/flowers")
+            assert re.match(f"{web.url}/flowers.*: its TLS certificate is not trusted; set SSL_CERT_FILE", text)
+        (tmp_path / "list.csv").write_text(f"url,label\n{web.url}/a.jpg,a\n{web.url}/b.jpg,b\n")
+        with pytest.raises(TooManyRejectedError) as raised:
+            convert(open_source(tmp_path / "list.csv"), tmp_path / "out", workers=1)
+        assert {one.why.partition(", after 1 attempt ")[0] for one in raised.value.rejected} == {
+            "its TLS certificate is not trusted"
+        }
+        assert web.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own"))
+        assert len(shardfeed.open(f"{web.url}/flowers")["train"]) == 161
+
+
+@pytest.mark.promise(60)
+@pytest.mark.parametrize("slot", ["split", "sidecar", "column", "folder", pytest.param("name", marks=pytest.mark.long)])
+def test_names_in_a_manifest_stay_below_its_prefix(web: WebServer, address: str, tmp_path: Path, slot: str) -> None:
+    """Hostile names with right checksums: of splits, files, features, the dataset, and the folder that it is in."""
+    made = Path(web.folder / address[5:])
+    manifest = made / "manifest.json"
+    honest = json.loads(manifest.read_bytes())
+    del honest["crc32c"]
+    (tmp_path / "cache").mkdir()
+    before = sorted(path for path in tmp_path.rglob("*"))
+    for name in HOSTILE:
+        content, split = json.loads(json.dumps(honest)), honest["splits"]["train"]
+        file = {"bytes": split["shards"][0]["bytes"], "crc32c": split["shards"][0]["crc32c"]}
+        if slot == "split":
+            content["splits"] = {name: json.loads(json.dumps(split).replace('"train-', json.dumps(name)[:-1] + "-"))}
+        elif slot == "sidecar":
+            content["sidecars"][name] = file
+        elif slot == "column":
+            content["splits"]["train"]["columns"][name] = {
+                "file": f"index/train.{name.replace('/', '.')}.npy",
+                **file,
+            }
+        elif slot == "name":
+            content["name"] = name
+        rest = json.dumps(content, indent=1, sort_keys=True) + "\n"
+        manifest.write_text(f'{{\n "crc32c": "{crc32c(rest.encode()):08x}",{rest[1:]}')
+        there = f"{address}/{name}" if slot == "folder" else address
+        web.requests.clear()
+        try:
+            train = shardfeed.open(there)["train"]
+            verify(there)
+            if slot == "name":
+                train = cached(train, Cache(tmp_path / "cache", limit="1GB"))
+                assert len(train.payloads(np.arange(3))) == 3
+        except ShardfeedError:
+            pass
+        asked = [path for _, path, _ in web.requests if "list-type" not in path]
+        assert all(path.startswith(f"/{address[5:]}") and ".." not in path.split("/") for path in asked), (name, asked)
+    after = [path for path in sorted(tmp_path.rglob("*")) if path.relative_to(tmp_path).parts[0] != "cache"]
+    assert after == [path for path in before if path != tmp_path / "cache"]
