@@ -19,17 +19,18 @@ from shardfeed.converters.planning.onto import GrowingSource
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import Plan, PlannedShard, make_plan
 from shardfeed.converters.planning.space import check_space
-from shardfeed.converters.planning.split_shares import Shares
+from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Begun, Noticed, Report
 from shardfeed.converters.shards.earlier import EarlierShards
 from shardfeed.converters.shards.receipts import load_receipt, receipt_count, receipt_path, save_receipt, still_whole
 from shardfeed.converters.shards.task import Kept, Receipt, ShardTask, checkpoint_path, shard_paths
 from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import RecordedSource, Sample, Source, findings_of
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.progress_bar import shown_in_notebook
-from shardfeed.storage.address import check_local
+from shardfeed.storage.address import local_path
 from shardfeed.storage.local import fsync_directory, remove_file, storage_error
 from shardfeed.storage.storage import FileInfo
 from shardfeed.text import byte_size
@@ -58,11 +59,15 @@ def convert(
     out: str | os.PathLike[str],
     *,
     split: Mapping[str, float] | Shares | None = None,
+    group_column: str | None = None,
+    group_pattern: str | None = None,
+    group_duplicates: bool = False,
     to: str = NATIVE.name,
     shards: int | str | Mapping[str, int] | None = None,
     seed: int = 0,
     image: ImageOptions | None = None,
     max_bad: MaxBad = 0,
+    no_leaks: bool = False,
     replace: bool = False,
     restart: bool = False,
     verify: bool = False,
@@ -82,15 +87,20 @@ def convert(
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1, for samples without a split in the source; default: all in "train".
             Use `Shares` to choose how they are drawn.
+        group_column: a column, a field of the images in annotations such as COCO's, or a feature of your own source:
+            samples with the same value go to the same split.
+        group_pattern: a regular expression for the whole file name, or with a "/" for the whole path: samples with the
+            same text in its group `group` go to the same split. "roboflow": versions of the same original.
+        group_duplicates: files that are equal byte for byte go to the same split.
         to: the format of the shards: "tfrecord", "webdataset", "parquet", "mds" or "arrayrecord".
         shards: number of shards of each split, or the approximate bytes of source images per shard, as text like
-            "64MB". By default at most 256 MB, and less in a small dataset: it gets at least 16 shards as long as each
-            has 8 MB or 512 images.
+            "64MB". Default: shards of at most 256 MB, and at least 16 of them if each then has 8 MB or 512 images.
         seed: decides the order of samples, and their split where `split` draws it.
         image: how images are checked and re-encoded.
         max_bad: rejected inputs allowed, a count or text like "0.5%"; with more, nothing is committed. Or separate
-            limits: `{"images": 3, "objects": "1%"}`, where objects are annotations left out because they are faulty
-            themselves.
+            limits: `{"images": 3, "objects": "1%"}`, where "objects" counts annotations left out for faults of their
+            own.
+        no_leaks: raise an error if a file, or a group, would be in two splits.
         replace: swap `out` for the new dataset when it exists.
         restart: remove what an earlier, stopped run left, and start from the beginning.
         verify: read every byte again before the commit.
@@ -102,7 +112,7 @@ def convert(
 
     Raises:
         UsageError: the arguments or the source are invalid; nothing was changed. Subclasses: OutputExistsError,
-            PlanMismatchError (an unfinished conversion with other options is in the way).
+            PlanMismatchError (an unfinished conversion with other options is in the way), LeakError (`no_leaks`).
         TooManyRejectedError: too many inputs were rejected. If the source rejected them, nothing was written; if the
             workers did, everything else is converted and kept. The same call with a higher `max_bad` then only commits,
             unless all inputs were rejected; after a repair, only changed files are read again.
@@ -116,28 +126,28 @@ def convert(
     """
     started = time.monotonic()
     if isinstance(source, str | os.PathLike):
-        source = open_source(source)
+        source = open_source(source, options=options_of({"group_column": group_column}))
     if not isinstance(source, Source):
         problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
         raise UsageError("source", problem, "see shardfeed.converters.sources.source")
-    check_local(out)
-    out = os.path.abspath(os.fspath(out))
+    out = local_path(out)
     made_with = source.made_with if isinstance(source, RecordedSource) else None
     onto = source.onto if isinstance(source, GrowingSource) else None
     image = image or ImageOptions()
     drawn, (number, size) = Shares.of(split), _number_or_size(shards)
-    options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto)
+    groups = Groups(group_column, group_pattern, group_duplicates)
+    options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
     limits = RejectLimits.of(max_bad)
     check_apart(out, findings_of(source).folder)
     staging = Staging(out)
     writers = choose_engine(workers, staging.tries)
     if dry_run:
-        return rehearse(out, source, options, limits, staging, replace=replace, restart=restart)
+        return rehearse(out, source, options, limits, staging, no_leaks=no_leaks, replace=replace, restart=restart)
     # An engine ends before the lock is let go of, the inner one, and also where the output is refused, the outer one.
     with ended(writers), Output.open(out, staging, replace=replace, restart=restart) as output, ended(writers):
         if not output.committed:
             writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
-        plan = make_plan(source, options)
+        plan = make_plan(source, options, no_leaks)
         limits.check_plan(out, plan)
         if manifest := output.finished(plan):
             return Report.of_earlier_run(out, manifest, time.monotonic() - started)
@@ -204,7 +214,7 @@ def finished_shards(plan: Plan, staging: Staging) -> Finished:
             found.others.set_aside(receipt, path, *files)
             stale = True
     planned = {receipt_path("", shard.split, shard.number, shard.count) for shard in plan.shards}
-    for name in sorted(set(os.listdir(staging.receipts)) - planned):  # where there are more or fewer shards now
+    for name in sorted(set(os.listdir(staging.receipts)) - planned):  # if the number of shards has changed
         path = os.path.join(staging.receipts, name)
         receipt, count = load_receipt(path), receipt_count(name)
         if receipt is not None and count:
@@ -292,5 +302,5 @@ def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, eve
             except OSError as error:
                 raise storage_error(path, "read", error) from error
             if problem := info.difference(found):
-                remedy = "the disk or something else changed it; check the disk, remove the file, run again"
+                remedy = "check the disk, remove the file, run again"
                 raise IntegrityError(path, problem, remedy)

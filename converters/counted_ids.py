@@ -14,14 +14,14 @@ from shardfeed.readers.split import Split
 from shardfeed.schema import SOURCE_ID
 
 COUNTED_IDS = "counted_ids"  # in the manifest's options: the names of the splits in which every number was counted
-_PROOF = math.log(1e18)  # one chance in so many that numbers ascend in an order that was drawn
+_PROOF = math.log(1e18)  # accepted probability that ids ascend by chance in a drawn order
 
 
 def ids_were_counted(dataset: Dataset, split: str) -> bool:
-    """Whether the numbers of a split were counted: as its manifest says.
+    """Whether the ids of a split were assigned by a conversion, according to its manifest.
 
-    A manifest without the mark is of an earlier release, or of records that others wrote. There numbers are the
-    source's own, unless the order of the records was drawn and so many of them ascend that it cannot be by chance.
+    A manifest without this entry is from an earlier release, or adopted. Then ids are the source's own, unless the
+    records are in a drawn order and so many ids ascend that it cannot be chance.
     """
     options = dataset.manifest.options
     if COUNTED_IDS in options:

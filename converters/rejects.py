@@ -10,7 +10,8 @@ class RejectCode(StrEnum):
     """One code per reason. A code never changes its meaning; new ones may be added.
 
     Example:
-        cut = [noted.key for noted in report.rejected if noted.what == RejectCode.TRUNCATED]
+        done = convert("photos", "out", max_bad="1%")
+        cut = [noted.key for noted in done.rejected if noted.what == RejectCode.TRUNCATED]
     """
 
     NOT_IMAGE = "E_NOT_IMAGE"  # no image format recognised by content
@@ -20,13 +21,13 @@ class RejectCode(StrEnum):
     TOO_LARGE = "E_TOO_LARGE"  # more pixels, frames, metadata or bytes than allowed, found before allocating
     UNSUPPORTED = "E_UNSUPPORTED"  # an image format or variant that is known and not handled
     ANIMATED = "E_ANIMATED"  # more than one frame, where choosing one would be a guess
-    UNREADABLE = "E_UNREADABLE"  # the operating system refused; the errno is in the reason
+    UNREADABLE = "E_UNREADABLE"  # the system or a server refused; the errno or the status is in the reason
     NOT_REGULAR = "E_NOT_REGULAR"  # a FIFO, device, socket or directory where a file was expected
-    MISSING = "E_MISSING"  # named by a label file, not there
+    MISSING = "E_MISSING"  # named by a label file, but missing
     NO_LABEL = "E_NO_LABEL"  # there, not named by the label file, or the name carries no label
     PATH_ESCAPE = "E_PATH_ESCAPE"  # leaves the source's root
-    SOURCE_CHANGED = "E_SOURCE_CHANGED"  # not the file that was listed: size or mtime differ
-    FRAME = "E_FRAME"  # nothing tells what its annotations mean: the image in the file, or the one that EXIF turns
+    SOURCE_CHANGED = "E_SOURCE_CHANGED"  # not the file that was listed: size, mtime or ETag differ
+    FRAME = "E_FRAME"  # unknown whether annotations refer to the stored image or the upright one
     PAIR = "E_PAIR"  # an image without a mask, or a mask without an image
     MASK_SIZE = "E_MASK_SIZE"  # the mask has neither the image's size as its file has it nor the upright one
     MASK_VALUE = "E_MASK_VALUE"  # the mask has a value that is no class and not void
@@ -38,7 +39,7 @@ class RejectCode(StrEnum):
 
 
 class RejectedError(Exception):
-    """This input is to be left out and reported: `code` says which reason, `reason` says it in words."""
+    """Raised to leave out and report an input: `code` is its code, `reason` an explanation."""
 
     def __init__(self, code: RejectCode, reason: str) -> None:
         super().__init__(code, reason)
@@ -58,6 +59,12 @@ def check_size(height: int, width: int, max_pixels: int) -> None:
     """Raise RejectedError (`E_TOO_LARGE`) if `height` x `width` is more than `max_pixels`."""
     if height * width > max_pixels:
         raise RejectedError(RejectCode.TOO_LARGE, f"{height} x {width} pixels, more than {max_pixels}")
+
+
+def check_bytes(size: int, max_bytes: int) -> None:
+    """Raise RejectedError (`E_TOO_LARGE`) if `size` bytes of a file are more than `max_bytes`."""
+    if size > max_bytes:
+        raise RejectedError(RejectCode.TOO_LARGE, f"{size} bytes, more than {max_bytes}")
 
 
 def check_metadata(kind: str, size: int) -> None:

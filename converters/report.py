@@ -3,13 +3,14 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.planning.groups import GroupShares
 from shardfeed.converters.planning.onto import ColumnsBefore
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
@@ -41,7 +42,7 @@ class Begun(NamedTuple):
         """A sentence about that, where inputs have changed; `shards`: of the dataset."""
         if self.changed:
             kept = f"{self.shards:,} of {number(shards, 'shard')} {'is' if 1 in (self.shards, shards) else 'are'} kept"
-            others = f", and of the others {number(self.images, 'image')}" if self.images else ""
+            others = f", and {number(self.images, 'image')} of the others" if self.images else ""
             yield f"since the earlier run: {self.changed}; {kept}{others}"
 
 
@@ -99,8 +100,9 @@ class Report:
     not committed. `rejected`: inputs left out, `normalised`: inputs stored with other bytes, `warnings`: inputs stored
     although unusual, each sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`:
     read in this run, `seconds`: duration of this run. `kept`: shards that an earlier run had finished. `same_pictures`:
-    images that are byte for byte in two splits or two classes. `account`: account of the annotations, None if there are
-    none. `planned`: the plan of a dry run.
+    images that occur, byte for byte the same, in two splits or two classes. `account`: how many annotations were read
+    and written, and which were left out; None if there are none. `planned`: the plan of a dry run. `groups`: the
+    shares that could be reached with groups kept together; None without groups.
 
     Example:
         report = convert("photos", "out", max_bad="1%")
@@ -122,6 +124,7 @@ class Report:
     same_pictures: SamePictures = field(default_factory=SamePictures)
     account: Account | None = None
     planned: Planned | None = None
+    groups: GroupShares | None = None
 
     def __repr__(self) -> str:
         splits = self.manifest.splits
@@ -164,6 +167,7 @@ class Report:
             kept=begun.shards,
             same_pictures=noticed.same,
             account=noticed.account,
+            groups=plan.groups,
         )
 
     @classmethod
@@ -209,12 +213,13 @@ class Report:
                 None if objects is None else objects.count,
                 0 if objects is None else objects.without,
             ),
+            groups=plan.groups,
         )
 
     @classmethod
     def of_earlier_run(cls, out: str, manifest: Manifest, seconds: float) -> "Report":
-        """Create the report of a run whose work an earlier run, stopped between commit and clean-up, committed."""
-        note = "an earlier run had committed this dataset; only its leftovers were removed"
+        """Create the report of a run that only cleans up after an earlier one, which was stopped after its commit."""
+        note = "an earlier run had committed this dataset; only its temporary files were removed"
         kept = sum(len(split.shards) for split in manifest.splits.values())
         return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds, kept)
 
@@ -256,6 +261,7 @@ class Report:
             "dataset_bytes": sum(split.size for split in self.manifest.splits.values()),
             "shards_kept": self.kept,
             "same_pictures": self.same_pictures.to_json(),
+            "groups": None if self.groups is None else asdict(self.groups),
             "images": self.images,
             "source_bytes": self.source_bytes,
             "seconds": round(self.seconds, 3),
@@ -292,7 +298,7 @@ def noted_lines(entries: Sequence[Noted]) -> bytes:
 
 
 def left_out_lines(entries: Sequence[LeftOut]) -> bytes:
-    """The content of `left_out.jsonl`: an annotation a line, in the order given."""
+    """The content of `left_out.jsonl` and `clipped.jsonl`: a line each, in the order given."""
     return noted_lines([Noted(one.key, one.code, one.reason) for one in entries])
 
 
@@ -308,24 +314,26 @@ def _account(plan: Plan, receipts: Sequence[Receipt]) -> Account | None:
         return None
     account = Account.total([found or Account(), *(receipt.account for receipt in receipts)])
     account.check("annotations")
-    return replace(account, left_out=tuple(sorted(account.left_out, key=lambda one: (one.key, one.reason))))
+    lists = (account.left_out, account.clips)
+    left_out, clips = (tuple(sorted(of, key=lambda one: (one.key, one.reason))) for of in lists)
+    return replace(account, left_out=left_out, clips=clips)
 
 
 def _kept_progressive(count: int) -> Iterator[str]:
     """A sentence about the progressive JPEGs that were kept, which may be very many."""
     if count:
         images = number(count, "progressive JPEG was", "progressive JPEGs were")
-        remedy = "--baseline, in Python ImageOptions(baseline=True), changes that without loss"
-        yield f"{images} kept, which decode 2.7 times slower than others: {remedy}"
+        remedy = "--baseline (in Python ImageOptions(baseline=True)) converts them without loss"
+        yield f"{images} kept, which decode 2.7 times slower than baseline JPEGs: {remedy}"
 
 
 def _kept_pngs(manifest: Manifest) -> Iterator[str]:
     """A sentence about PNGs among JPEGs, which decoders that take JPEG alone stop at."""
     pngs, jpegs = (sum(split.formats.get(name, 0) for split in manifest.splits.values()) for name in ("png", "jpeg"))
     if pngs and jpegs:
-        remedy = "--png-to-jpeg, in Python ImageOptions(png_to_jpeg=True), makes all the same"
+        remedy = "--png-to-jpeg (in Python ImageOptions(png_to_jpeg=True)) stores all as JPEG"
         images = number(pngs, "PNG is", "PNGs are")
-        yield f"{images} among {jpegs:,} JPEGs, where some readers take JPEG alone: {remedy}"
+        yield f"{images} among {jpegs:,} JPEGs, but some readers only decode JPEG: {remedy}"
 
 
 def _by_key(noted: Noted) -> tuple[bytes, str, str]:
@@ -333,7 +341,7 @@ def _by_key(noted: Noted) -> tuple[bytes, str, str]:
 
 
 def _absent_images(manifest: Manifest) -> Iterator[str]:
-    """A sentence for each split of which every image was rejected: it is there, and cannot be read."""
+    """A sentence for each split of which every image was rejected: it exists, but cannot be read."""
     for name, info in manifest.splits.items():
         if not info.records:
             yield f"split {name} is empty: every image of it was rejected"

@@ -27,10 +27,24 @@ def shards_of(args: argparse.Namespace) -> int | str | Mapping[str, int] | None:
     """Read `--shards`, `8` or `train=8,validation=2`, or else `--shard-size`. Raise UsageError if both are given."""
     text, size = args.shards, args.shard_size
     if text is not None and size is not None:
-        raise UsageError("--shard-size", "--shards says how many there are", "leave one of the two out")
+        raise UsageError("--shard-size", "--shards already sets the number of shards", "leave one of the two out")
     if text is None or text.isdecimal():
         return size if text is None else int(text)
     return assignments("--shards", text, int)
+
+
+def add_group_arguments(group: argparse._ActionsContainer) -> None:
+    """The options that say which samples go to the same split."""
+    group.add_argument("--group-column", metavar="NAME", help="keep equal values of a column in one split")
+    group.add_argument(
+        "--group-pattern", metavar="REGEX", help="keep names with equal (?P<group>...) in one split; or roboflow"
+    )
+    group.add_argument("--group-duplicates", action="store_true", help="keep identical files in one split")
+
+
+def groups_given(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_group_arguments`, as Python has them."""
+    return {name: getattr(args, name) for name in ("group_column", "group_pattern", "group_duplicates")}
 
 
 def size_argument(text: str) -> str:
@@ -48,5 +62,5 @@ def workers_of(args: argparse.Namespace) -> LocalWorkers | RayWorkers:
     if args.engine == "ray":
         return RayWorkers(args.workers, args.address, method)
     if args.address is not None:
-        raise UsageError("--address", f"got {args.address!r}, which says where Ray is", "give --engine ray, too")
+        raise UsageError("--address", f"got {args.address!r}, the address of a Ray cluster", "also give --engine ray")
     return LocalWorkers(args.workers, method)

@@ -21,10 +21,14 @@ from shardfeed.tools.parser import did_you_mean, help_width
 from shardfeed.version import __version__
 
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-_ABOUT = "Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out."
+_ABOUT = "Convert labelled images to sharded TFRecords; check, change and measure datasets."
 _MORE = f"`shardfeed help COMMAND` shows options and examples; `shardfeed --version` prints {__version__}."
-_AGAIN = "run the same command again to go on"
+_AGAIN = "run the same command again to resume"
 _PATIENCE = 2.0  # seconds that stopping gets before another signal may cut it short
+
+
+class _Interrupted(KeyboardInterrupt):
+    """SIGINT. Python ends with that signal, caught or not, after a KeyboardInterrupt itself passed through `exec`."""
 
 
 class _Terminated(BaseException):
@@ -56,10 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return
         asked.append((number, time.monotonic()))
         # An exception, so that every `with` and `finally` on the way out runs. From within a wait Ray passes on
-        # KeyboardInterrupt alone, and turns others into a SystemError. Elsewhere SIGTERM is none: where one passes
-        # through `exec`, which dataclasses are made by, Python ends with 130 in the end, although it was caught.
+        # KeyboardInterrupt alone, and turns others into a SystemError.
         within_ray = frame is not None and str(frame.f_globals.get("__name__")).startswith("ray.")
-        raise KeyboardInterrupt if number == signal.SIGINT or within_ray else _Terminated
+        raise _Interrupted if number == signal.SIGINT or within_ray else _Terminated
 
     before = {}
     try:
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _exit_code(arguments)
     except (KeyboardInterrupt, _Terminated):  # also one that came while an error was being printed
         number = signal.Signals(asked[-1][0] if asked else signal.SIGINT)
-        rest = "what was measured is printed above, nothing is kept" if arguments[:1] == ["bench"] else _AGAIN
+        rest = "the results so far are printed above; nothing is saved" if arguments[:1] == ["bench"] else _AGAIN
         print(f"shardfeed: {_SAID[number]}; {rest}", file=sys.stderr)
         return 128 + number
     finally:
@@ -113,7 +116,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # one that no module expected: still the machine's fault, not a bug
-        _complain(str(storage_error(str(error.filename or "a file"), "go on", error)))
+        _complain(str(storage_error(str(error.filename or "a file"), "continue", error)))
         return StorageError.exit_code
 
 

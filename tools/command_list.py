@@ -7,31 +7,32 @@ from types import ModuleType
 from shardfeed.tools.parser import CommandParser
 
 COMMANDS = {
-    "convert": "image folder or label file -> sharded TFRecords",
+    "convert": "convert images with labels or annotations to shards",
     "verify": "compare every byte of a dataset with its manifest",
-    "inspect": "is a dataset all right: splits, classes, image sizes, what is missing",
-    "preview": "a contact sheet: a row of images for each class",
-    "bench": "where the time of an input pipeline goes, and whether a model would wait",
-    "append": "a dataset with more samples: what was there stays, and is not written again",
-    "merge": "several datasets as one, classes by their names",
-    "filter": "the records of a dataset that meet a condition: class in (cat, dog) and height >= 224",
-    "relabel": "a dataset with other classes: renamed, put together, dropped",
-    "reshard": "a dataset in other shards, or in shards of another format",
-    "split": "a dataset cut into other splits",
-    "remove": "a dataset without some of its records, and where those still are",
-    "export": "a dataset out as files that other tools take: folders, COCO, YOLO, Pascal VOC, masks, CSV",
-    "salvage": "a new dataset of every undamaged record of a damaged one",
-    "rebuild": "indexes and columns of a dataset that are lost or damaged, made again",
-    "adopt": "a dataset of TFRecords that someone else wrote, without copying them",
+    "inspect": "show splits, classes and image sizes, and report missing files",
+    "preview": "draw a contact sheet: a row of images for each class",
+    "report": "make one page about a dataset: findings, pictures, figures",
+    "bench": "measure an input pipeline and find its slow stages",
+    "append": "add samples to a dataset, without rewriting its shards",
+    "merge": "merge several datasets into one, matching classes by name",
+    "filter": "keep the records that meet a condition",
+    "relabel": "rename, merge or drop classes",
+    "reshard": "change the number, size or format of the shards",
+    "split": "divide the records into new splits",
+    "remove": "remove records, and list where copies of them remain",
+    "export": "export to class folders, COCO, YOLO, Pascal VOC, masks or CSV",
+    "salvage": "make a new dataset from the undamaged records of a damaged one",
+    "rebuild": "restore missing or damaged indexes and columns",
+    "adopt": "use TFRecords of other tools without copying them",
     "demo": "convert, verify and train on drawn shapes, in a minute",
-    "completion": "a script that makes your shell complete commands and options",
+    "completion": "print a shell completion script for commands and options",
 }
 
 # As `shardfeed --help` lists them: heading -> commands.
 GROUPS = {
-    "make a dataset, and look at it": ("convert", "inspect", "verify", "preview", "bench"),
+    "make and check a dataset": ("convert", "inspect", "verify", "preview", "report", "bench"),
     "make datasets from datasets": ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export"),
-    "repair, and take over what others wrote": ("salvage", "rebuild", "adopt"),
+    "repair, and use existing TFRecords": ("salvage", "rebuild", "adopt"),
     "try and set up": ("demo", "completion"),
 }
 
@@ -46,6 +47,7 @@ EXAMPLES = {
     "verify": ("shardfeed verify flowers --deep",),
     "inspect": ("shardfeed inspect flowers", "shardfeed inspect flowers --details --records 2"),
     "preview": ("shardfeed preview flowers -o sheet.png", "shardfeed preview flowers -o roses.png --classes rose"),
+    "report": ("shardfeed report flowers -o flowers.html", "shardfeed report flowers flowers-2 -o changes.html"),
     "bench": ("shardfeed bench flowers --model-ms 30",),
     "append": ("shardfeed append flowers more-photos grown",),
     "merge": ("shardfeed merge flowers others both --prefix",),
@@ -79,9 +81,9 @@ def command_parser(command: str) -> CommandParser:
 
 
 def flags_of(parser: CommandParser, command: str, typed: Sequence[str] = ()) -> dict[str, str]:
-    """How a command line calls each argument, by its name in Python: what `ShardfeedError.said` words messages with.
+    """Map arguments by their names in Python to their flags, for `ShardfeedError.said`.
 
-    Names that the user typed themselves are left out: as a message's place they are a file of that name.
+    Names that the user typed are left out: as a message's place they are files of that name.
     """
     found: dict[str, str] = {}
     for action in parser._actions:

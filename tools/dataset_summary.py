@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from shardfeed.errors import escape
-from shardfeed.naming import LEFT_OUT, REJECTED
+from shardfeed.naming import CLIPPED, LEFT_OUT, REJECTED
 from shardfeed.readers.dataset import Dataset
 from shardfeed.text import in_usual_order, listing, number, size_text, table
 from shardfeed.tools.colour import coloured
@@ -43,14 +43,16 @@ def summary(data: Dataset) -> list[str]:
     if found:
         read, empty, objects = (sum(getattr(counts, key) for counts in found) for key in ("read", "empty", "objects"))
         images = number(read, "image")
-        lines.append(f"objects: {objects:,} in the {images} that were read, {empty:,} of them without any")
+        lines.append(f"objects: {objects:,} in the {images} that were read, {empty:,} of them without objects")
     keys = [key for key in manifest.schema.class_names if all(key in info.class_counts for info in infos)]
     warning = coloured("warning:", "warning", sys.stdout)
     last = [f"{warning} {problem}" for problem in _problems(data, shown, keys)]
     if not manifest.rejected and LEFT_OUT not in manifest.sidecars:
-        last.append("nothing was left out when it was made")
-    there = number(len(manifest.files()), "file is", "files are")
-    last.append(f"{there} there, of the right size; `shardfeed verify DIR` reads every byte")
+        last.append("no input was left out during conversion")
+    if CLIPPED in manifest.sidecars:
+        last.append(f"annotations were clipped at the borders of their images, see {CLIPPED}")
+    there = number(len(manifest.files()), "file", "files")
+    last.append(f"{there}, sizes as expected; `shardfeed verify DIR` reads every byte")
     last.append("more: --details (features, large images, classes by split), --records N, --json")
     room = _LINES - len(lines) - len(last)
     for key in keys[:2]:
@@ -75,7 +77,7 @@ def _classes(key: str, names: Sequence[str], counts: Sequence[int], shown: int) 
         rows.append([name, counts[label], "#" * length])
     lines = table(rows).splitlines() if rows else []
     if len(parts) > 1:
-        lines.insert(len(parts[0]), f"  ... {len(order) - shown:,} more, each between these")
+        lines.insert(len(parts[0]), f"  ... {len(order) - shown:,} more classes, with counts between these")
     yield from lines
 
 

@@ -1,4 +1,4 @@
-"""How large the images of a split are, which of them are the most expensive, and what decoding all of them costs."""
+"""Image sizes of a split, its most expensive images, and the time to decode all of them."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,7 @@ _SHOWN = 3
 # Nanoseconds of one core to decode a pixel, by Pillow 12 on an AMD EPYC, the best of three over up to 300 images of
 # each of five sets: JPEGs of photos 4.5 and 5.0, PNGs of wallpapers 12.5, icons 19.4, stamps 12.6, drawings 5.7. Pixels
 # stored raw are not decoded. A pipeline that cuts windows out of JPEGs takes less.
-_JPEG, _PNG = 5.0, 13.0
-_COST = {b"jpeg": _JPEG, b"raw": 0.0}
+NANOSECONDS, OTHER_NANOSECONDS = {b"jpeg": 5.0, b"raw": 0.0}, 13.0
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class ImageSizes:
 
 
 def image_sizes(split: Split, info: SplitInfo) -> ImageSizes | None:
-    """From the columns that are stored with the dataset; None where there are none, as records would have to be read.
+    """Read the sizes from the dataset's columns; None without them, because records would have to be read.
 
-    `info`: what the manifest says of the split.
+    `info`: the split's entry in the manifest.
     """
     if not len(split) or not {HEIGHT, WIDTH, FORMAT, FILENAME} <= info.columns.keys():
         return None
@@ -58,7 +57,7 @@ def image_sizes(split: Split, info: SplitInfo) -> ImageSizes | None:
     order = np.argsort(pixels, kind="stable")[::-1]
     held = np.cumsum(pixels[order])
     middle = int(order[len(order) // 2])
-    nanoseconds = pixels * np.array([_COST.get(form, _PNG) for form in formats.tolist()])
+    nanoseconds = pixels * np.array([NANOSECONDS.get(form, OTHER_NANOSECONDS) for form in formats.tolist()])
     expensive = []
     for i in np.argsort(nanoseconds, kind="stable")[::-1][:_SHOWN].tolist():
         name, form = bytes(names[i]), bytes(formats[i]).decode("utf-8", "replace")
@@ -80,6 +79,6 @@ def sizes_text(sizes: ImageSizes) -> str:
     sides = (("median", sizes.median), ("largest", sizes.largest))
     parts = [f"{what} {width}x{height}" for what, (height, width) in sides]
     if sizes.half < sizes.images / 10:
-        parts.append(f"{sizes.half:,} of {number(sizes.images, 'image')} hold half of all pixels")
-    parts.append(f"{sizes.pixels / 1e6:,.1f} million pixels, about {sizes.decode_s:,.1f} s of a core to decode whole")
+        parts.append(f"{sizes.half:,} of {number(sizes.images, 'image')} have half of all pixels")
+    parts.append(f"{sizes.pixels / 1e6:,.1f} million pixels, decoded in about {sizes.decode_s:,.1f} s on one core")
     return ", ".join(parts)

@@ -60,7 +60,7 @@ def _end_when_told(watchdog: "subprocess.Popen[bytes]") -> None:
     """End this process at the watchdog's word, from a thread: the main one is in a library's code."""
     assert watchdog.stdout is not None
     if watchdog.stdout.read(1):
-        os.write(2, b"shardfeed: terminated; run the same command again to go on\n")
+        os.write(2, b"shardfeed: terminated; run the same command again to resume\n")
         os._exit(128 + signal.SIGTERM)  # the watchdog removes the temporary folders
     watchdog.stdout.close()
     watchdog.wait()

@@ -68,7 +68,7 @@ def training_lines(
         f"    data[{split!r}],",
         f"    lambda features, seed: {made},",
         f"    batch_size={batch}{ordered},",
-        *([f"    pad={_PAD},  # where a sample has fewer"] if ragged else []),
+        *([f"    pad={_PAD},  # fills samples that have fewer"] if ragged else []),
         ")",
     ]
 
@@ -94,7 +94,7 @@ def next_steps(out: str, manifest: Manifest) -> str:
             "import shardfeed",
             f"data = shardfeed.open({out!r})",
             f"batches = shardfeed.predict_batches(data[{split!r}], batch_size={_BATCH}, image_size={_SIZE})",
-            "for images, names in batches:  # each image once, cut from its middle, with its file name",
+            "for images, names in batches:  # each image once, cropped at its center, with its file name",
             "    ...",
         ]
     python = "\n".join(f"  {line}" for line in lines)

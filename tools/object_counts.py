@@ -1,4 +1,4 @@
-"""How many objects the images of a split have, and how large they are: what decides anchors, padding and batch size."""
+"""Numbers and sizes of the objects in a split, which determine anchors, padding and batch size."""
 
 from dataclasses import dataclass
 
@@ -70,7 +70,7 @@ def object_counts(split: Split, most_read: int = RECORDS_READ) -> ObjectCounts |
 
 
 def _areas(record: Record) -> np.ndarray:
-    """Square pixels of each object of a record."""
+    """Area of each object of a record, in square pixels."""
     if OBJECT_AREA in record:
         return np.asarray(record[OBJECT_AREA], np.float64)
     left, top, right, bottom = (np.asarray(record.get(key, ()), np.float64) for key in (XMIN, YMIN, XMAX, YMAX))
@@ -81,10 +81,12 @@ def counts_text(counts: ObjectCounts) -> str:
     """Sentences: how many, in how many images, how large; and of how many images that is."""
     parts = [
         f"{number(counts.objects, 'object')} in {number(counts.read, 'image')}, {counts.empty:,} without any",
-        f"{counts.median:g} an image in the median, {counts.most:,} at most",
+        f"{counts.median:g} per image (median), {counts.most:,} at most",
         f"{counts.small:,} small (below 32x32 pixels), {counts.medium:,} medium, {counts.large:,} large (from 96x96)",
     ]
     if counts.crowds:
         parts.append(number(counts.crowds, "crowd"))
-    sampled = f"; of {counts.read:,} images, spread over all {counts.images:,}" if counts.read < counts.images else ""
+    sampled = (
+        f"; of {counts.read:,} images, sampled evenly from all {counts.images:,}" if counts.read < counts.images else ""
+    )
     return ", ".join(parts) + sampled

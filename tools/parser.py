@@ -42,7 +42,9 @@ class CommandParser(argparse.ArgumentParser):
         self._check_names(typed)
         found, rest = self.parse_known_args(typed, namespace)
         if rest:
-            raise UsageError(self.prog, f"got {escape(rest[0])!r}, which is one too many", "quote names with spaces")
+            raise UsageError(
+                self.prog, f"got {escape(rest[0])!r}, one argument too many", "quote names that contain spaces"
+            )
         return found
 
     def _check_names(self, typed: Iterable[str]) -> None:

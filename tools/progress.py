@@ -49,7 +49,7 @@ class EventLog:
             try:
                 file.close()
             except OSError:
-                pass  # what it could not write has been said
+                pass  # the write error was already reported
 
 
 class SignsOfLife:
@@ -77,7 +77,7 @@ class SignsOfLife:
             self._line(f"{doing} {done / max(total, 1):.0%} of {number(total, 'file')}")
 
     def converting(self, state: Progress) -> None:
-        """For the argument `progress` of `convert`."""
+        """Listener for the argument `progress` of `convert`."""
         # A shard that is tried again reads its images twice: the bar must not run past its end.
         done = min(state.images, state.images_planned)
         shards = f"{state.shards}/{state.shards_planned} shards"

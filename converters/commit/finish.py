@@ -17,7 +17,16 @@ from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.manifest import Manifest, SplitInfo, version_of
-from shardfeed.naming import INDEX_DIRECTORY, LEFT_OUT, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
+from shardfeed.naming import (
+    CLIPPED,
+    INDEX_DIRECTORY,
+    LEFT_OUT,
+    MANIFEST,
+    NORMALISED,
+    REJECTED,
+    column_file,
+    dataset_name,
+)
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, storage_error, write_file
@@ -46,9 +55,11 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         sidecars[NORMALISED] = noted_lines(changed)
     if noticed.account and noticed.account.left_out:
         sidecars[LEFT_OUT] = left_out_lines(noticed.account.left_out)
+    if noticed.account and noticed.account.clips:
+        sidecars[CLIPPED] = left_out_lines(noticed.account.clips)
     rejected = counts_by_code(noticed.rejected)
     if onto is not None:
-        for file in (REJECTED, NORMALISED, LEFT_OUT):
+        for file in (REJECTED, NORMALISED, LEFT_OUT, CLIPPED):
             if file in onto.manifest.sidecars:
                 sidecars[file] = onto.content(file, onto.manifest.sidecars[file]) + sidecars.get(file, b"")
         rejected = dict(sorted((Counter(onto.manifest.rejected) + Counter(rejected)).items()))
@@ -80,7 +91,7 @@ def _ids_are_counted(split: str, plan: Plan) -> bool:
 
 
 class Before(NamedTuple):
-    """A split that is appended to: its dataset's directory, and what its manifest says of it."""
+    """A split that is appended to: its dataset's directory, and its entry in the manifest."""
 
     directory: str
     info: SplitInfo
@@ -155,7 +166,7 @@ def _column_before(before: Before, key: str) -> Iterator[bytes]:
             crc = extend_crc32c(crc, piece)
             at += len(piece)
             if at >= info.size and (problem := info.difference(FileInfo(file.size, crc))):
-                raise IntegrityError(path, problem, "`shardfeed rebuild DIR` makes it again")
+                raise IntegrityError(path, problem, "`shardfeed rebuild DIR` restores it")
             yield piece
     except StorageError:
         raise
@@ -179,10 +190,10 @@ def stage_manifest(
     kept: Mapping[str, FileInfo] | None = None,
     format: str = NATIVE.name,
 ) -> Manifest:
-    """Write sidecars and manifest into `directory`, where the shards, indexes and columns are.
+    """Write sidecars and manifest into `directory`, which holds the shards, indexes and columns.
 
-    `kept`: files that are there and become sidecars as they are. Without it the directory is ours alone: whatever is
-    not part of the dataset is removed.
+    `kept`: existing files that become sidecars unchanged. Without it, all files that are not part of the dataset are
+    removed.
     """
     infos = {file: FileInfo(*write_file(os.path.join(directory, file), data)) for file, data in sidecars.items()}
     files = {**(kept or {}), **infos}
@@ -192,7 +203,7 @@ def stage_manifest(
         folders = manifest.folders()
         present = sizes_by_name(LOCAL, directory, folders)
         for file in present.keys() - manifest.files().keys():
-            remove = remove_tree if present[file] < 0 else remove_file  # a split that there was, and is no more
+            remove = remove_tree if present[file] < 0 else remove_file  # a split that no longer exists
             remove(os.path.join(directory, file))
         for folder in folders:
             fsync_directory(os.path.join(directory, folder))

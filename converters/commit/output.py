@@ -74,11 +74,11 @@ class Output:
 
 
 def _clear(staging: Staging) -> list[str]:
-    """Remove what a committed dataset leaves behind; a sentence where that fails."""
+    """Remove the leftovers of a committed dataset; returns a sentence if that fails."""
     try:
         staging.clear()
     except StorageError as error:
-        return [f"the dataset is complete, but its leftovers could not be removed: {error}"]
+        return [f"the dataset is complete, but temporary files could not be removed: {error}"]
     return []
 
 
@@ -88,7 +88,7 @@ def check_parent(out: str) -> None:
     if not os.path.isdir(parent):
         raise UsageError(out, "its parent directory does not exist", f"create {parent} first")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise StorageError(parent, "cannot be written", "choose another place, or change its permissions")
+        raise StorageError(parent, "cannot be written", "choose another location, or change its permissions")
 
 
 def check_apart(out: str, folder: bytes | None) -> None:
@@ -97,7 +97,7 @@ def check_apart(out: str, folder: bytes | None) -> None:
         return
     root, place = os.path.realpath(os.fsdecode(folder)), os.path.realpath(out)
     if os.path.commonpath([root, place]) == root:
-        raise UsageError(out, f"lies inside the source {escape(folder)}", "choose a place outside of it")
+        raise UsageError(out, f"is inside the source {escape(folder)}", "choose a location outside of it")
 
 
 def check_untaken(out: str, *, replace: bool) -> None:
@@ -109,7 +109,7 @@ def check_untaken(out: str, *, replace: bool) -> None:
 def check_output(out: str, *, replace: bool) -> None:
     """Refuse before any image is read what could not be written in the end."""
     if os.path.lexists(out) and not os.path.isdir(out):
-        raise OutputExistsError(out, "exists and is no directory", "choose another name")
+        raise OutputExistsError(out, "exists and is not a directory", "choose another name")
     if replace and os.path.isdir(out):
         _check_replaceable(out)
     check_parent(out)
@@ -119,7 +119,7 @@ def _check_replaceable(out: str) -> None:
     """Raise OutputExistsError unless the directory holds a dataset and nothing else: all of it will be deleted."""
     if not has_manifest(out):
         raise OutputExistsError(
-            out, f"holds no {MANIFEST} of ours: not a dataset, so not replaced", "choose another name"
+            out, f"has no {MANIFEST} of a shardfeed dataset, so it is not replaced", "choose another name"
         )
     try:
         manifest = read_manifest(out)
@@ -131,5 +131,5 @@ def _check_replaceable(out: str) -> None:
         ours = {name for name in present if is_dataset_file(name)}
     for name in sorted(present):
         if name.removesuffix(TEMPORARY) not in ours or present[name] < 0:
-            problem = f"holds {escape(name)}, which is no part of the dataset and would be lost"
+            problem = f"holds {escape(name)}, which is not part of the dataset and would be lost"
             raise OutputExistsError(out, problem, "move it away, or choose another name")

@@ -18,6 +18,7 @@ def rehearse(
     limits: RejectLimits,
     staging: Staging,
     *,
+    no_leaks: bool,
     replace: bool,
     restart: bool,
 ) -> Report:
@@ -30,7 +31,7 @@ def rehearse(
     finished = not restart and staging.committed(out)  # whether an earlier run has only left something to clear up
     if not finished:
         check_untaken(out, replace=replace)
-    plan = make_plan(source, options)
+    plan = make_plan(source, options, no_leaks)
     try:
         limits.check_plan(out, plan)
     except TooManyRejectedError as error:

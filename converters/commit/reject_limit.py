@@ -92,11 +92,11 @@ class RejectLimits(NamedTuple):
         empty dataset is of no use, and a script would not notice it.
         """
         rejected, allowed, account = report.rejected, self.images.allowed(inputs), report.account or NOTHING
-        kept = "all else is converted, not committed; repair or remove them and run the same command again, "
+        kept = "the rest is converted, not committed; repair or remove them and run the same command again, "
         if not any(split.records for split in report.manifest.splits.values()):
-            remedy = "the dataset would be empty, and is not committed; "
+            remedy = "the dataset would be empty, so it is not committed; "
             remedy += "repair or replace them, and run the same command again"
-            error = _too_many(report.out, rejected, "input", "which are all", remedy)
+            error = _too_many(report.out, rejected, "input", "all of them", remedy)
         elif len(rejected) > allowed:
             remedy = f"{kept}or run again with {self._enough('images', len(rejected))} to commit at once"
             error = _too_many(report.out, rejected, "input", f"{allowed:,} allowed", remedy)

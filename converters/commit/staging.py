@@ -39,7 +39,7 @@ from shardfeed.storage.local import (
 from shardfeed.storage.storage import FileInfo
 from shardfeed.text import listing, number
 
-_ANEW = f"begin anew with {argument('restart', True)}"
+_ANEW = f"start over with {argument('restart', True)}"
 _BATCH = 10_000  # lines written at once
 _PLAN = "plan.json"
 _INPUTS = "inputs.jsonl"
@@ -79,7 +79,9 @@ class Staging:
         except OSError as error:
             raise storage_error(self._plan, "read", error) from error
         except ValueError:
-            raise PlanMismatchError(self._plan, "damaged, so nothing beside it can be used", _ANEW) from None
+            raise PlanMismatchError(
+                self._plan, "damaged, so the unfinished conversion cannot be resumed", _ANEW
+            ) from None
 
     def begin(self, plan: Plan) -> str:
         """Start, or take up what an earlier run left; in words, which inputs have changed since, "" for none.
@@ -106,11 +108,11 @@ class Staging:
         """
         stored = self._stored()
         if stored is None or (_COMMIT in stored and not _is_committed_as(stored, self.dataset)):
-            self.check_ours()  # what was committed, and then moved away, is no reason to refuse another
+            self.check_ours()  # a dataset that was committed and then moved away is no reason to refuse another
             return None
         if differing := other_manner(stored, plan.identity()):
             problem = f"holds an unfinished conversion with other options: {'; '.join(differing)}"
-            raise PlanMismatchError(self.root, problem, f"use the same again, or {_ANEW}")
+            raise PlanMismatchError(self.root, problem, f"use the same options, or {_ANEW}")
         return stored
 
     def _sweep_unfinished(self) -> None:
@@ -162,7 +164,7 @@ class Staging:
         for root in (self.root, self._partial):
             for name in os.listdir(root) if os.path.isdir(root) else ():
                 if name.removesuffix(TEMPORARY) not in _NAMES:
-                    problem = f"holds {escape(name)}, which no conversion put there"
+                    problem = f"holds {escape(name)}, which shardfeed did not write"
                     raise UsageError(root, problem, "move it away, or choose another output")
 
     def sweep(self) -> None:
@@ -189,7 +191,7 @@ def _manifest_checksum(directory: str) -> list[int]:
     except StorageError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return []
-        raise  # not the same as none: what is committed would be taken for nothing
+        raise  # not the same as []: a committed dataset would count as absent
     return [info.size, info.crc32c]
 
 
@@ -248,7 +250,7 @@ def other_inputs(before: Iterable[str], now: Iterable[str]) -> str:
     return ", ".join(said)
 
 
-_REMEDY = "the dataset that is appended to has changed: run `shardfeed verify` on it"
+_REMEDY = "the original dataset has changed: run `shardfeed verify` on it"
 
 
 class _File(NamedTuple):
@@ -291,7 +293,11 @@ def keep_shards(plan: Plan, directory: str, *, every_byte: bool) -> list[str]:
     for folder in folders:
         fsync_directory(folder)
     shards = sum(len(info.shards) for info in onto.manifest.splits.values())
-    how = "linked, not copied" if not copied else f"copied: its disk takes no links ({linked} of their files linked)"
+    how = (
+        "linked, not copied"
+        if not copied
+        else f"copied: its disk does not support links ({linked} of their files linked)"
+    )
     return [f"{number(shards, 'shard')} of {onto.manifest.name} {'is' if shards == 1 else 'are'} {how}"]
 
 

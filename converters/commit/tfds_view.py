@@ -16,7 +16,7 @@ from shardfeed.manifest import SplitInfo
 from shardfeed.naming import label_names_file
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 
-# Formats whose shards TFDS reads, and what it calls them: a record is an Example in both.
+# Formats whose shards TFDS reads, and its names for them: a record is an Example in both.
 TFDS_FORMATS = {"tfrecord": "tfrecord", "arrayrecord": "array_record"}
 _FEATURES = "tensorflow_datasets.core.features."
 _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
@@ -92,7 +92,7 @@ def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
         of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
         return {"pythonClassName": _FEATURES + "image_feature.Image", "image": of_file}
     if schema.raster is not None and key == RASTER:
-        # One channel: asked for three, a decoder would make them.
+        # One channel: if asked for three, a decoder would add two.
         of_mask = {"shape": {"dimensions": ["-1", "-1", "1"]}, "dtype": f"uint{schema.raster.bits}"}
         return {"pythonClassName": _FEATURES + "image_feature.Image", "image": {**of_mask, "encodingFormat": "png"}}
     inner = _scalar(feature)

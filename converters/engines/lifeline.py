@@ -14,7 +14,7 @@ from shardfeed.machine.numpy_threads import no_numpy_threads
 
 
 def work_with_parent(lifeline: Connection, tasks: Connection, words: Any) -> None:
-    """A worker's life (`worker.work` says what the others are), which ends at once when `lifeline`'s other end does."""
+    """Run a worker (see `worker.work` for the arguments) that ends as soon as the other end of `lifeline` closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_leave_with_parent, args=(lifeline,), daemon=True).start()

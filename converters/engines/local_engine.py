@@ -123,7 +123,7 @@ class LocalEngine:
                         if waiting is not None:  # first, as keeping the receipt takes the disk a while
                             self._give(waiting)
                             waiting = None
-                        yield receipt  # before another task is made, which may raise: what is done is kept
+                        yield receipt  # before the next task is made, which may raise: finished work is kept
                     else:
                         again.append(self._lost(worker, RejectCode.DECODER_CRASH, deaths))
                 elif worker.decoding() and worker.board.seconds > self._image_timeout:
@@ -136,12 +136,12 @@ class LocalEngine:
         worker = next((worker for worker in self._workers if worker.task is None), None) or self._start()
         worker.task = task
         try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died: its sentinel says so
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died, according to its sentinel
                 worker.tasks.send(task)
         except OSError:
             raise
         except Exception as error:  # it does not pickle; what that raises is the business of whoever wrote it
-            raise UsageError("source", f"its samples cannot be sent to workers: {error!r}", IMPORTABLE) from error
+            raise UsageError("source", f"its samples cannot be pickled for workers: {error!r}", IMPORTABLE) from error
 
     def _start(self) -> _Worker:
         fork = self._auto and self._few and single_threaded()

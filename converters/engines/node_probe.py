@@ -14,7 +14,7 @@ from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape
 from shardfeed.storage.local import write_file
 
-_SHARE = "put it where every node sees it under the same path"
+_SHARE = "use a path that every node can access"
 
 
 class Question(NamedTuple):
@@ -37,7 +37,7 @@ class Node(NamedTuple):
 
 
 def look(question: Question) -> Node:
-    """The answer, from the node where this is called. Raises UsageError where a package is missing."""
+    """Examine the node where this is called. Raises UsageError if a package is missing."""
     token, problem = b"", ""
     try:
         with open(question.path, "rb") as file:
@@ -62,7 +62,7 @@ class Probe:
     def __init__(self, directory: str, task: ShardTask) -> None:
         self._token = secrets.token_hex(16).encode()
         self._versions = made_by(task.image, task.format)
-        path = os.path.join(directory, f"probe-{secrets.token_hex(4)}")  # no node can have been asked for it before
+        path = os.path.join(directory, f"probe-{secrets.token_hex(4)}")  # a new name, which no node has cached
         write_file(path, self._token)
         files = (sample for sample in task.samples if isinstance(sample.image, SourceFile))
         self.question = Question(path, next(files, None), task.image, task.format)

@@ -31,14 +31,14 @@ from shardfeed.machine.ray_cluster import Cluster, check_address
 from shardfeed.storage.local import make_directory, move_file, remove_tree
 
 _LOOK = 1.0  # seconds between looks at the cluster and at how far the writers are
-_ROOM = 30.0  # seconds without any writer, before it is said what is waited for
+_ROOM = 30.0  # seconds without any writer until the reason is printed
 _DOOMED = 4  # actors in a row that were lost in one place before they could begin
 _ACTOR = {"num_cpus": 1, "max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"}
 
 
 @dataclass
 class _Writer:
-    """An actor, what it was asked, and the shard that it writes."""
+    """An actor, its current request, and the shard that it writes."""
 
     actor: Any
     answer: Any = None  # to come: first its Node, then a Written for each shard
@@ -137,7 +137,7 @@ class RayEngine:
                     self._give(writer, waiting)
                     waiting = None
                 _put_in_place(task, directory)
-                yield receipt  # before another task is made, which may raise: what is done is kept
+                yield receipt  # before the next task is made, which may raise: finished work is kept
             if waiting is None:
                 waiting = again.popleft() if again else next(tasks, None)
         if self._made_tries:
@@ -194,14 +194,14 @@ class RayEngine:
             warnings.warn("the Ray cluster has no free CPU for a worker yet; waiting", RuntimeWarning, stacklevel=2)
         for writer in self._writers:
             if writer.asked is not None and ray.wait([writer.asked], timeout=0)[0]:
-                with suppress(RayError):  # its answer about the shard will say so
+                with suppress(RayError):  # its answer about the shard will report it
                     writer.done = max(writer.done, ray.get(writer.asked))
                 writer.asked = None
             if writer.asked is None and writer.task is not None:
                 writer.asked = writer.actor.done.remote()
 
     def _admit(self, writer: _Writer) -> None:
-        """A new actor says what it sees; raises where it cannot write shards."""
+        """Check the node of a new actor; raises if it cannot write shards."""
         try:
             with _sending():
                 node: Node = ray.get(writer.answer)
@@ -236,7 +236,7 @@ class RayEngine:
         if writer.task is None:
             writer.doomed += 1
             if writer.doomed >= _DOOMED:
-                problem = f"{writer.doomed} in a row were lost before they could begin, the last by {why}"
+                problem = f"{writer.doomed} in a row were lost before they started, the last by {why}"
                 raise WorkerLostError("Ray workers", problem, "is shardfeed installed on every node?")
         else:
             stem = writer.task.stem
@@ -271,7 +271,7 @@ def _sending() -> Iterator[None]:
 
 
 def _not_sent(error: Exception) -> UsageError:
-    return UsageError("source", f"its samples cannot be sent to workers: {escape(repr(error))}", IMPORTABLE)
+    return UsageError("source", f"its samples cannot be pickled for workers: {escape(repr(error))}", IMPORTABLE)
 
 
 def _put_in_place(task: ShardTask, directory: str) -> None:

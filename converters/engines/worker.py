@@ -87,7 +87,7 @@ class Board:
 
 def work(tasks: Connection, words: Any) -> None:
     """Answer each ShardTask with (receipt, error, traceback) until the parent closes the pipe; `words` as of Board."""
-    # Not above: whoever starts workers needs none of it.
+    # Not at the top: the process that starts workers needs none of it.
     from shardfeed.converters.shards.write_shard import write_shard
 
     keep_heap()
@@ -98,9 +98,9 @@ def work(tasks: Connection, words: Any) -> None:
             task: ShardTask = tasks.recv()
         except EOFError:
             return
-        except Exception as error:  # the sample's own class cannot be imported here, say
+        except Exception as error:  # for example, the sample's own class cannot be imported here
             tasks.send(
-                (None, UsageError("source", f"its samples cannot be sent to workers: {error!r}", IMPORTABLE), "")
+                (None, UsageError("source", f"its samples cannot be pickled for workers: {error!r}", IMPORTABLE), "")
             )
             continue
         try:

@@ -28,6 +28,7 @@ from shardfeed.naming import (
     shard_file,
 )
 from shardfeed.schema import ENCODED, LABEL, Schema
+from shardfeed.storage.address import local_path
 from shardfeed.storage.building import locked
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, remove_tree, storage_error, write_file
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
@@ -37,15 +38,15 @@ from shardfeed.version import __version__
 def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
     """Make a dataset of the surveyed files: in their own folder, or in the new directory `out`, with links to them.
 
-    Without `out`, the other files in the folder become part of the dataset unchanged. Raises UsageError if the files do
-    not have shardfeed's names and `out` is not given, OutputExistsError, StorageError, BusyError.
+    Without `out`, all other files in the folder stay unchanged and are listed in the manifest. Raises UsageError if the
+    files do not have shardfeed's names and `out` is not given, OutputExistsError, StorageError, BusyError.
 
     Example:
         adopt(survey("records", label_key="image/class/label"), "adopted")
         data = shardfeed.open("adopted")
     """
     if out is not None:
-        target = os.path.abspath(os.fspath(out))
+        target = local_path(out)
         with new_dataset(target) as directory:
             return _write(found, directory, target)
     with locked(found.directory):
@@ -85,7 +86,7 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
         sidecars=_tfds_view(name, found.schema, splits, tallies, kept),
         fingerprint=shards_fingerprint(b"adopted", found.data),
         options={
-            "adopted": True,  # `salvage` then does not tell records apart by their file names
+            "adopted": True,  # so `salvage` does not identify records by their file names
             "distinct": found.distinct,
             "image_key": image,  # and its formats are by the bytes of each
             "label_key": found.schema.key(LABEL),
@@ -124,16 +125,16 @@ def check_names(directory: str, splits: Sequence[FoundSplit]) -> None:
         if not split.under_our_names:
             file = next(file for file in split.files if file is not None)
             wanted = shard_file(split.name, 0, len(split.files))
-            problem = f"{escape(file)} is not named as a dataset's shards are ({wanted})"
-            raise UsageError(directory, problem, "name a new directory, which gets links to them")
+            problem = f"{escape(file)} is not named like a dataset shard ({wanted})"
+            raise UsageError(directory, problem, "give a new directory for links to them")
 
 
 def _check_beside(found: Survey) -> None:
     """Raise UsageError unless the folder itself can become a dataset, with the manifest beside its files."""
     check_names(found.directory, found.splits)
     if os.path.lexists(os.path.join(found.directory, MANIFEST)):
-        problem = f"holds a {MANIFEST} of something else, in whose place ours would be"
-        raise UsageError(found.directory, problem, "name a new directory, which gets links to the shards")
+        problem = f"has a {MANIFEST} of another program, which would be overwritten"
+        raise UsageError(found.directory, problem, "give a new directory for links to the shards")
     ours = {column_file(split.name, key) for split in found.splits for key in found.schema.class_names}
     ours |= {index_file(split.name, i, len(split.files)) for split in found.splits for i in range(len(split.files))}
     present = sizes_by_name(LOCAL, found.directory, [INDEX_DIRECTORY])
@@ -143,10 +144,8 @@ def _check_beside(found: Survey) -> None:
         if size < 0 or name == INDEX_DIRECTORY or ("/" in name and name.removesuffix(TEMPORARY) not in ours)
     )
     if others:
-        problem = f"holds {escape(others[0])}, which no dataset has"
-        raise UsageError(
-            found.directory, problem, "move it away, or name a new directory, which gets links to the shards"
-        )
+        problem = f"holds {escape(others[0])}, which is not part of a dataset"
+        raise UsageError(found.directory, problem, "move it away, or give a new directory for links to the shards")
 
 
 def _link(source: str, path: str) -> None:

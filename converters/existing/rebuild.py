@@ -23,16 +23,18 @@ from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import is_shard
 from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.schema import FILENAME, TEXT, Schema
+from shardfeed.storage.address import local_path
 from shardfeed.storage.building import locked
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, storage_error, write_file
 from shardfeed.storage.storage import FileInfo
 
-_SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
+_SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """Result of `rebuild`. `files`: name -> fault, of files that can be rebuilt, and were rebuilt if `written`.
+    """Result of `rebuild`. `files`: name -> fault of each file that can be rebuilt; if `written`, they have been
+    rebuilt.
 
     `lost`: name -> fault, of damaged files that cannot be rebuilt from the dataset's shards.
 
@@ -58,13 +60,13 @@ def rebuild(
     `progress` is called with the bytes of each record read.
 
     Raises UsageError when `path` is not a dataset; IntegrityError, with nothing changed, when the manifest or a needed
-    shard is damaged; StorageError; BusyError when another run writes this dataset.
+    shard is damaged; StorageError; BusyError when another run is writing this dataset.
 
     Example:
         print(dict(rebuild("flowers", dry_run=True).files))  # name -> what is wrong with it
         rebuild("flowers")
     """
-    directory = os.path.abspath(os.fspath(path))
+    directory = local_path(path)
     manifest = read_manifest(directory)
     damaged = {
         name: problem
@@ -103,13 +105,13 @@ def _check_shard_sizes(directory: str, manifest: Manifest) -> None:
             try:
                 size = os.path.getsize(path)
             except FileNotFoundError:
-                raise IntegrityError(
-                    path, "missing: not only what is made of the shards is damaged", _SALVAGE
-                ) from None
+                raise IntegrityError(path, "missing: it cannot be restored from the shards", _SALVAGE) from None
             except OSError as error:
                 raise storage_error(path, "read", error) from error
             if size != info.data.size:
-                raise IntegrityError(path, f"got {size} bytes, expected {info.data.size}: the shard itself", _SALVAGE)
+                raise IntegrityError(
+                    path, f"got {size} bytes, expected {info.data.size}: the shard itself is damaged", _SALVAGE
+                )
 
 
 def _of_split(
@@ -119,7 +121,7 @@ def _of_split(
     columns = {key: name for key in split.columns if (name := split.column_file(key)) in damaged}
     indexes = {split.index_file(number) for number in range(len(split.shards))} & set(damaged)
     if split.format != NATIVE.name and (lost := sorted(indexes)):
-        problem = f"{damaged[lost[0]]}, and an index of {split.format} shards is not made again"
+        problem = f"{damaged[lost[0]]}, and indexes of {split.format} shards cannot be restored"
         raise IntegrityError(os.path.join(directory, lost[0]), problem, _from_shards(split.format, manifest.schema))
     made: dict[str, bytes] = {}
     pieces: dict[str, list[bytes]] = {key: [] for key in columns}
@@ -132,7 +134,9 @@ def _of_split(
         if split.format == NATIVE.name:
             content = Index.from_sizes(tally.sizes).to_bytes()
             if FileInfo.of(content) != info.index:
-                raise IntegrityError(path, "its records are not those that were written: the shard itself", _SALVAGE)
+                raise IntegrityError(
+                    path, "its records changed since they were written: the shard itself is damaged", _SALVAGE
+                )
             if index in damaged:
                 made[index] = content
         if columns:
@@ -144,7 +148,7 @@ def _of_split(
         of_shards = partial(iter, pieces[key])
         content = b"".join(join_columns(of_shards, records, column_dtype(manifest.schema, key)))
         if FileInfo.of(content) != split.columns[key]:
-            raise IntegrityError(name, "the values in the shards are not those that were written with them", _SALVAGE)
+            raise IntegrityError(name, "the values in the shards changed since they were written", _SALVAGE)
         made[name] = content
     return made
 
@@ -156,7 +160,7 @@ def _from_shards(format: str, schema: Schema) -> str:
     if TEXT in schema.features and format in ("webdataset", "mds"):  # which have no names of classes beside
         columns.append(f"label={'json.' if columns else ''}{TEXT}")
         options["class-names"] = "NAMES"
-        names = ", with the names of classes in the file NAMES, in label order"
+        names = ", with the class names in the file NAMES, in label order"
     if columns:
         options["columns"] = ",".join(columns)
     command = " ".join(["shardfeed convert DIR NEW", *(f"--{name} {value}" for name, value in options.items())])

@@ -1,4 +1,4 @@
-"""The classes of records that nobody described, and whether a record is as a schema says."""
+"""Classes of records without metadata, and checks of a record against a schema."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import Fields
 from shardfeed.schema import LABEL, Schema
 
-_MAX_CLASSES = 1 << 20  # a label above is no class's number, and a list of so many names would serve nobody
+_MAX_CLASSES = 1 << 20  # a larger label is not a class number, and such a long list of names would be useless
 
 
 def could_name(look: FeatureLook, key: str, names: Sequence[str]) -> bool:
@@ -20,17 +20,17 @@ def could_name(look: FeatureLook, key: str, names: Sequence[str]) -> bool:
 def class_names(
     look: FeatureLook, given: tuple[str, ...] | None = None, key: str = LABEL
 ) -> dict[str, tuple[str, ...]]:
-    """Names of the label `key`: those `given`, else the texts beside the labels, else the numbers as text.
+    """Return names of the label `key`: the `given` ones, else the texts beside the labels, else the numbers as text.
 
-    Empty where the records have no such labels, or these are no numbers of classes. Raises UsageError where a label
-    has no name among those given.
+    Empty if the records have no such labels, or these are not class numbers. Raises UsageError if a label has no name
+    among the given ones.
     """
     seen = look.seen.get(key)
     integers = seen is not None and seen.dtype == "int64"
     if given is not None and not could_name(look, key, given):
-        labels = f"are {seen.least} to {seen.highest}" if seen and integers else "are not there, or no integers"
+        labels = f"are {seen.least} to {seen.highest}" if seen and integers else "are missing, or not integers"
         problem = f"got {len(given)} names, and the values of {escape(key)} {labels}"
-        raise UsageError("class_names", problem, "name every class in label order, the first is label 0's")
+        raise UsageError("class_names", problem, "name every class in label order, starting with label 0")
     if given is not None:
         return {key: given}
     if seen is None or not integers or seen.least < 0 or seen.highest >= _MAX_CLASSES:

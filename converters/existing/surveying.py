@@ -28,10 +28,11 @@ from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.naming import MANIFEST, check_split_name
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
+from shardfeed.storage.address import local_path
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import FileInfo
-from shardfeed.text import listing
+from shardfeed.text import listing, number
 
 _NAMED = 10  # damaged images named by their records
 _LABEL_WORDS = frozenset(WORDS["label"])
@@ -43,7 +44,8 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class Survey:
-    """Contents of a folder's files. `tallies[split][shard]`, `data[split][shard]`: each file's records and checksum.
+    """Contents of a folder's files. `tallies[split][shard]`: counts of a file's records; `data[split][shard]`: its size
+    and checksum.
 
     `distinct`: no two records are equal, judged by length and CRC. `left_aside`: files that are neither shards nor
     descriptions of their content. `notes`: further remarks for the user, a line each.
@@ -95,13 +97,13 @@ def survey(
         path: the folder. If it holds no shards itself, but its subfolders do, each subfolder is a split.
         split_name: the one split that all files belong to; default: taken from their names.
         splits: split -> `glob` pattern of its files, relative to the folder; the files may have any names.
-        image_key: the feature that is the image, `image/encoded` to readers; default that key, else the only feature
-            whose values are images by their bytes.
-        label_key: the feature that is the label, `image/class/label` to readers; default that key, else the only
-            integer feature with a usual name, such as `label`, `class` or `target`.
+        image_key: the feature with the image, which readers of the dataset get as `image/encoded`; default that key,
+            else the only feature whose values are images by their bytes.
+        label_key: the feature with the label, which readers of the dataset get as `image/class/label`; default that
+            key, else the only integer feature with a usual name, such as `label`, `class` or `target`.
         class_names: names of the label's classes, or of the objects' classes if images have none: a list from label 0,
             or a mapping by number. Default: the names in the folder's `KEY.labels.txt` (TFDS), `labels.txt` or
-            `label_map.pbtxt`, else the texts stored with the labels, else the numbers.
+            `label_map.pbtxt`, else the names stored with the labels, else the numbers.
         partial: accept a split even if the names of its shards show that others are missing.
         progress: called with bytes read.
 
@@ -116,7 +118,7 @@ def survey(
         found = survey("records", label_key="image/class/label")
         print(found.records, found.notes)
     """
-    directory = os.path.abspath(os.fspath(path))
+    directory = local_path(path)
     if split_name is not None:
         check_split_name(split_name)
     names = files_of(directory)
@@ -146,7 +148,7 @@ def survey(
         data[split.name] = tuple(info for _, info in read)
         distinct = distinct and len(np.unique(np.frombuffer(marks, np.uint64))) == len(marks)
     if not look.records:
-        raise UsageError(directory, "its TFRecord files hold no record", "give files that hold some")
+        raise UsageError(directory, "its TFRecord files contain no records", "give files with records")
     features = look.features()
     if not features:
         raise UsageError(directory, "no record has a feature", "only TFRecords of tf.train.Example can be read")
@@ -174,19 +176,19 @@ def splits_of(directory: str, split_name: str | None, patterns: Mapping[str, str
     """The splits of a folder: by patterns, by the names of its files, or by its folders. Raises UsageError."""
     if patterns:
         if split_name is not None:
-            raise UsageError("split_name", "got it beside patterns of splits", "give one of them")
+            raise UsageError("split_name", "got both a split name and split patterns", "give one of them")
         return splits_by_pattern(directory, patterns)
     found = find_shards(directory, split_name)
     if found.root != directory:
         folder, count = os.path.basename(found.root), len(found.splits[0].files)
-        problem = f"no TFRecord file in it; {escape(folder)} in it holds {count}"
+        problem = f"no TFRecord file in it; its folder {escape(folder)} has {count}"
         raise UsageError(directory, problem, f"give {escape(found.root)}")
     if found.splits:
         return found.splits
-    known = "known are .tfrecord, .tfrecords, .tfrec and -00000-of-00008; files of other names are taken by a pattern"
+    known = "expected names such as .tfrecord, .tfrecords, .tfrec or -00000-of-00008; use a pattern for other names"
     pattern = argument("splits", {"train": "*.tar"}, typed="train='*.tar'")
     remedy = f"{known}: {pattern}"
-    raise UsageError(directory, "no TFRecord file in it, nor in its folders, by their names", remedy)
+    raise UsageError(directory, "no file in it or its folders is named like a TFRecord file", remedy)
 
 
 def _images(tallies: Sequence[ShardTally], features: Mapping[str, Feature]) -> dict[str, int]:
@@ -206,11 +208,11 @@ def choose_key(
     said: str | None,
     images: Mapping[str, int] | None = None,
 ) -> str | None:
-    """The key of the feature that is each record's image, or its label, a number; None where none is, or several may.
+    """Return the key of the feature with the image, or with the label, a number; None if none or several fit.
 
-    That is `given`; else TensorFlow's own key; else `said`, as another program's file has it; else the only image, or
-    the one that is called so by its last word. `images`: key -> records in which its value is an image by its bytes.
-    Raises UsageError where `given` is none.
+    That is `given`; else TensorFlow's own key; else `said`, from another program's file; else the only image, or the
+    one with a usual last word. `images`: key -> records in which its value is an image by its bytes. Raises UsageError
+    if `given` does not fit.
     """
     ours, option = (ENCODED, "image_key") if images is not None else (LABEL, "label_key")
     if images is not None:
@@ -219,14 +221,14 @@ def choose_key(
         fitting = [key for key, feature in sorted(features.items()) if feature.dtype != "bytes" and feature.scalar]
     if given is not None and given not in fitting:
         text = images is None and given in features and features[given].dtype == "bytes"
-        expected = "an image in each record, by its bytes" if images is not None else "one number in each record"
+        expected = "one encoded image per record" if images is not None else "one number per record"
         remedy = f"there is {listing([repr(key) for key in fitting]) or 'none'}"
         if text:
-            remedy += "; records are not rewritten, and docs/adopt.md says how text becomes numbers"
+            remedy += "; docs/adopt.md shows how to convert text labels"
         raise UsageError(option, f"got {escape(given)!r}, expected {expected}", remedy)
     if given not in (None, ours) and ours in features:
-        remedy = f"leave it out, and give {role}={given!r} to train_batches"
-        raise UsageError(option, f"got {escape(given)!r}, and the records have {ours!r}, too", remedy)
+        remedy = f"leave it out, and pass {role}={given!r} to train_batches"
+        raise UsageError(option, f"got {escape(given)!r}, but the records also have {ours!r}", remedy)
     if given is not None or ours in features:
         return given or (ours if ours in fitting else None)
     if said in fitting:
@@ -268,7 +270,9 @@ def _class_names(
     others = [key for key, f in features.items() if f.dtype == "int64" and key != label and _last_word(key) == "label"]
     main = label or (others[0] if len(others) == 1 else None)
     if given is not None and main is None:
-        raise UsageError("class_names", f"got {len(given)} names, and there is no label", "name it with label_key")
+        raise UsageError(
+            "class_names", f"got {number(len(given), 'name')}, but found no label feature", "name it with label_key"
+        )
     found: dict[str, tuple[str, ...]] = {}
     used: set[str] = set()
     notes: list[str] = []
@@ -284,9 +288,9 @@ def _class_names(
             names = in_label_order(by_number)
             if could_name(look, key, names):
                 found[key] = names
-                notes.append(f"class names of {escape(key)}: from {escape(file)}")
+                notes.append(f"class names of {escape(key)} come from {escape(file)}")
                 continue
-            notes.append(f"{escape(file)} does not name all classes of {escape(key)}: not used")
+            notes.append(f"{escape(file)} does not name all classes of {escape(key)}, so it is not used")
         if (key == label and features[key].dtype == "int64") or look.texts(key):
             found |= names_of(look, key=key)
     return found, used, notes
@@ -298,14 +302,18 @@ def _said_of_images(
     """Notes on the images that users should read before they train on them."""
     key = schema.key(ENCODED)
     if key is None or schema.kind(key) != "image":
-        return ["no feature is an image by its bytes" if key is None else f"{key} holds no images, by their bytes"]
+        return [
+            "no feature contains images, judging by its bytes"
+            if key is None
+            else f"{key} contains no images, judging by its bytes"
+        ]
     notes: list[str] = []
     counts: Counter[str] = Counter()
     for split in splits:
         for file, tally in zip(split.files, tallies[split.name], strict=True):
             counts.update(tally.formats(key))
             notes += [
-                f"{escape(file)}, record {record}: its image is cut, or its header is damaged"
+                f"{escape(file)}, record {record}: its image is truncated, or its header is damaged"
                 for where, record in tally.damaged
                 if where == key and len(notes) < _NAMED
             ]
@@ -328,7 +336,7 @@ def _check_complete(directory: str, split: FoundSplit) -> None:
     if split.missing:
         missing = listing([str(number) for number in split.missing])
         problem = f"split {split.name}: of {len(split.files)} shards {len(split.missing)} are missing: {missing}"
-        raise UsageError(directory, problem, f"get them, or take what is there: {argument('partial', True)}")
+        raise UsageError(directory, problem, f"get them, or continue without them: {argument('partial', True)}")
 
 
 def _read_shard(
@@ -363,7 +371,7 @@ def _example(payload: bytes, place: str, *, first: bool) -> Fields:
         raise IntegrityError(place, f"not a tf.train.Example: {error.problem}", remedy) from None
     if sequence:
         remedy = "write its lists as features of a tf.train.Example"
-        raise UsageError(place, "a tf.train.SequenceExample, which no reader here takes", remedy)
+        raise UsageError(place, "a tf.train.SequenceExample, which is not supported", remedy)
     return features
 
 
@@ -373,5 +381,7 @@ def _not_a_tfrecord(path: str, error: RecordError) -> ShardfeedError:
         return UsageError(path, f"compressed with {how}", f"random access needs plain files: {_PLAIN[how]}")
     if is_tfrecord(path):
         return error
-    remedy = "move it away, or where it should be one: `shardfeed salvage DIR OUT` makes a dataset of its whole records"
-    return UsageError(path, f"no TFRecord file, or its first record is damaged: {error.problem}", remedy)
+    remedy = (
+        "move it away, or if it is a TFRecord file: `shardfeed salvage DIR OUT` makes a dataset of its intact records"
+    )
+    return UsageError(path, f"not a TFRecord file, or its first record is damaged: {error.problem}", remedy)

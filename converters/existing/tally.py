@@ -60,7 +60,7 @@ class ShardTally:
                 self.damaged.append((key, self._records - 1))
 
     def formats(self, key: str | None) -> dict[str, int]:
-        """Format -> records of the images under this key, by their bytes; empty where none of them is an image."""
+        """Format -> number of images under this key, by their bytes; empty if none of them is an image."""
         found = self._formats.get(key or "")
         if not found:
             return {}
@@ -104,7 +104,7 @@ class ShardTally:
 
 
 def image_options(tallies: Iterable[ShardTally], key: str | None = ENCODED) -> ImageOptions:
-    """How the images under `key` are stored: as files, or as raw pixels of one shape or of several."""
+    """Return how the images under `key` are stored: as files, or as raw pixels of one or several shapes."""
     formats: set[str] = set()
     shapes: set[tuple[int, int]] = set()
     for tally in tallies:

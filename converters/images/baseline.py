@@ -25,7 +25,7 @@ PROGRESSIVE = 2  # n of its SOFn marker
 
 
 class NotTranscodableError(Exception):
-    """This file stays as it is; the text says why."""
+    """Raised to keep a file unchanged; the text is the reason."""
 
 
 def tool_version() -> str:
@@ -65,10 +65,10 @@ def to_baseline(data: bytes, header: JpegHeader) -> bytes:
         found = read_jpeg_header(transcoded, MAX_PIXELS)
         same = all(getattr(found, name) == getattr(header, name) for name in _SAME)
         if not same or found.process > 1 or sum(1 for _ in _scans(transcoded)) != 1:
-            raise NotTranscodableError("what came out is not the same image in one sequential scan")
-        # Of a damaged file a decoder makes up what is missing, and from other bytes it makes up something else.
+            raise NotTranscodableError("the result is not the same image in one sequential scan")
+        # A decoder fills in the missing parts of a damaged file, and differently for other bytes.
         if ImageChops.difference(_decoded(data, header), _decoded(transcoded, found)).getbbox():
-            raise NotTranscodableError("its pixels would not be the same, so it may be damaged")
+            raise NotTranscodableError("the pixels would change, so it may be damaged")
     except NotTranscodableError:
         raise
     except Exception as error:  # RuntimeError by the tool; Pillow raises OSError, SyntaxError, ValueError and others
@@ -102,7 +102,7 @@ def _check_complete(data: bytes, header: JpegHeader) -> None:
             bits = missing.setdefault(component, [16] * 64)  # bits of each coefficient that have not come
             bits[first : last + 1] = [low] * len(bits[first : last + 1])
     if len(missing) != header.components or any(map(any, missing.values())):
-        raise NotTranscodableError("its scans leave out part of the image, which decoders then smooth")
+        raise NotTranscodableError("its scans omit part of the image, which decoders then smooth")
 
 
 def _scans(data: bytes) -> Iterator[bytes]:

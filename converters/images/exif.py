@@ -21,7 +21,7 @@ def read_orientation(exif: bytes) -> tuple[int, str | None]:
     elif exif[:4] == b"MM\0*":
         order = "big"
     else:
-        return 1, "EXIF does not begin as TIFF, orientation read as 1"
+        return 1, "EXIF has no TIFF header, orientation read as 1"
     at = int.from_bytes(exif[4:8], order)
     count_bytes = exif[at : at + 2]
     count = int.from_bytes(count_bytes, order)
@@ -35,7 +35,7 @@ def read_orientation(exif: bytes) -> tuple[int, str | None]:
             if values == 1 and 1 <= value <= 8:
                 return value, None
             return 1, f"EXIF orientation is {value} (type {kind}, {values} values), read as 1"
-    # A directory without an entry says nothing, and is whole: programs that take every tag out leave it behind.
+    # An empty directory is valid: programs that remove every tag leave it behind.
     if at < 8 or len(count_bytes) < 2 or len(directory) < count * _ENTRY_BYTES:
-        return 1, "EXIF is cut or points outside itself, orientation read as 1"
+        return 1, "EXIF is truncated or has invalid offsets, orientation read as 1"
     return 1, None

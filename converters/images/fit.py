@@ -1,4 +1,4 @@
-"""Which part of an image is kept, at what size, and where its pixels are then: arithmetic alone."""
+"""Arithmetic of resizing: the part of an image that is kept, its new size, and positions in it afterwards."""
 
 from typing import NamedTuple
 
@@ -121,9 +121,9 @@ def _turned(points: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def is_upright(placement: Placement, size: tuple[int, int] | None, said: bool | None, unclear: str) -> bool:
-    """Whether annotations are of the upright image: its size tells, (width, height), where it differs, else `said`.
+    """Whether annotations refer to the upright image: by the annotated size, (width, height), or else by `said`.
 
-    Raises RejectedError, E_FRAME, where neither tells: `unclear` begins the reason.
+    Raises RejectedError, E_FRAME, if neither decides it: `unclear` begins the reason.
     """
     stored, turned = placement.size(upright=False), placement.size(upright=True)
     if placement.orientation == 1:
@@ -133,4 +133,4 @@ def is_upright(placement: Placement, size: tuple[int, int] | None, said: bool | 
     if said is not None:
         return said
     remedy = argument("boxes_on", typed="upright|stored")
-    raise RejectedError(RejectCode.FRAME, f"{unclear} of the upright image: say {remedy}")
+    raise RejectedError(RejectCode.FRAME, f"{unclear}: give {remedy}")

@@ -36,19 +36,19 @@ _DAMAGE = {
     "Corrupt JPEG data: bad Huffman code": RejectCode.CORRUPT,
     "Corrupt JPEG data: found marker": RejectCode.CORRUPT,
 }
-_JFIF = slice(6, 11)  # where its name stands if it is the first segment, as it should be; its version follows
+_JFIF = slice(6, 11)  # position of its name if it is the first segment, as it should be; its version follows
 _ODD_JFIF = "Warning: unknown JFIF revision"
 
 
 def complaint(data: bytes) -> str | None:
-    """None when every bit was decoded without a word; else what libjpeg said first, and what follows was not read.
+    """Return None if every bit was decoded without a warning, else libjpeg's first warning; the rest was not read.
 
-    Another decoder must then decide. Raises RejectedError where what it said means that pixels are missing. `data` is a
+    Another decoder must then decide. Raises RejectedError if the warning means that pixels are missing. `data` is a
     JPEG file of a gray or YCbCr image.
     """
     said = _first_words(data)
     if said is not None and said.startswith(_ODD_JFIF) and data[_JFIF] == b"JFIF\0":
-        # It stopped there, before the image: with a version that it knows it goes on.
+        # It stopped before the image; with a known version it continues.
         return _first_words(data[: _JFIF.stop] + b"\x01\x01" + data[_JFIF.stop + 2 :]) or said
     return said
 
@@ -168,7 +168,7 @@ def _read_header(data: bytes, max_pixels: int) -> JpegHeader:
     if not frame:
         raise RejectedError(RejectCode.CORRUPT, "JPEG has no frame header before its image data")
     if not height or not width:
-        raise RejectedError(RejectCode.CORRUPT, f"JPEG says it is {height} x {width} pixels")
+        raise RejectedError(RejectCode.CORRUPT, f"JPEG declares {height} x {width} pixels")
     orientation, exif_problem = (1, None) if exif is None else read_orientation(exif)
     return JpegHeader(
         height,
@@ -214,7 +214,7 @@ def without_metadata(data: bytes, header: JpegHeader) -> bytes:
 
 def check_end_marker(data: bytes, header: JpegHeader) -> None:
     """Raise RejectedError if no end marker follows the image data: the file is truncated."""
-    # From the end, where it is; bytes may follow it (a second image, a camera's own data).
+    # From the end, where it usually is; bytes may follow it (a second image, a camera's own data).
     if data.rfind(b"\xff\xd9", header.scan) < 0:
         raise RejectedError(RejectCode.TRUNCATED, "JPEG has no end marker")
 

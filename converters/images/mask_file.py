@@ -23,7 +23,7 @@ from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError, 
 _BITS_TAG, _COMPRESSION_TAG, _PHOTOMETRIC_TAG = 258, 259, 262  # TIFF 6.0
 _LOSSY_COMPRESSION = {6, 7, 33003, 33005, 34712, 34892, 50001}  # JPEG, JPEG 2000, WebP
 _WHITE_IS_ZERO = 0
-_STEP = {2: 85, 4: 17}  # by which Pillow multiplies gray of so many bits
+_STEP = {2: 85, 4: 17}  # factors by which Pillow multiplies gray values with fewer bits
 _SAVE = "save masks as PNG of 8 bits, or as TIFF, BMP or GIF"
 
 
@@ -42,7 +42,7 @@ class MaskFile(NamedTuple):
         return self.pixels.shape[1], self.pixels.shape[0]
 
     def values(self) -> np.ndarray | None:
-        """[height, width]: integers, those of a palette its indices; None where it has colours that are not gray."""
+        """[height, width]: integers, for a palette its indices; None if it has colours other than gray."""
         if self.pixels.ndim == 2:
             return self.pixels
         red = self.pixels[..., 0]
@@ -69,7 +69,9 @@ def read_mask(data: bytes, max_pixels: int = MAX_PIXELS) -> MaskFile:
     """Decode the file of a mask. Raise RejectedError if it is lossy, turned, transparent, cut, or has many images."""
     kind = image_kind(data)
     if kind in ("jpeg", "webp", "avif", "heif", "jpeg2000"):
-        raise RejectedError(RejectCode.MASK_LOSSY, f"a {kind} file, whose values may be mixtures of others: {_SAVE}")
+        raise RejectedError(
+            RejectCode.MASK_LOSSY, f"a {kind} file, whose lossy compression may mix class values: {_SAVE}"
+        )
     if kind == "pnm":
         raise RejectedError(RejectCode.UNSUPPORTED, f"a mask as {kind}: {_SAVE}")
     if kind == "png":
@@ -115,8 +117,8 @@ def _checked_tiff(image: TiffImageFile) -> int:
 
 
 def _turned(orientation: int) -> RejectedError:
-    problem = f"the mask has an EXIF orientation of its own ({orientation}), which some tools apply and some do not"
-    return RejectedError(RejectCode.FRAME, f"{problem}: save it turned, without it")
+    problem = f"the mask has its own EXIF orientation ({orientation}), which only some tools apply"
+    return RejectedError(RejectCode.FRAME, f"{problem}: save it rotated, without EXIF")
 
 
 def _pixels(image: Image.Image | ImageFile.ImageFile, bits: int) -> MaskFile:
@@ -138,9 +140,9 @@ def _pixels(image: Image.Image | ImageFile.ImageFile, bits: int) -> MaskFile:
         see_through = np.flatnonzero(pixels[..., -1].ravel() != 255)
         if len(see_through):
             place = place_text(see_through[0], image.width)
-            raise RejectedError(RejectCode.MASK_VALUE, f"a pixel that is transparent, at {place}: {_SAVE}")
+            raise RejectedError(RejectCode.MASK_VALUE, f"a transparent pixel at {place}: {_SAVE}")
         return MaskFile(pixels[..., 0] if mode == "LA" else pixels[..., :3])
-    raise RejectedError(RejectCode.UNSUPPORTED, f"pixels of mode {mode} are no class numbers: {_SAVE}")
+    raise RejectedError(RejectCode.UNSUPPORTED, f"pixels of mode {mode} are not class numbers: {_SAVE}")
 
 
 def _grays(count: int) -> np.ndarray:

@@ -21,7 +21,7 @@ class NoImage(NamedTuple):
 
 
 _UNPACK = "unpack it, and convert the folder"
-_FRAMES = "take its frames as images, by `ffmpeg -i FILE FOLDER/%06d.png` for example"
+_FRAMES = "extract its frames as images, with `ffmpeg -i FILE FOLDER/%06d.png` for example"
 _BY_START = {
     b"version https://git-lfs.github.com/spec/": NoImage("a git-lfs pointer", "`git lfs pull` fetches the file itself"),
     b"PK\3\4": NoImage("a zip archive", _UNPACK, archive=True),
@@ -31,11 +31,11 @@ _BY_START = {
     b"BZh": NoImage("compressed with bzip2", _UNPACK, archive=True),
     b"\xfd7zXZ\0": NoImage("compressed with xz", _UNPACK, archive=True),
     b"\x28\xb5\x2f\xfd": NoImage("compressed with zstd", _UNPACK, archive=True),
-    b"PAR1": NoImage("a Parquet file", "give it alone", archive=True),
-    b"ARROW1\0\0": NoImage("an Arrow file", "a source of your own can read it", archive=True),
-    b"\x89HDF\r\n\x1a\n": NoImage("an HDF5 file", "give it alone", archive=True),
-    b"SQLite format 3\0": NoImage("an SQLite database", "a source of your own can read it", archive=True),
-    b"\x93NUMPY": NoImage("a NumPy array", "give it alone", archive=True),
+    b"PAR1": NoImage("a Parquet file", "give it as the only source", archive=True),
+    b"ARROW1\0\0": NoImage("an Arrow file", "write a source class to read it", archive=True),
+    b"\x89HDF\r\n\x1a\n": NoImage("an HDF5 file", "give it as the only source", archive=True),
+    b"SQLite format 3\0": NoImage("an SQLite database", "write a source class to read it", archive=True),
+    b"\x93NUMPY": NoImage("a NumPy array", "give it as the only source", archive=True),
     b"%PDF-": NoImage("a PDF", "draw its pages as PNG"),
     b"%!PS": NoImage("PostScript", "draw it as PNG"),
     b"OggS": NoImage("Ogg audio or video"),
@@ -59,7 +59,7 @@ def what_it_is(head: bytes) -> NoImage | None:
     if head.startswith(_TAR, _TAR_AT):
         return NoImage("a tar archive", _UNPACK, archive=True)
     if head.startswith(_DICOM, _DICOM_AT):
-        return NoImage("a DICOM file", "draw it as PNG, with a window of your choice: `dcm2img` or pydicom do it")
+        return NoImage("a DICOM file", "draw it as PNG with a suitable window, by `dcm2img` or pydicom")
     if head[4:8] in _BOXES:
         return NoImage("MP4 audio") if head[8:11] == b"M4A" else NoImage("MP4 or QuickTime video", _FRAMES)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -68,7 +68,7 @@ def what_it_is(head: bytes) -> NoImage | None:
         if _DRAWING.search(text) and not _PAGE.match(text):
             return NoImage("an SVG drawing", "draw it as PNG, with `rsvg-convert` for example")
         if _PAGE.search(text):
-            return NoImage("an HTML page", "its download may have failed: fetch it again")
+            return NoImage("an HTML page", "its download may have failed: download it again")
         if text.startswith(b"<?xml"):
             return NoImage("an XML file")
     return None

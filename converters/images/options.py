@@ -68,20 +68,20 @@ class ImageOptions:
             `resize_shorter`.
         resize_filter: the filter for shrinking: "lanczos", the sharpest, "bicubic", or "hamming", the fastest, which is
             about as good as averaging over areas. Enlarging is always bicubic.
-        quality: 1 to 100; if given, every JPEG is encoded again with it. None: only images that must be encoded, with
-            92. Not for "raw".
+        quality: 1 to 100; if given, every JPEG is encoded again with it. None: images that have to be encoded get 92,
+            others are not encoded again. Not for "raw".
         baseline: progressive JPEGs that are not re-encoded are made baseline, losslessly. Needs the package `turbojpeg`
             (the extra `baseline`), which is checked when a conversion is planned. Not for "raw".
         seekable: JPEGs get restart markers, and records store where their rows begin (`image/restarts`), so that a crop
-            can be decoded without the rest. True: all JPEGs; those that are not re-encoded get markers losslessly,
+            can be decoded without the rest. True: all JPEGs; JPEGs that are not re-encoded get markers losslessly,
             which needs the extra `seekable`, checked when a conversion is planned. None: only re-encoded JPEGs with a
-            side of 384 pixels or more, for at most 2 % of their bytes. False: none. Not True for "raw".
+            side of 384 pixels or more, which makes them at most 2 % larger. False: none. Not True for "raw".
         png_to_jpeg: images that would be stored as PNG are stored as JPEG, with `quality` or 92, for readers that only
             take JPEG; not for "raw".
         background: colour behind transparent pixels: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of three,
             each 0 to 255.
-        max_pixels: height * width; more is rejected as E_TOO_LARGE before it is decoded.
-        max_bytes: of the file; more is rejected as E_TOO_LARGE before it is read.
+        max_pixels: limit of height * width; larger images are rejected as E_TOO_LARGE before they are decoded.
+        max_bytes: limit of the file size; larger files are rejected as E_TOO_LARGE before they are read.
         sha256: store the hash of every source file.
 
     Example:
@@ -115,13 +115,13 @@ class ImageOptions:
         _check_range("max_bytes", self.max_bytes, MAX_FILE_BYTES)
         self._check_size()
         if self.encode == "raw" and self.quality is not None:
-            raise UsageError("quality", "raw pixels are not encoded, so they have none", "leave it out")
+            raise UsageError("quality", "does not apply to raw pixels", "leave it out")
         for name in ("baseline", "png_to_jpeg", "seekable"):
             asked = getattr(self, name)
             if not isinstance(asked, bool) and not (name == "seekable" and asked is None):
                 raise UsageError(name, f"got {asked!r}, expected True or False")
             if asked and self.encode == "raw":
-                raise UsageError(name, "raw pixels are no JPEG", "leave it out")
+                raise UsageError(name, "does not apply to raw pixels", "leave it out")
         _ = self.background_rgb
 
     def _check_size(self) -> None:
@@ -136,7 +136,7 @@ class ImageOptions:
             raise UsageError("size", f"got {sides[0]} x {sides[-1]} pixels, expected at most {MAX_PIXELS}")
         if self.resize_shorter is not None:
             raise UsageError(
-                "size", f"every image gets this size, so {argument('resize_shorter')} says nothing", "leave one out"
+                "size", f"every image gets this size, so {argument('resize_shorter')} has no effect", "leave one out"
             )
 
     @property
@@ -146,7 +146,7 @@ class ImageOptions:
 
     @property
     def restarts(self) -> bool:
-        """Whether each record stores where the pieces of its JPEG begin."""
+        """Whether each record stores where the rows of its JPEG begin (`image/restarts`)."""
         sides = [side for side in (self.resize_shorter, *(self.shape or ())) if side is not None]
         large = max(sides) >= _LARGE if sides else self.quality is not None
         return self.encode == "keep" and (large if self.seekable is None else self.seekable)
@@ -155,7 +155,7 @@ class ImageOptions:
     def background_rgb(self) -> Rgb:
         """`background` as red, green, blue, each 0 to 255. Raises UsageError if it is not a colour."""
         found: object = self.background
-        if found == "white":  # nearly always: what knows the others takes a while to import
+        if found == "white":  # nearly always; the module for other colours takes a while to import
             return WHITE
         if isinstance(found, str):
             from PIL import ImageColor

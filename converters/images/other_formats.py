@@ -20,7 +20,7 @@ from shardfeed.converters.images.sniff import Kind
 from shardfeed.converters.rejects import RejectCode, RejectedError, check_size
 from shardfeed.errors import MissingExtraError, needing_extra
 
-# The plugins' classes and not Image.open: what the bytes are is known, and no other plugin may try its luck with them.
+# The plugins' classes, not Image.open: the format is known, and no other plugin may try to open the file.
 _FILES: dict[Kind, type[ImageFile.ImageFile]] = {
     "gif": GifImageFile,
     "bmp": BmpImageFile,
@@ -103,7 +103,7 @@ def _load_heif(data: bytes, max_pixels: int, background: Rgb) -> LoadedImage:
         with needing_extra("HEIF"):
             import pillow_heif
     except MissingExtraError as error:
-        raise RejectedError(RejectCode.UNSUPPORTED, f"a HEIF image, and {error.problem}: {error.remedy}") from None
+        raise RejectedError(RejectCode.UNSUPPORTED, f"a HEIF image, but {error.problem}: {error.remedy}") from None
     with strict_decoding("heif"):
         pillow_heif.options.DECODE_THREADS = 1  # as for all formats: each process decodes on one core
         found = pillow_heif.open_heif(data)

@@ -106,7 +106,7 @@ def check_jpeg2000(data: bytes, max_pixels: int) -> bool:
     right, bottom, left, top = (int.from_bytes(siz[at : at + 4], "big") for at in (2, 6, 10, 14))
     height, width = bottom - top, right - left
     if height < 1 or width < 1:
-        raise RejectedError(RejectCode.CORRUPT, f"JPEG 2000 says it is {height} x {width} pixels")
+        raise RejectedError(RejectCode.CORRUPT, f"JPEG 2000 declares {height} x {width} pixels")
     check_size(height, width, max_pixels)
     components = int.from_bytes(siz[34:36], "big")
     if components > _MOST_COMPONENTS:

@@ -93,8 +93,8 @@ def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]
         image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))
         image.load()
     if said and "subsampling" in said:  # no oddity, only unknown to the first decoder
-        return ("color subsampled in a way that only a decoder which fills in what is missing could check",)
-    return (f"its decoder says: {said}",) if said else ()
+        return ("chroma subsampling that cannot be checked for truncation",)
+    return (f"decoder error: {said}",) if said else ()
 
 
 def load_clean_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.Image | None:
@@ -150,7 +150,7 @@ def gray_or_rgb(image: Image.Image, background: Rgb = WHITE) -> Image.Image:
     transparent = "transparency" in image.info
     mode = image.mode
     if mode in ("I", "F", "LAB"):
-        raise RejectedError(RejectCode.UNSUPPORTED, f"pixels of mode {mode} have no agreed range of 8 bits")
+        raise RejectedError(RejectCode.UNSUPPORTED, f"pixels of mode {mode} have no standard conversion to 8 bits")
     if mode.startswith("I;16"):
         pixels = image.convert("I").point(lambda value: value / 257 + 0.5).convert("L")
     elif transparent or mode in ("LA", "La", "PA", "RGBA", "RGBa"):

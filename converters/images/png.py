@@ -88,8 +88,8 @@ def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
             transparency |= name == b"tRNS"
             palette_bytes = stop - body if name == b"PLTE" else palette_bytes
             spans.append((at, stop + 4))
-        elif name[0] < 0x60:  # an upper-case first letter: a decoder must know it
-            raise RejectedError(RejectCode.CORRUPT, f"PNG needs the unknown chunk {name!r}, at byte {at}")
+        elif name[0] < 0x60:  # an upper-case first letter: decoders must support it
+            raise RejectedError(RejectCode.CORRUPT, f"PNG has the unknown critical chunk {name!r}, at byte {at}")
         else:
             if name == b"acTL":
                 animated = int.from_bytes(data[body : body + 4], "big") > 1
@@ -103,9 +103,9 @@ def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
         at = stop + 4
     bits, color_type, compression, filtering, interlace = ihdr[8:]
     if not height or not width:
-        raise RejectedError(RejectCode.CORRUPT, f"PNG says it is {height} x {width} pixels")
+        raise RejectedError(RejectCode.CORRUPT, f"PNG declares {height} x {width} pixels")
     if bits not in _BITS.get(color_type, ()) or compression or filtering or interlace > 1:
-        raise RejectedError(RejectCode.CORRUPT, f"PNG has an IHDR chunk that means nothing: {ihdr[8:].hex(' ')}")
+        raise RejectedError(RejectCode.CORRUPT, f"PNG has an invalid IHDR chunk: {ihdr[8:].hex(' ')}")
     if color_type == PALETTE and (not 3 <= palette_bytes <= 768 or palette_bytes % 3):
         raise RejectedError(RejectCode.CORRUPT, f"PNG needs a palette, and has one of {palette_bytes} bytes")
     return PngHeader(height, width, bits, color_type, transparency, animated, orientation, exif_problem, tuple(spans))
@@ -124,7 +124,7 @@ def _inflated_size(name: bytes, body: bytes) -> int:
     try:
         size = len(inflater.decompress(packed, MAX_INFLATED_BYTES))
     except zlib.error:
-        return 0  # decoders drop such text; it says nothing about the pixels
+        return 0  # decoders drop such text; it does not affect the pixels
     if inflater.unconsumed_tail:
         raise RejectedError(
             RejectCode.TOO_LARGE,
@@ -159,7 +159,7 @@ def check_rows(data: bytes, header: PngHeader) -> None:
         while left:
             piece = piece or next(pieces, b"")
             if not piece:
-                raise RejectedError(RejectCode.TRUNCATED, "PNG has fewer rows than its header says")
+                raise RejectedError(RejectCode.TRUNCATED, "PNG has fewer rows than its header declares")
             taken, piece = piece[:left], piece[left:]
             if max(taken[skip::size], default=0) >= _FILTERS:
                 raise RejectedError(RejectCode.CORRUPT, "PNG has a row with an unknown filter")
@@ -186,14 +186,14 @@ def _inflated(data: bytes, header: PngHeader) -> Iterator[bytes]:
     """The bytes of all rows, in pieces that are not empty. Raises RejectedError where the stream is broken."""
     inflater = zlib.decompressobj()
     idats = [(start + 8, stop - 4) for start, stop in header.pixel_chunks if data[start + 4 : start + 8] == b"IDAT"]
-    # In small pieces, as what is not taken of one is copied each time.
+    # In small pieces, because the unused rest of each is copied.
     for at, end in ((at, stop) for start, stop in idats for at in range(start, stop, _PACKED_PIECE)):
         packed = data[at : min(at + _PACKED_PIECE, end)]
         while packed and not inflater.eof:
             try:
                 piece = inflater.decompress(packed, _PIECE)
             except zlib.error as error:
-                raise RejectedError(RejectCode.CORRUPT, f"PNG has image data that is broken: {error}") from error
+                raise RejectedError(RejectCode.CORRUPT, f"PNG has damaged image data: {error}") from error
             packed = inflater.unconsumed_tail
             if piece:
                 yield piece

@@ -25,7 +25,7 @@ def load_pnm(data: bytes, max_pixels: int) -> tuple[Image.Image, int]:
     kind, width, height = map(int, size.groups())
     check_size(height, width, max_pixels)
     if not height or not width:
-        raise RejectedError(RejectCode.CORRUPT, f"PNM says it is {height} x {width} pixels")
+        raise RejectedError(RejectCode.CORRUPT, f"PNM declares {height} x {width} pixels")
     at, largest = size.end(), 1
     if kind in (2, 3, 5, 6):
         said = _LARGEST.match(data, at, at + HEAD_BYTES)
@@ -33,12 +33,14 @@ def load_pnm(data: bytes, max_pixels: int) -> tuple[Image.Image, int]:
             raise RejectedError(RejectCode.TRUNCATED, f"PNM ends in its header, at byte {len(data)}")
         at, largest = said.end(), int(said[1])
     if not 1 <= largest <= 65_535:
-        raise RejectedError(RejectCode.CORRUPT, f"PNM says its largest value is {largest}, expected 1 to 65535")
+        raise RejectedError(RejectCode.CORRUPT, f"PNM declares the largest value {largest}, expected 1 to 65535")
     channels = 3 if kind in (3, 6) else 1
     read = _plain_values if kind <= 3 else _raw_values
     values = read(data, at, kind, (height, width * channels), largest)
     if values.max() > largest:
-        raise RejectedError(RejectCode.CORRUPT, f"PNM has a value of {values.max()}, its header says {largest} at most")
+        raise RejectedError(
+            RejectCode.CORRUPT, f"PNM has a value of {values.max()}, its header declares at most {largest}"
+        )
     if kind in (1, 4):
         values = 1 - values  # 1 is black
     if largest != 255:
@@ -54,7 +56,7 @@ def _raw_values(data: bytes, at: int, kind: int, shape: tuple[int, int], largest
     row_bytes = (row + 7) // 8 if kind == 4 else row * dtype.itemsize
     start, stop = at + 1, at + 1 + height * row_bytes
     if len(data) < stop:
-        problem = f"PNM has {max(0, len(data) - start)} bytes of pixels, its header says {stop - start}"
+        problem = f"PNM has {max(0, len(data) - start)} bytes of pixels, its header declares {stop - start}"
         raise RejectedError(RejectCode.TRUNCATED, problem)
     if PNM_START.match(data[stop : stop + HEAD_BYTES].lstrip(_WHITE_SPACE)):
         raise RejectedError(RejectCode.ANIMATED, "PNM with more than one image")
@@ -75,5 +77,5 @@ def _plain_values(data: bytes, at: int, kind: int, shape: tuple[int, int], large
     else:
         values = np.fromstring(text, np.int64, sep=" ")
     if len(values) < count:
-        raise RejectedError(RejectCode.TRUNCATED, f"PNM has {len(values)} values, its header says {count}")
+        raise RejectedError(RejectCode.TRUNCATED, f"PNM has {len(values)} values, its header declares {count}")
     return values[:count].reshape(shape)

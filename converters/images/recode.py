@@ -1,8 +1,8 @@
-"""Image data of a JPEG with restart markers put in: Huffman codes read and written, compiled by Numba.
+"""Insert restart markers into the image data of a JPEG: reads and writes Huffman codes, compiled by Numba.
 
-Of a block only its first coefficient depends on other blocks: it is coded as the difference from the one before, and
-behind a restart marker from zero (ITU-T T.81, F.1.2.1). So its code is made anew, and the codes of the 63 others are
-copied as they are, bit by bit.
+In a block, only the first coefficient depends on other blocks: it is coded as the difference from the previous one, and
+after a restart marker from zero (ITU-T T.81, F.1.2.1). So its code is computed again, and the codes of the other 63 are
+copied bit by bit.
 """
 
 import numpy as np

@@ -19,10 +19,10 @@ from shardfeed.jpeg.markers import DHT, DRI, EOI, FRAMES, SOS, header_segments, 
 from shardfeed.jpeg.restarts import row_lengths
 
 _PIECE = 64  # pixels, of the width of a piece that is aimed at; less reads less beside a window, and takes more bytes
-_PIECES_ACROSS = 32  # wider ones for very wide images, of which a window is large
-_TABLES = 64  # remembered: most files have the usual ones
+_PIECES_ACROSS = 32  # at most; very wide images get wider pieces, because their windows are large
+_TABLES = 64  # cached: most files have the usual tables
 _ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster: docs/design/030-seekable-jpegs.md
-_FEW = 8  # pieces of an image, of which a window leaves out too little
+_FEW = 8  # pieces of an image of which a window skips too little
 
 _Table = tuple[bytes, bytes]  # counts of codes by length, and symbols in the order of their codes (T.81, B.2.4.2)
 
@@ -61,7 +61,7 @@ def to_seekable(data: bytes, header: JpegHeader) -> bytes:
     try:
         simplejpeg.decode_jpeg_header(data)
     except (ValueError, KeyError):
-        raise NotTranscodableError("its colors are subsampled in a way that is read whole") from None
+        raise NotTranscodableError("its chroma subsampling is only decoded as a whole") from None
     file = _read(data, header)
     interval = interval_for(header.height, header.width, file.mcu)
     if not interval:
@@ -74,9 +74,9 @@ def to_seekable(data: bytes, header: JpegHeader) -> bytes:
         )
     except ValueError as error:
         raise NotTranscodableError(str(error)) from error
-    # Of a damaged file a decoder makes up what is missing, and from other bytes it makes up something else.
+    # A decoder fills in the missing parts of a damaged file, and differently for other bytes.
     if not same or not row_lengths(made):
-        raise NotTranscodableError("its pixels would not be the same, so it may be damaged")
+        raise NotTranscodableError("the pixels would change, so it may be damaged")
     return made
 
 
@@ -134,9 +134,9 @@ def _read(data: bytes, header: JpegHeader) -> _File:
         if len(factors) == 1:  # not interleaved: its MCUs are blocks, whatever its factors
             wide, tall, blocks = 1, 1, blocks[:1]
         if not {table for block in blocks for table in block[1:]} <= tables.keys():
-            raise NotTranscodableError("its image data refers to a table that is not there")
+            raise NotTranscodableError("its image data refers to a missing table")
     except (IndexError, KeyError) as error:
-        raise NotTranscodableError("its header is not whole") from error
+        raise NotTranscodableError("its header is incomplete") from error
     mcus = -(-header.width // (8 * wide)) * -(-header.height // (8 * tall))
     return _File(b"".join(kept), scan, tables, (8 * tall, 8 * wide), mcus, blocks, interval, behind)
 
@@ -148,7 +148,7 @@ def _tables(body: bytes) -> dict[int, _Table]:
         counts = body[at + 1 : at + 17]
         symbols = body[at + 17 : at + 17 + sum(counts)]
         if len(symbols) != sum(counts) or len(symbols) > 256:
-            raise NotTranscodableError("a Huffman table of its is cut")
+            raise NotTranscodableError("a Huffman table is truncated")
         found[body[at]] = counts, symbols
         at += 17 + len(symbols)
     return found
@@ -205,7 +205,7 @@ def _stretches(data: bytes, file: _File) -> list[tuple[int, int, bytes]]:
         if marker != 0xD0 + expected % 8 or mcus >= left:
             break
         start, expected = behind, expected + 1
-    raise NotTranscodableError("its image data has other markers than its header tells of")
+    raise NotTranscodableError("its image data has markers that its header does not declare")
 
 
 @lru_cache(_TABLES)
@@ -248,6 +248,6 @@ def _codes(counts: bytes) -> list[tuple[int, int, int]]:
             found.append((code, length, len(found)))
             code += 1
         if code > 1 << length:
-            raise NotTranscodableError("a Huffman table of its is none")
+            raise NotTranscodableError("a Huffman table is invalid")
         code <<= 1
     return found

@@ -9,7 +9,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 
 Kind = Literal["jpeg", "png", "gif", "bmp", "tiff", "webp", "avif", "heif", "jpeg2000", "pnm"]
 
-HEAD_BYTES = 4096  # of a file, enough to say what it is
+HEAD_BYTES = 4096  # bytes of a file that are enough to recognise its type
 PNM_BLANK = rb"(?:[ \t-\r]|#[^\n\r]*[\n\r])+"  # white space and comments
 PNM_START = re.compile(rb"P([1-6])" + PNM_BLANK + rb"([0-9]{1,9})" + PNM_BLANK + rb"([0-9]{1,9})")  # and the size
 CODESTREAM_SIGNATURE = b"\xff\x4f\xff\x51"  # of JPEG 2000: SOC, SIZ

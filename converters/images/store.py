@@ -33,7 +33,7 @@ from shardfeed.schema import RESTARTS
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
 _JPEG_SIDE = 65_535  # pixels
-_MOST = 0.02  # of its bytes, that restart markers may cost an image where nobody asked for them
+_MOST = 0.02  # share of the bytes that restart markers may add if not requested
 _COLOR_CHANGES = {"CMYK": (Change.CMYK,), "YCCK": (Change.CMYK,), "RGB": (Change.RGB_JPEG,)}
 _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
 
@@ -72,7 +72,7 @@ def store_image(data: bytes, options: ImageOptions) -> StoredImage:
         if kind == "png":
             return _store_png(data, options)
         return _store_other(kind, data, options)
-    except MemoryError as error:  # outside of the decoders, which say it themselves
+    except MemoryError as error:  # outside of the decoders, which report it themselves
         raise RejectedError(RejectCode.TOO_LARGE, f"{kind}: not enough memory") from error
 
 
@@ -83,7 +83,7 @@ def check_stored(data: bytes, kind: bytes | None, height: int, width: int, resta
     `width`: -1 if not stated. `restarts`: lengths that the record states for the pieces of a seekable JPEG.
     """
     if restarts and restarts != row_lengths(data):
-        raise RejectedError(RejectCode.CORRUPT, f"{RESTARTS} does not say where the pieces of the JPEG begin")
+        raise RejectedError(RejectCode.CORRUPT, f"{RESTARTS} does not match the restart markers of the JPEG")
     if kind == b"raw":
         if len(data) != 3 * height * width:
             expected = f"{3 * height * width} bytes of {height} x {width} pixels"
@@ -97,12 +97,12 @@ def check_stored(data: bytes, kind: bytes | None, height: int, width: int, resta
     elif found == "png":
         header = read_png_header(data, MAX_PIXELS, "all")
     else:
-        raise RejectedError(RejectCode.UNSUPPORTED, f"a record holds JPEG, PNG or raw pixels, this is {found}")
+        raise RejectedError(RejectCode.UNSUPPORTED, f"expected JPEG, PNG or raw pixels, got {found}")
     said = (kind or found.encode(), header.height if height < 0 else height, header.width if width < 0 else width)
     if (found.encode(), header.height, header.width) != said:
         shape = f"{found} of {header.height} x {header.width} pixels"
         raise RejectedError(
-            RejectCode.CORRUPT, f"got {shape}, its record says {escape(said[0])} of {said[1]} x {said[2]}"
+            RejectCode.CORRUPT, f"got {shape}, its record declares {escape(said[0])} of {said[1]} x {said[2]}"
         )
     px.check_pixels(data, header)
 
@@ -158,20 +158,20 @@ def _check_pixels(data: bytes, header: JpegHeader, plain: bool) -> tuple[str, ..
 
 
 def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], options: ImageOptions) -> StoredImage:
-    """The file itself, or where that is asked for its baseline twin."""
+    """Return the file itself, or if requested its baseline version."""
     changes: tuple[Change, ...] = ()
     progressive = header.process == PROGRESSIVE and not options.baseline
     if header.process == PROGRESSIVE and options.baseline:
         try:
             data, changes = to_baseline(data, header), (Change.BASELINE,)
         except NotTranscodableError as problem:
-            warnings = (*warnings, f"progressive, and not made baseline: {problem}")
+            warnings = (*warnings, f"progressive, not converted to baseline: {problem}")
     if options.seekable and not progressive:
         try:
             made = to_seekable(data, read_jpeg_header(data, options.max_pixels) if changes else header)
             changes, data = (*changes, Change.SEEKABLE) if made != data else changes, made
         except NotTranscodableError as problem:
-            warnings = (*warnings, f"not made seekable: {problem}")
+            warnings = (*warnings, f"not converted to seekable: {problem}")
     restarts = row_lengths(data) if options.restarts else b""
     placement = Placement(header.height, header.width)
     return StoredImage(data, b"jpeg", header.height, header.width, changes, warnings, placement, progressive, restarts)

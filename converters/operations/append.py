@@ -12,6 +12,7 @@ from shardfeed.converters.operations.making import MakingOptions, check_outside,
 from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.manifest import has_manifest
@@ -26,17 +27,21 @@ def append(
     out: str | os.PathLike[str],
     *,
     split: Mapping[str, float] | None = None,
+    group_column: str | None = None,
+    group_pattern: str | None = None,
+    group_duplicates: bool = False,
     seed: int | None = None,
     new_classes: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of all records of `dataset`, followed by the samples of `source`.
+    """Create the dataset `out` from all records of `dataset`, followed by the samples of `source`.
 
     The old records keep their splits, shards and positions: `out` gets hard links to their shards, or copies if the
     disk does not support hard links. New samples are stored with the same options as the old ones (image options,
-    hashes), in their own shards. If the source names no split, the hash of a sample's key decides its split, just as
-    converting everything with `Shares(..., by="hash")`, these shares and this seed would. The cost depends on the new
-    samples only, except that the columns of the old records are read once.
+    hashes), in their own shards. If the source names no split, the hash of a sample's key decides its split, as if
+    everything were converted with `Shares(..., by="hash")`, these shares and this seed. A sample whose group
+    already exists goes to the split of that group. The cost depends on the new samples only, except that the columns of
+    the old records are read once.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
@@ -44,15 +49,16 @@ def append(
             the stored sha256, and is an error if it has a different one. Classes are matched by name.
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1; default: the shares that the dataset was made with.
+        group_column, group_pattern, group_duplicates: as in `convert`; default: the dataset's.
         seed: decides the order of new samples, and their split; default: the seed of the dataset.
-        new_classes: add classes that the dataset does not have to the end of its list, instead of raising an error.
-        **making: how it is written: see `MakingOptions`. `max_bad` and `shards` apply to the new samples, and a dry run
-            reports only those; `to` must be the dataset's format.
+        new_classes: append unknown classes to the end of the dataset's list, instead of raising an error.
+        **making: options for writing the new dataset: see `MakingOptions`. `max_bad` and `shards` apply to the new
+            samples, and a dry run reports only new samples; `to` must be the dataset's format.
 
     Raises:
         UsageError: features differ, a class is unknown, a key has different bytes, or nothing is new; and as in
             `convert`.
-        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `convert`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `convert`.
 
     Example:
         report = append("flowers", "more-photos", "grown")
@@ -62,12 +68,15 @@ def append(
     check_outside(out, [os.path.abspath(opened.directory)])
     to = opened.manifest.format
     if making.get("to") not in (None, to):
-        problem = f"got {making.get('to')!r}, and the old shards, which stay as they are, are of the format {to}"
+        problem = f"got {making.get('to')!r}, but the existing shards, which are kept, have the format {to}"
         raise UsageError("to", problem, "leave it out, and `shardfeed reshard` the new dataset")
+    options = opened.manifest.options
+    groups = options.get("groups", {})
+    group_column = group_column or groups.get("column")
     if isinstance(source, str | os.PathLike):
         check_no_dataset(source)
-        source = open_source(source)
-    options, sha256 = opened.manifest.options, SHA256 in opened.manifest.schema.features
+        source = open_source(source, options=options_of({"group_column": group_column}))
+    sha256 = SHA256 in opened.manifest.schema.features
     image = replace(_image_options(opened, options), sha256=sha256)
     grown = GrownSource(opened, source, new_classes=new_classes, sha256=sha256)
     how: dict[str, Any] = {
@@ -75,6 +84,9 @@ def append(
         "to": to,
         "split": Shares(split if split is not None else options.get("split"), by="hash"),
         "seed": int(options.get("seed", 0)) if seed is None else seed,
+        "group_column": group_column,
+        "group_pattern": group_pattern or groups.get("pattern"),
+        "group_duplicates": group_duplicates or groups.get("duplicates", False),
     }
     return convert(grown, out, image=image, **how)
 
@@ -82,16 +94,16 @@ def append(
 def check_no_dataset(source: str | os.PathLike[str]) -> None:
     """Raise UsageError if `source` is a dataset, where the samples of a source are expected."""
     if os.path.isdir(source) and has_manifest(os.fspath(source)):
-        raise UsageError(os.fspath(source), "is a dataset", "`shardfeed merge` puts datasets together")
+        raise UsageError(os.fspath(source), "is a dataset", "`shardfeed merge` joins datasets")
 
 
 def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:
     """Options with which the dataset's images were stored. Raise UsageError if they are unknown."""
-    problem = "does not say how its images were stored: "
+    problem = "does not record how its images were stored: "
     if options.get("adopted"):
-        remedy = f"{convert_anew(opened.manifest.format)}, to which you append"
-        raise UsageError(opened.directory, f"{problem}others made its records", remedy)
+        remedy = f"{convert_anew(opened.manifest.format)}, which you can append to"
+        raise UsageError(opened.directory, f"{problem}its records come from another program", remedy)
     if not options.keys() >= {"check", "encode", "resize_shorter", "size", "quality"}:
-        remedy = "convert the new images into a dataset of their own, and put both together by `shardfeed merge`"
-        raise UsageError(opened.directory, f"{problem}several conversions made it", remedy)
+        remedy = "convert the new images to a separate dataset, then `shardfeed merge` both"
+        raise UsageError(opened.directory, f"{problem}it comes from several conversions", remedy)
     return ImageOptions.from_json(options)

@@ -11,8 +11,9 @@ import numpy as np
 from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.example import decode, encode
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, TEXT, Feature, Schema, Value
+from shardfeed.text import number
 
-DROPPED = -1  # what a class becomes that the new dataset does not have
+DROPPED = -1  # number for a class that the new dataset does not have
 
 _REMEDY = "run `shardfeed verify --deep` on its dataset"
 
@@ -87,7 +88,7 @@ class Change:
 
 
 def text_key(schema: Schema, key: str) -> str | None:
-    """The feature that has the names of the classes of the label `key`, value for value; None where there is none."""
+    """Return the feature with the class names of the label `key`, value for value; None if there is none."""
     beside = key.removesuffix("/label") + "/text"
     if schema.key(LABEL) == key and schema.key(TEXT) is not None:
         beside = schema.key(TEXT) or ""
@@ -105,7 +106,7 @@ def _keep_objects(values: dict[str, Any], keys: list[str], stay: np.ndarray) -> 
         of_key = values.get(key, [])
         each, rest = divmod(len(of_key), len(stay))
         if rest:
-            problem = f"{escape(key)} has {len(of_key)} values for {len(stay)} objects"
+            problem = f"{escape(key)} has {number(len(of_key), 'value')} for {number(len(stay), 'object')}"
             raise IntegrityError("record", problem, _REMEDY)
         chosen = np.flatnonzero(np.repeat(stay, each))
         values[key] = [of_key[i] for i in chosen] if isinstance(of_key, list) else of_key[chosen]

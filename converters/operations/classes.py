@@ -38,7 +38,7 @@ def read_class_map(classes: ClassMap) -> dict[str, str | None]:
         if new and not is_plain(new):
             raise UsageError("classes", f"got the class name {escape(new)!r}", "use text without control characters")
     if not found:
-        raise UsageError("classes", "no class is named", "give old and new names")
+        raise UsageError("classes", "got no class", "give old and new names")
     return {old: new or None for old, new in found.items()}
 
 
@@ -46,7 +46,7 @@ def _from_json(place: str, text: str) -> dict[str, Any]:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise UsageError(place, "names a class twice", "give each class once")
+            raise UsageError(place, "lists a class twice", "give each class once")
         return found
 
     try:
@@ -54,9 +54,9 @@ def _from_json(place: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(place, f"is no JSON: {escape(error)}", 'write {"old": "new", "other": null}') from None
+        raise UsageError(place, f"is not valid JSON: {escape(error)}", 'write {"old": "new", "other": null}') from None
     if not isinstance(found, dict):
-        raise UsageError(place, "is no JSON object", 'write {"old": "new", "other": null}')
+        raise UsageError(place, "is not a JSON object", 'write {"old": "new", "other": null}')
     return found
 
 
@@ -75,7 +75,7 @@ def _from_csv(place: str, file: Any) -> dict[str, str | None]:
                 raise UsageError(line, f"names the class {escape(old)!r} a second time", "give each class once")
             found[old] = new or None
     except csv.Error as error:
-        raise UsageError(f"{place}:{reader.line_num}", f"is no CSV: {error}", "write old,new") from None
+        raise UsageError(f"{place}:{reader.line_num}", f"is not valid CSV: {error}", "write old,new") from None
     return found
 
 
@@ -96,7 +96,7 @@ def mapped(names: Sequence[str], classes: Mapping[str, str | None], order: Seque
     if order is not None:
         if sorted(order) != sorted(new):
             differing = sorted(set(order) ^ set(new)) or sorted(name for name in order if list(order).count(name) > 1)
-            problem = f"differs from the classes there will be in {listing(list(map(escape, differing)), 5)}"
+            problem = f"differs from the resulting classes in {listing(list(map(escape, differing)), 5)}"
             raise UsageError("order", problem, f"they are {listing(list(map(escape, new)), 12)}")
         new = tuple(order)
     numbers = tuple(DROPPED if name is None else new.index(name) for name in wanted)
@@ -141,13 +141,13 @@ def joined(key: str, lists: Sequence[tuple[str, Sequence[str], Sequence[int] | N
     for place, of_one, ids in lists:
         for name, id_ in zip(of_one, ids or (), strict=False):
             other, where = id_of.setdefault(name, (id_, place))
-            problem = f"the class {escape(name)} has the id {id_}, and {other} in {escape(where)}"
+            problem = f"the class {escape(name)} has the id {id_}, but {other} in {escape(where)}"
             if other == id_:
                 found, where = class_of.setdefault(id_, (name, place))
-                problem = f"the id {id_} is the class {escape(name)}, and {escape(found)} in {escape(where)}"
+                problem = f"the id {id_} is the class {escape(name)}, but {escape(found)} in {escape(where)}"
                 if found == name:
                     continue
-            remedy = f"their class lists contradict each other in {escape(key)}: correct one, and convert it again"
+            remedy = f"the class lists of {escape(key)} disagree: correct one, and convert it again"
             raise UsageError(place, problem, remedy)
     ids = tuple(id_of[name][0] for name in names) if all(name in id_of for name in names) else None
     number = {name: i for i, name in enumerate(names)}
@@ -172,7 +172,7 @@ def schema_difference(one: Schema, other: Schema, *, other_place: str) -> str:
     for key in sorted(a.features.keys() | b.features.keys()):
         left, right = a.features.get(key), b.features.get(key)
         if left != right:
-            what = "has none" if right is None else "has it, too, and this one has none" if left is None else ""
+            what = "lacks it" if right is None else "has it, but this one does not" if left is None else ""
             if left is not None and right is not None:
                 named = [
                     f"{name} {getattr(left, name)!r}, there {getattr(right, name)!r}"
@@ -182,8 +182,8 @@ def schema_difference(one: Schema, other: Schema, *, other_place: str) -> str:
                 return f"the feature {escape(key)} has the {', '.join(named)} in {escape(other_place)}"
             return f"the feature {escape(key)}: {escape(other_place)} {what}"
         if (key in a.class_names) != (key in b.class_names):
-            return f"the feature {escape(key)} has class names in one of both alone"
+            return f"the feature {escape(key)} has class names in only one of them"
     for name, left, right in (("key points", a.keypoints, b.keypoints), ("raster classes", a.raster, b.raster)):
         if left != right:
-            return f"the {name} are others in {escape(other_place)}"
+            return f"the {name} differ in {escape(other_place)}"
     return ""

@@ -18,6 +18,7 @@ from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL, Schema, Value
+from shardfeed.storage.address import local_path
 from shardfeed.storage.checksum import crc32c
 
 DatasetLike = Dataset | str | os.PathLike[str]
@@ -93,6 +94,7 @@ class SplitRecords:
 
     def __init__(self, origin: Origin, split: Split, *, named: bool) -> None:
         self.origin, self.split, self._named = origin, split, named
+        self._columns: dict[str, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.split)
@@ -115,6 +117,12 @@ class SplitRecords:
         """The key of a record."""
         return self.keys[place]
 
+    def column(self, key: str) -> np.ndarray:
+        """The values of a feature, [n]; read once."""
+        if key not in self._columns:
+            self._columns[key] = self.split.column(key)
+        return self._columns[key]
+
     @cached_property
     def numbers(self) -> np.ndarray | None:
         """The numbers of the images, int64 [n]; None where `image/source_id` has no numbers."""
@@ -136,7 +144,7 @@ class Opened:
 
     def __init__(self, dataset: DatasetLike) -> None:
         if not isinstance(dataset, Dataset):
-            directory = os.path.abspath(os.fspath(dataset))
+            directory = local_path(dataset)
             # Damage is named record by record when they are read: whoever allows for it keeps the others.
             dataset = Dataset(directory, read_manifest(directory))
         self.dataset = dataset
@@ -186,7 +194,8 @@ class Part:
 class ChosenRecords:
     """The records of `parts`, one part after the other; see `RecordedSource`.
 
-    A split of which no record is taken is gone, and a note says so. Memory: 16 bytes a record, and its key.
+    A split of which no record is taken is gone, and a note says so. `carried`: features, beside the label, that samples
+    have, as the plan needs them. Memory: 16 bytes a record, and its key.
     """
 
     def __init__(
@@ -206,9 +215,10 @@ class ChosenRecords:
         self.fingerprint = fingerprint
         taken = {part.split for part in self.parts}
         gone = dict.fromkeys(part.split for part in parts if part.split is not None and part.split not in taken)
-        left = (f"split {name} has no record left, and is gone" for name in gone)
+        left = (f"split {name} has no records left, and is removed" for name in gone)
         self.findings = Findings(notes=(*notes, *left))
         self._ends = np.cumsum([len(part.places) for part in self.parts])
+        self.carried: list[str] = []
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -225,6 +235,7 @@ class ChosenRecords:
         if records.labels is not None:
             label = int(records.labels[place])
             features[LABEL] = label if change is None else change.label(LABEL, label)
+        features |= {name: records.column(name)[place] for name in self.carried if name in self.schema.features}
         record = RecordOfDataset(records.origin, place, int(records.sizes[place]), change)
         return Sample(key if change is None else change.prefix + key, b"", features, part.split, record=record)
 

@@ -25,7 +25,7 @@ def filter(
     missing_ok: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of the records that meet all of these conditions, in the same splits and order.
+    """Create the dataset `out` from the records that meet all of these conditions, in the same splits and order.
 
     Records are copied byte for byte: classes keep their names and numbers, even if no record of a class remains
     (`relabel` renumbers).
@@ -40,7 +40,7 @@ def filter(
         keys: keep only these keys, given as in `remove`.
         min_objects: keep only images with at least this many objects.
         missing_ok: ignore keys that no record has.
-        **making: how it is written: see `MakingOptions`.
+        **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
         UsageError: a condition that cannot be parsed, names that the dataset does not have, or no record left; and as
@@ -53,7 +53,7 @@ def filter(
     opened = Opened(dataset)
     if where is None and keys is None and min_objects is None:
         some = f"{argument('where')}, {argument('keys')} or {argument('min_objects')}"
-        raise UsageError("filter", "no condition is given", f"give {some}; `reshard` takes all records")
+        raise UsageError("filter", "got no condition", f"give {some}; `reshard` keeps all records")
     stay = {name: np.ones(len(records), bool) for name, records in opened.splits.items()}
     conditions = [] if where is None else [parse(where)]
     if min_objects is not None:

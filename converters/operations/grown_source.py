@@ -40,7 +40,7 @@ class GrownSource:
         images = image_features(sha256=sha256, restarts=RESTARTS in schema.features)
         theirs = replace(source.schema, features=images | dict(source.schema.features)).stated()
         if problem := schema_difference(schema, theirs, other_place="the source"):
-            remedy = "give the source the labels that the dataset was made with, or convert all again"
+            remedy = "give the source the same kind of labels as the dataset, or convert everything again"
             raise UsageError(dataset.directory, problem, remedy)
         self._numbers, names, ids = {}, dict(schema.class_names), dict(schema.class_ids)
         for key in schema.class_names:
@@ -49,8 +49,8 @@ class GrownSource:
             )
             added = len(names[key]) - len(schema.class_names[key])
             if added and manifest.format in _CLASSES_IN_SHARDS:
-                problem = f"old {manifest.format} shards have the class names in them, without the {added} new"
-                remedy = "`shardfeed merge` with a dataset of the new images writes all anew"
+                problem = f"existing {manifest.format} shards contain the class names, without the {added} new ones"
+                remedy = "convert the new images to a separate dataset, then `shardfeed merge` both"
                 raise UsageError("new_classes", problem, remedy)
             if key in ids:
                 ids[key] = ids_of_key
@@ -58,7 +58,7 @@ class GrownSource:
         there = _There(dataset, source, self._numbers, names)
         places = np.array([i for i in range(len(source)) if i not in there.samples], np.int64)
         if not len(places):
-            problem = f"the dataset has all of its {number(len(source), 'sample')} already"
+            problem = f"the dataset already has all of its {number(len(source), 'sample')}"
             raise UsageError("source", problem, there.other_values)
         self._places = places
         whole = replace(schema, class_names=names, class_ids=ids)
@@ -101,8 +101,8 @@ def _without_columns(onto: Onto) -> Iterator[str]:
     if lacking:
         columns = f"{number(len(lacking), 'column')} ({some(sorted(lacking))})"
         yield (
-            f"without {columns}, which {escape(onto.manifest.name)} does not have: where one is asked for, all"
-            " records are read; `shardfeed reshard` of the new dataset makes them"
+            f"without {columns}, which {escape(onto.manifest.name)} does not have: using one reads all"
+            " records; `shardfeed reshard` of the new dataset adds them"
         )
 
 
@@ -118,9 +118,9 @@ def _renumbered(value: Any, numbers: Sequence[int] | None) -> Any:
 def _joined(
     key: str, place: str, schema: Schema, theirs: Schema, *, new_classes: bool
 ) -> tuple[tuple[int, ...] | None, tuple[str, ...], tuple[int, ...]]:
-    """The dataset's number of each class of the source, None where they are the same; all class names; and their ids.
+    """Return the dataset's number of each class of the source, None if equal; all class names; and their ids.
 
-    There are none where the dataset has none. Raises UsageError for new classes that are not asked for, or lack ids.
+    Ids are empty if the dataset has none. Raises UsageError for new classes that were not allowed, or that lack ids.
     """
     ours, others = schema.class_names[key], theirs.class_names[key]
     new = [name for name in others if name not in set(ours)]
@@ -132,8 +132,10 @@ def _joined(
     lists = [(place, ours, known), ("source", others, theirs.class_ids.get(key) if known else None)]
     found = joined(key, lists)
     if known and found.ids is None:
-        problem = f"not each new class of {escape(key)} has an id ({some(new)}), and all of the dataset's have one"
-        raise UsageError("source", problem, "give them one, or `shardfeed merge` a dataset of the new images")
+        problem = f"some new classes of {escape(key)} have no id ({some(new)}), but all existing classes have one"
+        raise UsageError(
+            "source", problem, "give them ids, or convert the new images separately and `shardfeed merge` both"
+        )
     numbers = found.numbers[1]
     return (None if numbers == tuple(range(len(numbers))) else numbers), found.names, found.ids or ()
 
@@ -157,7 +159,7 @@ class _There:
         self.samples: set[int] = set()
         self.next_numbers: dict[str, int] = {}
         self._numbers, self._names = numbers, names
-        self._other: list[str] = []  # those of which the dataset says something else, and what
+        self._other: list[str] = []  # samples whose values in the dataset differ, and how
         keys: dict[bytes, int] = {}
         own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may count from 1 each
         for i in range(len(source)):
@@ -175,7 +177,7 @@ class _There:
                 clashes += [(own[of, value], value, name) for of, value in same]
         for key, value, name in clashes:  # now that all are known which the dataset has already
             if keys[key] not in self.samples:
-                problem = f"the image {escape(key)} has the number {value} of an image in split {name}"
+                problem = f"the image {escape(key)} has the id {value} of an image in split {name}"
                 raise UsageError("source", problem, "give it another id in its annotations")
 
     def _find(self, split: Split, keys: Mapping[bytes, int], source: Source) -> None:
@@ -190,7 +192,9 @@ class _There:
             sample = source[i]
             if hashes is None or _sha256(sample) != hashes[place]:
                 problem = f"has the key {escape(sample.key)} of a record in split {split.name}"
-                problem += ", and other bytes" if hashes is not None else ", and no hashes say whether it is the same"
+                problem += (
+                    ", but different bytes" if hashes is not None else ", and without hashes they cannot be compared"
+                )
                 raise UsageError(f"source[{i}]", problem, "give it another name, or leave it out")
             self.samples.add(i)
             for key, column in columns.items():
@@ -204,7 +208,7 @@ class _There:
         """Sentences about them."""
         if self.samples:
             passed = number(len(self.samples), "sample")
-            yield f"{passed} passed over: the dataset has the same files under these keys"
+            yield f"{passed} skipped: the dataset has the same files under these keys"
         if self._other:
             yield self.other_values
 
@@ -214,8 +218,8 @@ class _There:
         if not self._other:
             return ""
         has = "has" if len(self._other) == 1 else "have"
-        what = f"{number(len(self._other), 'sample')} of them {has} other values in the source"
-        remedy = "what the dataset says stays; to have the new values, `shardfeed remove` those keys before you append"
+        what = f"{number(len(self._other), 'sample')} of them {has} different values in the source"
+        remedy = "the dataset's values are kept; for the new values, `shardfeed remove` these keys before you append"
         return f"{what} ({listing(self._other, 3, '; ')}): {remedy}"
 
 

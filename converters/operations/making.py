@@ -8,17 +8,20 @@ from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.conversion import Progress, convert
 from shardfeed.converters.engines.choose_engine import Workers
 from shardfeed.converters.operations.dataset_source import ChosenRecords, Opened
-from shardfeed.converters.planning.split_shares import Shares
+from shardfeed.converters.planning.groups import feature_of_groups
+from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, escape
+from shardfeed.schema import SHA256
 
 
 class MakingOptions(TypedDict, total=False):
-    """Optional keywords of all operations, for how the new dataset is written.
+    """Keyword options of all operations, which control the writing of the new dataset.
 
     Attributes:
         max_bad: damaged records that may be left out, a count or text like "0.5%"; with more, nothing is committed.
             Default: none.
+        no_leaks: raise an error if a file would be in two splits, by its stored hash.
         to: the format of the shards, as in `convert`; default: the format of the (first) dataset.
         shards: number of shards of each split, or text like "64MB", as in `convert`; default: as many as in a
             conversion.
@@ -34,6 +37,7 @@ class MakingOptions(TypedDict, total=False):
     """
 
     max_bad: MaxBad
+    no_leaks: bool
     to: str | None
     shards: int | str | Mapping[str, int] | None
     workers: Workers
@@ -52,16 +56,23 @@ def make_dataset(
     *,
     split: Mapping[str, float] | Shares | None = None,
     seed: int = 0,
+    groups: Groups | None = None,
 ) -> Report:
     """The dataset `out` of the records of `source`, which come from `datasets`; of a dry run what it would be.
 
     Raises as `convert`, and TypeError for options that there are not.
     """
-    if unknown := making.keys() - MakingOptions.__optional_keys__:  # some mean something to `convert`
+    if unknown := making.keys() - MakingOptions.__optional_keys__:  # some have a meaning for `convert`
         raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
     check_outside(out, [opened.directory for opened in datasets])
     options: dict[str, Any] = {**making, "to": making.get("to") or datasets[0].manifest.format}
-    return convert(source, out, split=split, seed=seed, **options)
+    groups = groups or Groups()
+    if groups.column is not None:
+        source.carried.append(feature_of_groups(groups.column, source.schema))
+    if groups.duplicates or making.get("no_leaks"):
+        source.carried.append(SHA256)
+    by = {f"group_{name}": value for name, value in groups.to_json().items()}
+    return convert(source, out, split=split, seed=seed, **by, **options)
 
 
 def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> None:
@@ -70,10 +81,10 @@ def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> No
     for directory in directories:
         root = os.path.realpath(directory)
         if os.path.commonpath([root, place]) == root:
-            problem = f"lies in the dataset {escape(directory)}, which is only read"
-            raise UsageError(os.fspath(out), problem, "choose a place outside of it")
+            problem = f"is inside the dataset {escape(directory)}, which is only read"
+            raise UsageError(os.fspath(out), problem, "choose a location outside of it")
 
 
 def convert_anew(format: str) -> str:
     """Remedy, as the beginning of a sentence, if records that others made lack features of a conversion's."""
-    return f"`shardfeed convert DIR NEW --reader {format}` makes a dataset with our features of them"
+    return f"`shardfeed convert DIR NEW --reader {format}` makes a dataset with the features of a conversion"

@@ -36,12 +36,13 @@ def merge(
     renumber: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of the records of several datasets, split by split, each split in a new random order.
+    """Create the dataset `out` from the records of several datasets, split by split, each split in a new random order.
 
-    Splits and classes are matched by name: the class list is that of the first dataset, followed by the classes that
-    each other dataset adds. If two datasets have the same key with equal values (ignoring id and label numbers), it
-    becomes one record, in the split of the first dataset. Ids that were counted in several datasets are counted again
-    (`image/source_id`), labels are renumbered to the new list, and everything else is copied value by value.
+    Splits and classes are matched by name: the class list is the list of the first dataset, followed by the classes
+    that each other dataset adds. If two datasets have the same key with equal values (ignoring id and label numbers),
+    it becomes one record, in the split of the first dataset. Ids that a conversion assigned (`image/source_id`) are
+    assigned again if they are out of order, labels are renumbered to the new list, and everything else is copied value
+    by value.
 
     Args:
         datasets: two or more directories, or datasets that are open; they are only read.
@@ -50,19 +51,19 @@ def merge(
             here for each dataset. Then all keys are different.
         seed: decides the order.
         renumber: also give new ids to images that share an id that came from their source, such as COCO's.
-        **making: how it is written: see `MakingOptions`.
+        **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
         UsageError: features differ, class lists contradict each other, two records with the same key differ; and as in
             `reshard`.
-        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `reshard`.
 
     Example:
         merge(["flowers", "others"], "both", prefix=True)
     """
     opened = [Opened(dataset) for dataset in datasets]
     if len(opened) < 2 or len({os.path.realpath(one.directory) for one in opened}) < len(opened):
-        raise UsageError("datasets", f"got {len(opened)} directories", "name two or more, each once")
+        raise UsageError("datasets", f"got {len(opened)} directories", "give two or more different datasets")
     lists = _class_lists(opened)
     _check_encoding(opened)
     schema = _schema(opened, lists)
@@ -77,7 +78,7 @@ def merge(
     parts = numbered(parts, seed, renumber=renumber)
     notes = list(taken.notes())
     notes += [
-        f"not all classes of {escape(key)} have an id, so ids are left out"
+        f"not all classes of {escape(key)} have an id, so class ids are left out"
         for key, of_key in lists.items()
         if of_key.had_ids and of_key.ids is None
     ]
@@ -93,7 +94,7 @@ def _class_lists(opened: Sequence[Opened]) -> dict[str, Joined]:
             remedy = "convert one of them again with the labels and options of the other"
             if foreign := [one for one in (first, other) if one.manifest.options.get("adopted")]:
                 whose = " and ".join(escape(one.directory) for one in foreign)
-                remedy = f"others made the records of {whose}: {convert_anew(foreign[0].manifest.format)} to merge"
+                remedy = f"the records of {whose} are foreign: {convert_anew(foreign[0].manifest.format)} to merge"
             raise UsageError(first.directory, problem, remedy)
     return {
         key: joined(
@@ -129,7 +130,7 @@ def _prefixes(opened: Sequence[Opened], prefix: bool | Sequence[str]) -> list[by
     names = [os.path.basename(one.directory) for one in opened] if prefix is True else list(prefix)
     sound = all(isinstance(name, str) and name and name not in (".", "..") and "\0" not in name for name in names)
     if len(set(names)) != len(opened) or not sound:
-        problem = f"got {', '.join(map(repr, names))}, expected another name for each of {len(opened)} datasets"
+        problem = f"got {', '.join(map(repr, names))}, expected a different name for each of {len(opened)} datasets"
         raise UsageError("prefix", problem, "rename a directory, or in Python give names: prefix=[...]")
     return [os.fsencode(name) + b"/" for name in names]
 
@@ -177,7 +178,7 @@ class _Taken:
             first = self._where[key]
             if differing := _differing(first, (records, place, change)):
                 problem = (
-                    f"{escape(key)} is in {escape(first[0].origin.directory)} too, with another {escape(differing)}"
+                    f"{escape(key)} is also in {escape(first[0].origin.directory)}, with other {escape(differing)}"
                 )
                 remedy = f"{argument('prefix', True)} keeps both, or leave one out with `shardfeed remove`"
                 raise UsageError(records.origin.directory, problem, remedy)
@@ -188,9 +189,9 @@ class _Taken:
     def notes(self) -> Iterator[str]:
         """Sentences about records that two datasets have."""
         if self._again:
-            yield f"{number(self._again, 'record')} equal to one of the same key in an earlier dataset, stored once"
+            yield f"{number(self._again, 'record')} identical in two datasets, stored once"
         if self._elsewhere:
-            yield f"of those {self._elsewhere:,} in another split there: the first dataset's split counts"
+            yield f"{self._elsewhere:,} of them in different splits: the first dataset's split is used"
 
 
 def _differing(one: tuple[SplitRecords, int, Change | None], other: tuple[SplitRecords, int, Change | None]) -> str:
@@ -201,6 +202,6 @@ def _differing(one: tuple[SplitRecords, int, Change | None], other: tuple[SplitR
         found = decode(record(0))
         found.pop(SOURCE_ID, None)
         bits = {key: of_key if isinstance(of_key, list) else of_key.tobytes() for key, (_, of_key) in found.items()}
-        values.append(bits)  # and not numbers: a NaN equals none
+        values.append(bits)  # and not as numbers: NaN differs from itself
     keys = sorted(values[0].keys() | values[1].keys())
     return next((key for key in keys if values[0].get(key) != values[1].get(key)), "")

@@ -49,9 +49,9 @@ def _clash(name: str | None, parts: Sequence[Part], seed: int, *, renumber: bool
         return True
     number = int(found[twice[0]])
     keys = [name_text(key) for key, of in zip(_keys(of_split), numbers.tolist(), strict=True) if of == number]
-    problem = f"the images {keys[0]} and {keys[1]} of one split both have the number {number} ({SOURCE_ID})"
-    remedy = f"{argument('renumber', True)} gives the images of such splits new numbers"
-    remedy += ", by which no annotation file of theirs knows them any more"
+    problem = f"the images {keys[0]} and {keys[1]} of one split both have the id {number} ({SOURCE_ID})"
+    remedy = f"{argument('renumber', True)} assigns new ids in such splits"
+    remedy += ", which no longer match the annotation files"
     raise UsageError("renumber", problem, remedy)
 
 

@@ -28,12 +28,12 @@ def relabel(
     order: Sequence[str] | str | os.PathLike[str] | None = None,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of the same records with other classes, in the same splits and order.
+    """Create the dataset `out` from the same records with other classes, in the same splits and order.
 
     Classes renamed to the same name are merged; classes not named in `classes` are kept. Labels, sets of classes,
-    classes of objects and their texts are all changed; a record without changes is copied byte for byte. A record whose
+    classes of objects and their names are all changed; a record without changes is copied byte for byte. A record whose
     only class is dropped is left out. An object whose class is dropped is removed with its box, mask and key points,
-    and its image is kept. Classes of rasters can only be renamed.
+    and its image is kept. Classes of segmentation masks can only be renamed.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
@@ -43,11 +43,11 @@ def relabel(
         feature: the key of the one feature to change; default all that have classes.
         order: new class names in label order, or a file with one per line; default: the order in which they first
             appear in the old list. Labels are 0 to K-1 in this order.
-        **making: how it is written: see `MakingOptions`.
+        **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
         UsageError: a class is unknown, or no class or no record would be left; and as in `reshard`.
-        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `reshard`.
 
     Example:
         relabel("flowers", "two", {"tulip": "rose"})  # two classes as one
@@ -76,7 +76,7 @@ def relabel(
         dropped += len(records) - len(places)
         parts.append(Part(records, places, name, change if lists else None))
     if dropped == len(opened):
-        raise UsageError("classes", "every record has a class that is dropped", "drop fewer")
+        raise UsageError("classes", "the class of every record is dropped", "drop fewer")
     notes = [f"{number(dropped, 'record')} of dropped classes left out"] if dropped else []
     new_schema = with_values(with_classes(schema, lists), raster=renamed)
     source = ChosenRecords(parts, new_schema, opened.made_with(), notes=notes)
@@ -93,7 +93,7 @@ def _features(schema: Schema, feature: str | None) -> list[str]:
     key = schema.key(feature)
     if key not in schema.class_names:
         has = listing([escape(name) for name in sorted(schema.class_names)]) or "none"
-        raise UsageError("feature", f"got {escape(feature)!r}, expected one with classes", f"it has {has}")
+        raise UsageError("feature", f"got {escape(feature)!r}, expected a feature with classes", f"it has {has}")
     return [str(key)]
 
 
@@ -108,15 +108,17 @@ def _lists(
     found: dict[str, Mapped] = {}
     for key in keys:
         names = schema.class_names[key]
-        # Where it shares no name with them, the order is that of another feature's classes.
+        # If it has no name in common with them, the order is that of another feature's classes.
         ordered = feature is not None or bool(set(order or ()) & {wanted.get(name, name) for name in names})
         of_key = found[key] = mapped(names, wanted, order if ordered else None)
         if not of_key.names:
             raise UsageError("classes", f"no class of {escape(key)} would be left", "drop fewer")
         fixed = schema.features[key]
         if DROPPED in of_key.numbers and not fixed.scalar and not fixed.ragged:
-            problem = f"each record has {fixed.count} classes in {escape(key)}, of which none can be dropped"
-            raise UsageError("classes", problem, f"give it a name, or leave the feature out with {argument('feature')}")
+            problem = f"each record has {fixed.count} classes in {escape(key)}, so none can be dropped"
+            raise UsageError(
+                "classes", problem, f"rename it instead, or leave the feature out with {argument('feature')}"
+            )
     return found
 
 
@@ -127,11 +129,13 @@ def _check_order(order: Sequence[str], lists: Mapping[str, Mapped], raster: Rast
         return
     if raster is not None and sorted(order) == sorted(raster.class_names):
         if tuple(order) != raster.class_names:
-            problem = "is another order of the classes of rasters, whose pixels hold their numbers and do not change"
+            problem = "reorders the classes of rasters, but pixel values are not rewritten"
             raise UsageError("order", problem, "leave it out, or convert the masks again with that list")
         return
     there = listing([escape(name) for name in dict.fromkeys(name for of_key in names for name in of_key)])
-    raise UsageError("order", f"is the list of no feature: {some(order)}", f"there will be {there}")
+    raise UsageError(
+        "order", f"does not match the classes of any feature: {some(order)}", f"the resulting classes are {there}"
+    )
 
 
 def _check_known(schema: Schema, wanted: Mapping[str, str | None], keys: Sequence[str]) -> None:
@@ -141,7 +145,9 @@ def _check_known(schema: Schema, wanted: Mapping[str, str | None], keys: Sequenc
         known |= dict.fromkeys(schema.raster.class_names)
     for name in wanted:
         if name not in known:
-            raise UsageError("classes", f"{escape(name)!r} is no class of the dataset", near_names(name, list(known)))
+            raise UsageError(
+                "classes", f"{escape(name)!r} is not a class of the dataset", near_names(name, list(known))
+            )
 
 
 def _raster(schema: Schema, wanted: Mapping[str, str | None]) -> Raster | None:
@@ -155,8 +161,8 @@ def _raster(schema: Schema, wanted: Mapping[str, str | None]) -> Raster | None:
             for name, new in zip(schema.raster.class_names, names, strict=True)
             if names.count(new) > 1 or new is None
         )
-        problem = f"the class {escape(bad)} of rasters would be dropped or put together with another"
-        remedy = f"pixels do not change here: rename only, name one {argument('feature')}, or convert the masks again"
+        problem = f"the class {escape(bad)} of rasters would be dropped or merged, but pixel values are not rewritten"
+        remedy = f"only rename it, limit the change to one {argument('feature')}, or convert the masks again"
         raise UsageError("classes", problem, remedy)
     return with_values(schema.raster, class_names=tuple(map(str, names)))
 
@@ -180,5 +186,5 @@ def _dropped_objects(opened: Opened, lists: Mapping[str, Mapped], report: Report
         )
         if after < before:
             gone = number(before - after, "object")
-            said.append(f"{gone} of {before:,} left out, of dropped classes and images ({key})")
+            said.append(f"{gone} of {before:,} left out with dropped classes and images ({key})")
     return said

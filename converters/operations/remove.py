@@ -23,7 +23,7 @@ def remove(
     missing_ok: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of all records except those with these keys, in the same splits and order.
+    """Create the dataset `out` without the records that have these keys, in the same splits and order.
 
     `out` contains nothing of the removed records. They are still in `dataset`, which is only read: the report's notes
     say where, and which of its files are shared with other datasets.
@@ -34,7 +34,7 @@ def remove(
         keys: file names, as `image/filename` has them; or the path of a file with one per line. Records without file
             names are named by split and position: `train/000000017`.
         missing_ok: ignore keys that no record has.
-        **making: how it is written: see `MakingOptions`.
+        **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
         UsageError: a key is unknown, or no record would be left; and as in `reshard`.
@@ -50,7 +50,7 @@ def remove(
     counts = {name: int(of_split.sum()) for name, of_split in gone.items()}
     removed = sum(counts.values())
     if removed == len(opened):
-        raise UsageError("keys", "they name every record, and none would be left", "remove the dataset's directory")
+        raise UsageError("keys", "the keys match every record: none would be left", "remove the dataset's directory")
     by_split = ", ".join(f"{count:,} of {name}" for name, count in counts.items() if count)
     note = f"{number(removed, 'record')} removed{f' ({by_split})' if by_split else ''}"
     source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=[note])
@@ -61,7 +61,7 @@ def remove(
 def _where_they_remain(opened: Opened) -> list[str]:
     """Sentences about the places that still have the records that were removed."""
     directory = opened.directory
-    said = [f"the records are still in {escape(directory)}, which was only read: remove it when nothing needs it"]
+    said = [f"the records are still in {escape(directory)}: remove that dataset when it is no longer needed"]
     shared = [
         os.path.basename(name)
         for split in opened.manifest.splits.values()
@@ -71,13 +71,13 @@ def _where_they_remain(opened: Opened) -> list[str]:
     if shared:
         what = f"{number(len(shared), 'shard')} of it (such as {shared[0]}) {'has' if len(shared) == 1 else 'have'}"
         said.append(
-            f"{what} a second name in another dataset, made by append: `find DIR -samefile FILE` says where, and"
-            " removing one name leaves the other"
+            f"{what} a hard link in another dataset, made by append: `find DIR -samefile FILE` finds it;"
+            " removing one link keeps the other"
         )
     for kind in ("staging", "building"):
         if os.path.isdir(left := hidden_sibling(directory, kind)):
-            said.append(f"{escape(left)} is what a stopped run left, and may have them, too")
-    said.append("copies that training made (cache=), backups and the source images are not known here: look there, too")
+            said.append(f"{escape(left)} is left by an interrupted run, and may also contain them")
+    said.append("also check caches of training (cache=), backups and the source images")
     return said
 
 

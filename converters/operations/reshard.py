@@ -9,17 +9,17 @@ from shardfeed.converters.report import Report
 
 
 def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[MakingOptions]) -> Report:
-    """Make the dataset `out` of the same records, in the same splits and order, in other shards.
+    """Create the dataset `out` from the same records, in the same splits and order, in other shards.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
         out: the directory to create; its parent must exist.
-        **making: how it is written: see `MakingOptions`.
+        **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
         TooManyRejectedError: records are damaged; it names them, and nothing is committed.
         UsageError, IntegrityError, StorageError, WorkerLostError, BusyError: as `convert` and `shardfeed.open`. After a
-            StorageError or a kill the same call continues.
+            StorageError or a kill, call it again to continue.
 
     Example:
         reshard("flowers", "few", shards=1)

@@ -9,7 +9,7 @@ import numpy as np
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
 from shardfeed.converters.operations.making import MakingOptions, make_dataset
 from shardfeed.converters.operations.numbers import numbered
-from shardfeed.converters.planning.split_shares import Shares
+from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.errors import SplitError, UsageError, argument
 
@@ -20,24 +20,30 @@ def split(
     split: Mapping[str, float] | Shares,
     *,
     of: str | None = None,
+    group_column: str | None = None,
+    group_pattern: str | None = None,
+    group_duplicates: bool = False,
     seed: int = 0,
     renumber: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of the same records in new splits, drawn at random, each in a new random order.
+    """Create the dataset `out` from the same records in new splits, drawn at random, each in a new random order.
 
     A record's key decides its split and position, as in a conversion with these shares and this seed. Records are
-    copied byte for byte, except for their id (`image/source_id`): if records that were counted in several splits come
-    into one split, they are counted again.
+    copied byte for byte, except for their id (`image/source_id`): ids that a conversion assigned are assigned again in
+    a new split if they are out of order there.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
         out: the directory to create; its parent must exist.
         split: share of each new split, adding up to 1; `Shares` says how they are drawn.
         of: the split to divide; all others are kept. Default: all splits are put together and divided.
+        group_column: a feature, `image/patient` or `patient`: records with the same value go to the same split. With
+            `of`, a record whose group also has records in a kept split moves to that split.
+        group_pattern, group_duplicates: as in `convert`; duplicates are found by the stored hashes.
         seed: decides splits and order.
         renumber: also give new ids to records that share an id that came from their source, such as COCO's.
-        **making: how it is written: see `MakingOptions`.
+        **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
         SplitError: there is no split `of`.
@@ -51,13 +57,14 @@ def split(
         raise SplitError(opened.directory, f"no split {of!r}", f"it has {', '.join(map(repr, opened.splits))}")
     kept = [name for name in opened.splits if of is not None and name != of]
     if clash := sorted(set(kept) & {*(Shares.of(split).shares or ())}):
-        problem = f"{clash[0]!r} is a split that is kept"
-        raise UsageError("split", problem, f"choose other names, or leave {argument('of')} out: then all are cut")
+        problem = f"{clash[0]!r} is an existing split that is kept"
+        raise UsageError("split", problem, f"choose other names, or leave {argument('of')} out to divide all records")
     parts = [
         Part(records, np.arange(len(records)), name if name in kept else None)
         for name, records in opened.splits.items()
     ]
     parts = numbered(parts, seed, renumber=renumber)
-    made_with = opened.made_with("split", "split_by", "seed")
+    made_with = opened.made_with("split", "split_by", "seed", "groups")
     source = ChosenRecords(parts, opened.schema, made_with, keeps_order=False)
-    return make_dataset(source, [opened], out, making, split=split, seed=seed)
+    groups = Groups(group_column, group_pattern, group_duplicates)
+    return make_dataset(source, [opened], out, making, split=split, seed=seed, groups=groups)

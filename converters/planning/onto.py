@@ -1,4 +1,4 @@
-"""A dataset that a conversion appends to: what of it stays, and where the new records go on."""
+"""A dataset that a conversion appends to: its existing shards, and the positions of new records."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -45,7 +45,7 @@ class Onto:
         except OSError as error:
             raise storage_error(path, "read", error) from error
         if problem := info.difference(FileInfo.of(data)):
-            raise IntegrityError(path, problem, "`shardfeed verify` says what else is damaged; restore it from a copy")
+            raise IntegrityError(path, problem, "restore it from a copy; `shardfeed verify` finds other damage")
         return data
 
     def options(self, appended: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.onto import Onto
-from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy
+from shardfeed.converters.planning.split_shares import SPLIT_BY, Groups, SplitBy
 from shardfeed.converters.sources.source import RecordedSource, Source
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.registry import NATIVE, shard_format
@@ -28,6 +28,7 @@ class PlanOptions:
     `to`: the format of shards, by name. `made_with`: of records that are there already, what stands for `image`.
     `onto`: the dataset that is appended to; then `fractions`, `shards` and `seed` are of what is appended.
     `split_by`: "exact", shares to the image, in each class too, or "hash", each sample's by its own key alone.
+    `groups`: samples that go to the same split.
     """
 
     fractions: Mapping[str, float] | None = None
@@ -39,12 +40,13 @@ class PlanOptions:
     to: str = NATIVE.name
     made_with: Mapping[str, Any] | None = None
     onto: Onto | None = None
+    groups: Groups = field(default_factory=Groups)
 
     def __post_init__(self) -> None:
         shard_format(self.to)
         fractions = {"train": 1.0} if self.fractions is None else self.fractions
         if not fractions:
-            raise UsageError("split", "no split is named", "give for example train=0.9,validation=0.1")
+            raise UsageError("split", "got no split", "for example train=0.9,validation=0.1")
         for name, share in fractions.items():
             check_split_name(name)
             if not 0 < share <= 1:
@@ -64,9 +66,10 @@ class PlanOptions:
     def to_json(self) -> dict[str, Any]:
         """The options as a JSON value."""
         shards = dict(self.shards) if isinstance(self.shards, Mapping) else self.shards
+        groups = {"groups": self.groups.to_json()} if self.groups else {}
         if self.onto is not None:
             how = {"split": self.fractions and dict(self.fractions), "shards": shards, "shard_size": self.shard_size}
-            return self.onto.options({**how, "seed": self.seed})
+            return self.onto.options({**how, "seed": self.seed, **groups})
         return {
             "split": self.fractions and {name: self.fractions[name] for name in in_usual_order(self.fractions)},
             "split_by": self.fractions and self.split_by,
@@ -74,6 +77,7 @@ class PlanOptions:
             "shard_size": self.shard_size,
             "seed": self.seed,
             **(self.image.to_json() if self.made_with is None else {"sha256": True, **self.made_with}),
+            **groups,
             **({"to": self.to} if self.to != NATIVE.name else {}),  # others were made before there was a choice
         }
 
@@ -103,9 +107,13 @@ def _check_images(schema: Schema, image: ImageOptions) -> None:
     """Raise UsageError if images are to be cropped or resized and features hold places or counts of pixels in them."""
     places = schema.of_kind("place")
     if image.shape is not None and places:
-        problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
-        remedy = f"use {argument('resize_shorter')}, which cuts nothing, or leave that label out"
+        problem = f"images are cropped, so the coordinates in {escape(places[0])} would be wrong"
+        remedy = f"use {argument('resize_shorter')}, which does not crop, or leave that feature out"
         raise UsageError("size", problem, remedy)
     if image.resize_shorter is not None and OBJECT_AREA in schema.features and not schema.object_keys:
-        problem = f"{OBJECT_AREA} counts pixels of the images as they are, and would be wrong of smaller ones"
-        raise UsageError("resize_shorter", problem, "leave that label out: the boxes, shares of the image, give it")
+        problem = f"{OBJECT_AREA} is in pixels of the original images, and would be wrong for resized ones"
+        raise UsageError(
+            "resize_shorter",
+            problem,
+            "leave that feature out, and compute it from the boxes, which are fractions of the image",
+        )

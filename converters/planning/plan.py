@@ -13,11 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
+from shardfeed.converters.planning.groups import GroupShares, Members
 from shardfeed.converters.planning.inputs import Inputs, made_by
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
-from shardfeed.converters.planning.split_shares import counts_of, draw, draw_splits, has_label, label_of
+from shardfeed.converters.planning.split_shares import counts_of, draw, has_label, label_of
 from shardfeed.converters.sources.guard import EVERY, tell
 from shardfeed.converters.sources.source import Content, Findings, RecordedSource, Sample, Source, findings_of
 from shardfeed.errors import UsageError, escape
@@ -42,16 +43,16 @@ class PlannedShard:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where every sample goes. `shards` in order of split name, then number.
+    """The shard and position of every sample. `shards` in order of split name, then number.
 
     `fingerprint`: of keys, sizes, labels and options, 32 hex digits; the same for a copy of the folder elsewhere.
-    `source_bytes`: what the images take on disk, in bytes, as far as the source knows.
-    `drawn`: whether the split of any sample was drawn, not named by the source. `findings`: the source's own.
-    `class_counts[split][v]`: samples whose first label is `v`; empty where the source has no such label.
-    `notes`: sentences about what was planned otherwise than asked. `forecast`: what the dataset will take on disk.
-    `inputs`: what tells whether the samples are still those that were planned.
-    `made_by`: versions of what will decide the bytes of its records. `annotations`: objects of all samples.
-    `counted`: splits of which no sample has a number of its source's own.
+    `source_bytes`: bytes of the images on disk, as far as the source knows. `drawn`: whether the split of any sample
+    was drawn, not named by the source. `findings`: the source's. `class_counts[split][v]`: samples whose first label is
+    `v`; empty if the source has no such label. `notes`: sentences about differences from the request. `forecast`:
+    expected size of the dataset on disk. `inputs`: data to check later whether the samples are still the planned ones.
+    `made_by`: versions that determine the bytes of the records. `annotations`: number of objects in all samples.
+    `counted`: splits in which no sample has an id of its source. `groups`: the shares that could be reached with groups
+    kept together.
     """
 
     schema: Schema
@@ -68,6 +69,7 @@ class Plan:
     made_by: Mapping[str, str]
     annotations: int
     counted: frozenset[str]
+    groups: GroupShares | None
 
     def __len__(self) -> int:
         return sum(len(shard.samples) for shard in self.shards)
@@ -98,17 +100,18 @@ class Plan:
         return sizes
 
 
-def make_plan(source: Source, options: PlanOptions) -> Plan:
+def make_plan(source: Source, options: PlanOptions, no_leaks: bool = False) -> Plan:
     """Look at every sample once and decide its place.
 
-    Raises UsageError when it cannot be done, or when a package that `options` ask for is not installed.
+    Raises UsageError when it cannot be done, or when a package that `options` ask for is not installed. With `no_leaks`
+    LeakError where a file or a group would be in two splits.
 
     Memory: about 90 bytes a sample, and the length of its key, beside the source itself.
     """
     versions = made_by(options.image, options.to)
     count = len(source)
     if not count:
-        raise UsageError("source", "it has no sample", "check where it looks for them")
+        raise UsageError("source", "it has no samples", "check the path that it reads")
     schema = schema_of(source, options)
     shard_format(options.to).check(schema)
     labelled = has_label(schema)
@@ -121,6 +124,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     labels = np.zeros(count, np.int32)
     own_id = np.zeros(count, bool)
     names: dict[str, int] = {}
+    related = Members(options, source.schema, no_leaks=no_leaks)
     annotations = 0
     for i in range(count):
         if not i % EVERY:
@@ -128,6 +132,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         sample = source[i]
         size = _size(sample)
         draws_bytes += draw(sample.key, options.seed)
+        related.add(sample)
         inputs.add(sample.key, _digest(sample, size, features) + _mtimes(sample))
         sizes[i] = size
         annotations += len(sample.objects or ())
@@ -142,10 +147,12 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     draws = np.frombuffer(draws_bytes, "<u8").reshape(count, 2)
     by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
     _check_unique(source, draws, by_key)
-    drawn = _draw(split_of, names, draws[:, 0], labels, options)
+    found = related.draw(source, split_of, [*names], draws[:, 0], labels)
+    drawn = _take(found, split_of, names, options)
     if options.fractions is not None and not drawn and options.onto is None:
-        problem = f"the source names the split of every sample ({', '.join(names)})"
-        raise UsageError("split", problem, "leave it out; `shardfeed split` cuts the dataset anew afterwards")
+        problem = f"the source already sets the split of every sample ({', '.join(names)})"
+        raise UsageError("split", problem, "leave it out; `shardfeed split` changes the splits of a dataset")
+    notes = related.notes(source, split_of, [*names])
     orders: dict[str, np.ndarray] = {}
     for name in sorted(names):
         members = np.flatnonzero(split_of == names[name])
@@ -167,33 +174,26 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         source_bytes=size,
         drawn=drawn,
         class_counts={name: counts_of(labels[order], classes) for name, order in orders.items() if classes},
-        notes=list(too_few_images(images, options.shards)),
+        notes=[*notes, *too_few_images(images, options.shards)],
         findings=findings_of(source),
         forecast=forecast,
         inputs=inputs,
         made_by=versions,
         annotations=annotations,
         counted=frozenset(name for name, order in orders.items() if not own_id[order].any()),
+        groups=related.shares,
     )
 
 
-def _draw(
-    split_of: np.ndarray, names: dict[str, int], draws: np.ndarray, labels: np.ndarray, options: PlanOptions
-) -> bool:
-    """Draw a split, in `split_of` and `names`, for each sample without one; return whether there was any."""
+def _take(found: Mapping[str, np.ndarray], split_of: np.ndarray, names: dict[str, int], options: PlanOptions) -> bool:
+    """Note, in `split_of` and `names`, the splits drawn for samples without one; return whether there was any."""
     open_ = np.flatnonzero(split_of < 0)
-    if not len(open_):
-        return False
-    if options.fractions is None:
-        split_of[open_] = names.setdefault("train", len(names))
-        return True
-    for name, members in draw_splits(draws[open_], labels[open_], options.fractions, options.split_by).items():
-        if not len(members):
-            if name in names or (options.onto is not None and options.onto.shards(name)):
-                continue
-            raise UsageError(f"split {name}", f"none of {len(open_)} samples falls into it", "give it a larger share")
-        split_of[open_[members]] = names.setdefault(name, len(names))
-    return True
+    for name, members in found.items():
+        if len(members):
+            split_of[open_[members]] = names.setdefault(name, len(names))
+        elif name not in names and not (options.onto and options.onto.shards(name)):
+            raise UsageError(f"split {name}", f"none of {len(open_)} samples is in it", "give it a larger share")
+    return bool(found)
 
 
 def _size(sample: Sample) -> int:

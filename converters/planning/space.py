@@ -27,6 +27,7 @@ from shardfeed.naming import is_shard
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, RESTARTS, SHA256, SOURCE_ID, WIDTH, Schema, Value
 from shardfeed.storage.local import free_space
 from shardfeed.storage.storage import LOCAL, sizes_by_name
+from shardfeed.text import number
 
 MOST_BYTES = 256_000_000  # of a shard: long enough to read sequentially, short enough to redo after a crash
 # A shard is what one process works at, so a small dataset has several too: enough for the cores of most machines, but
@@ -69,7 +70,7 @@ def asked(images: Mapping[str, int], shards: int | Mapping[str, int]) -> dict[st
         return dict.fromkeys(images, shards)
     for split in images:
         if split not in shards:
-            raise UsageError("shards", f"says nothing about the split {split!r}", f"add {split}=N")
+            raise UsageError("shards", f"has no value for the split {split!r}", f"add {split}=N")
     return {split: shards[split] for split in images}
 
 
@@ -77,8 +78,8 @@ def too_few_images(images: Mapping[str, int], shards: int | Mapping[str, int] | 
     """A sentence for each split that has fewer images than it was to have shards."""
     for split, wanted in asked(images, shards).items() if shards is not None else ():
         if wanted > images[split]:
-            has = "1 image, and so 1 shard" if images[split] == 1 else f"{images[split]:,} images, and as many shards"
-            yield f"split {split} has {has}: {wanted:,} were asked for"
+            has, gets = number(images[split], "image"), number(images[split], "shard")
+            yield f"split {split} has {has}, so it gets {gets} instead of {wanted:,}"
 
 
 def _least(images: Mapping[str, int], stored: Mapping[str, int]) -> dict[str, int]:
@@ -137,7 +138,7 @@ def make_forecast(source: Source, shards: int, source_bytes: int, schema: Schema
 
 
 def _pixels(source: Source, image: ImageOptions) -> int | None:
-    """Bytes of the raw pixels of all; None where no image tells its size."""
+    """Bytes of the raw pixels of all images; None if no image has a known size."""
     if image.shape is not None:
         return len(source) * image.shape[0] * image.shape[1] * 3
     some = range(0, len(source), -(-len(source) // _LOOKED_AT))
@@ -200,7 +201,7 @@ def check_space(forecast: Forecast, out: str, begun: str) -> None:
             raise StorageError(out, problem, "free some, choose a smaller size, or store files instead of raw pixels")
         warnings.warn(f"{escape(out)}: by a forecast {problem}", SpaceWarning, stacklevel=3)
     elif free.files is not None and files > free.files:
-        problem = f"{files} files are to be made, {free.files} (inodes) are free in {escape(where)}"
+        problem = f"{files} files are needed, {free.files} (inodes) are free in {escape(where)}"
         warnings.warn(f"{escape(out)}: {problem}", SpaceWarning, stacklevel=3)
 
 

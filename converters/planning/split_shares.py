@@ -6,17 +6,19 @@ first split, and so on. Where files are added, every draw stays, and only images
 
 import hashlib
 import operator
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor, lcm
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from shardfeed.converters.sources.source import Sample
+from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, Schema
 from shardfeed.text import in_usual_order
 
@@ -29,7 +31,7 @@ class Shares:
     """Shares of splits, and how they are drawn.
 
     Args:
-        shares: of each split by name, adding up to 1.
+        shares: split name -> share, adding up to 1.
         by: "exact": each split gets exactly its share of images, also within each class of the first label; adding
             images then moves a few others to another split. "hash": each image's own key decides its split; adding
             images moves no others, and shares are exact only on average.
@@ -45,6 +47,39 @@ class Shares:
     def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
         """Make `Shares` from a mapping; a `Shares` is returned as it is."""
         return split if isinstance(split, Shares) else cls(split)
+
+
+_ROBOFLOW = r"(?P<group>.+)\.rf\.[^.]+\.[^.]+"  # NAME_jpg.rf.HASH.jpg
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rules for groups: samples with the same value in a `column`, the same part of the name, or equal files."""
+
+    column: str | None = None
+    pattern: str | None = None
+    duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        if self.pattern is not None and "group" not in self.compiled.groupindex:
+            problem = f"{self.pattern!r} has no group 'group'"
+            raise UsageError("group_pattern", problem, "write it like '(?P<group>[^_]+)_.*', or roboflow")
+
+    @property
+    def compiled(self) -> re.Pattern[str]:
+        """The pattern. Raises UsageError for one that is not valid."""
+        try:
+            return re.compile(_ROBOFLOW if self.pattern == "roboflow" else self.pattern or "")
+        except re.error as error:
+            problem = f"{self.pattern!r} is not a valid regular expression: {error}"
+            raise UsageError("group_pattern", problem, "correct it") from None
+
+    def __bool__(self) -> bool:
+        return bool(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """The rules that were given, as a JSON value."""
+        return {name: value for name, value in vars(self).items() if value}
 
 
 _DENOMINATOR = 10**9  # of a share: 0.1 is then a tenth, and 1 / 3 a third, whatever a float makes of them
@@ -69,19 +104,23 @@ def draw_splits(
         split_by: "exact", or "hash" for a draw alone to decide: as a fraction of 2^64 it lies in the share of a split.
     """
     if split_by == "hash":
-        names = in_usual_order(shares)
-        bounds = np.cumsum([shares[name] for name in names])[:-1]
-        split_of = np.searchsorted(bounds, draws / 2.0**64, side="right")
-        return {name: np.flatnonzero(split_of == number) for number, name in enumerate(names)}
+        split_of = split_by_hash(draws, shares)
+        return {name: np.flatnonzero(split_of == number) for number, name in enumerate(in_usual_order(shares))}
     exact = exact_shares({name: shares[name] for name in in_usual_order(shares)})
-    names = _largest_in_the_middle(exact)
+    names = largest_in_the_middle(exact)
     counts = counts_by_class(np.unique(labels, return_counts=True)[1], [exact[name] for name in names])
     by_class = np.lexsort((draws, labels))
     split_of = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
     return {name: by_class[split_of == number] for number, name in enumerate(names)}
 
 
-def _largest_in_the_middle(shares: Mapping[str, Fraction]) -> list[str]:
+def split_by_hash(draws: np.ndarray, shares: Mapping[str, float]) -> np.ndarray:
+    """The split that each of `draws`, uint64 [n], falls into: int64 [n], places in the usual order of `shares`."""
+    bounds = np.cumsum([shares[name] for name in in_usual_order(shares)])[:-1]
+    return np.searchsorted(bounds, draws / 2.0**64, side="right")
+
+
+def largest_in_the_middle(shares: Mapping[str, Fraction]) -> list[str]:
     """Names of splits: the smaller, the further from the middle. An image seldom crosses a border near an end."""
     falling = sorted(shares, key=lambda name: -shares[name])
     return [*reversed(falling[2::2]), falling[0], *falling[1::2]]
@@ -136,7 +175,7 @@ class _Rounding:
         products = np.array([int(size) for size in sizes], object)[:, None] * parts
         self._down = (products // whole).astype(np.int64)
         self._lost = (products % whole / whole).astype(np.float64)  # by rounding down; 0 where nothing is rounded
-        # One that differs from class to class: else those of one size would all lose to the same split.
+        # A different offset per class: otherwise all classes of one size would round the same split down.
         offsets = np.array([number * _GOLDEN % _OFFSETS for number in range(1, len(sizes) + 1)], object)
         borders = (products.cumsum(axis=1) * _OFFSETS + offsets[:, None] * whole) // (whole * _OFFSETS)
         self._up = np.diff(borders.astype(np.int64), axis=1, prepend=0) > self._down
@@ -162,7 +201,7 @@ class _Rounding:
         return np.flatnonzero(self._up[:, over] & ~self._up[:, under] & (self._lost[:, under] > 0))
 
     def _path(self, excess: np.ndarray) -> list[int]:
-        """The shortest way by swaps from a split with too many images to one with too few; [] where there is none."""
+        """The shortest path of swaps from a split with too many images to one with too few; [] if there is none."""
         paths = deque([int(split)] for split in np.flatnonzero(excess > 0))
         reached = {path[0] for path in paths}
         while paths:

@@ -1,1 +1,1 @@
-"""One shard: what it is made of, writing it, and the receipt that says what was written."""
+"""Writing of one shard: its task, the code that writes it, and the receipt with the result."""

@@ -84,7 +84,7 @@ class EarlierShards:
         self._directory = directory
         self._shards: list[_Shard] = []
         self.taken = 0  # images that were taken over
-        self._found: dict[bytes, tuple[_Shard, int]] = {}  # by what stands for an image: where it is, and its row
+        self._found: dict[bytes, tuple[_Shard, int]] = {}  # by the identifier of an image: its shard and row
         for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
             path, end = os.path.splitext(os.path.join(directory, name))
             if end == _RECEIPT:

@@ -1,10 +1,10 @@
 """Receipts on disk: one file for each finished shard, written after the shard is durable.
 
-A line of JSON, a second one with its CRC-32C, and then the shard's columns, one behind the other, which are read when
-the dataset is put together: those of all shards may be too much to hold in memory.
+A receipt is a line of JSON, a line with its CRC-32C, and then the shard's columns, concatenated. The columns are read
+when the dataset is put together, because all shards' columns may not fit in memory.
 
-A receipt under its final name means: that shard and its index are whole, for what its digest stands for. A resume
-makes the others. While a shard is written, a receipt of what is durable of it lies beside it, its checkpoint.
+A receipt under its final name means: the shard and its index are complete for the task with this digest. A resume
+writes all other shards. While a shard is written, a receipt of its durable part, the checkpoint, is kept beside it.
 """
 
 import json
@@ -25,10 +25,10 @@ _CHECKSUM_BYTES = 9  # "89abcdef\n"
 
 
 class StoredColumns(Mapping[str, bytes]):
-    """The columns behind a receipt's JSON, each read, and its checksum compared, when it is asked for.
+    """The columns after a receipt's JSON; each is read, and its checksum compared, on access.
 
-    `infos`: size and CRC-32C of each, in their order in the file; they begin at byte `start`. Asking raises
-    StorageError, and IntegrityError where a column is not what was written.
+    `infos`: size and CRC-32C of each, in file order; they begin at byte `start`. Access raises StorageError, and
+    IntegrityError for a damaged column.
     """
 
     def __init__(self, path: str, start: int, infos: Mapping[str, FileInfo]) -> None:
@@ -76,14 +76,14 @@ def _from_noted(entries: list[list[Any]]) -> tuple[Noted, ...]:
 
 
 def _account(account: Account) -> list[Any]:
-    listed = [[name_text(one.key), one.code, one.reason] for one in account.left_out]
-    return [account.read, account.written, account.clipped, account.farthest, listed]
+    lists = [[[name_text(one.key), one.code, one.reason] for one in of] for of in (account.left_out, account.clips)]
+    return [account.read, account.written, account.clipped, account.farthest, *lists]
 
 
 def _from_account(value: list[Any]) -> Account:
-    read, written, clipped, farthest, listed = value
-    left_out = tuple(LeftOut(name_bytes(key), code, reason) for key, code, reason in listed)
-    return Account(read, written, clipped, farthest, left_out)
+    read, written, clipped, farthest, *lists = value
+    left_out, clips = (tuple(LeftOut(name_bytes(key), code, reason) for key, code, reason in of) for of in lists)
+    return Account(read, written, clipped, farthest, left_out, clips)
 
 
 def to_json(receipt: Receipt) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class InTwoSplits:
 
 @dataclass(frozen=True)
 class InTwoClasses:
-    """`pictures` stand in more than one class each, in `images` files together."""
+    """`pictures` are in more than one class each, in `images` files together."""
 
     pictures: int
     images: int
@@ -74,11 +74,11 @@ class SamePictures:
         found: list[str] = []
         for pair in self.splits:
             are = "is" if pair.images == 1 else "are"
-            what = f"{pair.images:,} of {pair.of:,} images of {pair.split} {are} byte for byte in {pair.other} too"
+            what = f"{pair.images:,} of {pair.of:,} images of {pair.split} {are} also in {pair.other}, byte for byte"
             found.append(_with_examples(what, pair.examples, pair.images))
         if self.classes is not None:
             one = self.classes.pictures == 1
-            what = f"{self.classes.pictures:,} {'picture stands' if one else 'pictures stand'} in more than one class"
+            what = f"{self.classes.pictures:,} {'image is' if one else 'images are'} in more than one class"
             found.append(_with_examples(f"{what}, byte for byte", self.classes.examples, self.classes.pictures))
         return found
 

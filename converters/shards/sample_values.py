@@ -37,7 +37,7 @@ def checked_values(sample: Sample, features: Mapping[str, Feature]) -> dict[str,
     if sample.features.keys() != features.keys():
         lacking = sorted(features.keys() - sample.features.keys())
         key = lacking[0] if lacking else sorted(sample.features.keys() - features.keys())[0]
-        problem = "has no value" if lacking else "has a value, and source.schema has no such feature"
+        problem = "has no value" if lacking else "has a value, but source.schema has no such feature"
         raise _error(sample, key, problem, "give each sample exactly the features of the schema")
     values: dict[str, Value] = {}
     for key, feature in features.items():

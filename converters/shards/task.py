@@ -14,7 +14,7 @@ from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import index_file, shard_file
 from shardfeed.schema import Schema
 
-MADE_OF = ""  # among the columns of a receipt, and no feature's name: what stands for the image of each record
+MADE_OF = ""  # name of a column in receipts that is not a feature: identifies the image of each record
 
 
 class Kept(NamedTuple):
@@ -30,13 +30,13 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardTask:
-    """All that is needed to write one shard: picklable, no larger than its list of samples.
+    """Input of a worker for one shard: picklable, no larger than its list of samples.
 
-    `first` is the place in the split of the first sample; record numbers (`image/source_id`) count planned
-    samples from there, so that a rejected one leaves a gap and changes no other record.
-    `condemned`: places in the shard that must not be tried again, with the code they get. `digest`: of what decides the
-    shard's bytes; without one no checkpoint is made, as nothing would say what it is of. `kept`: by their places in the
-    shard, images that need not be read and checked again. `format`: that of the shard, by name.
+    `first`: position of the first sample in the split; record numbers (`image/source_id`) count planned samples from
+    there, so that a rejected one leaves a gap and changes no other record. `condemned`: positions in the shard that
+    must not be tried again, with their codes. `digest`: of everything that determines the shard's bytes; without one no
+    checkpoint is made, because it could not be matched. `kept`: by position in the shard, images that need not be read
+    and checked again. `format`: name of the shard format.
     """
 
     directory: str
@@ -99,13 +99,13 @@ class Noted:
 
 @dataclass(frozen=True)
 class Receipt:
-    """Result of writing one shard: what was written, and what was not.
+    """Result of writing one shard.
 
-    `class_counts[key][v]` and `formats` as in the manifest. `columns`: feature -> the column of the records that were
-    written (see column.py), which may be read from a file on demand; under MADE_OF the bytes of `made_of`, by which a
-    later run sees whether it may take over an image. `rejected`: left out. `normalised`: stored with other bytes than
-    the source's because not every loader reads those. `warnings`: stored, with something odd. `progressive`: number of
-    JPEGs kept that decode slowly. `account`: of the objects. `digest`: that of the task.
+    `class_counts[key][v]` and `formats` as in the manifest. `columns`: feature -> the column of the written records
+    (see column.py), which may be read from a file on demand; under MADE_OF the bytes of `made_of`, by which a later run
+    decides whether it can reuse an image. `rejected`: left out. `normalised`: stored with other bytes than the
+    source's, because not every loader reads the original. `warnings`: stored, but unusual. `progressive`: number of
+    JPEGs kept that decode slowly. `account`: of the objects. `digest`: the task's.
     """
 
     split: str

@@ -60,13 +60,13 @@ class ShardContents:
         self.normalised: list[Noted] = []
         self.warnings: list[Noted] = []
         self.progressive = 0
-        self.account = Account()
+        self.accounts = [Account()]
         if earlier is not None:
             self._counts = {key: list(counts) for key, counts in earlier.class_counts.items()}
             self._formats = dict(earlier.formats)
             self.rejected, self.normalised = list(earlier.rejected), list(earlier.normalised)
             self.warnings, self.progressive = list(earlier.warnings), earlier.progressive
-            self.account = earlier.account
+            self.accounts = [earlier.account]
         fields = (decode(payload, self._keys) for payload in payloads)
         self._rows = [tuple([values[key][1][0] for key in self._keys]) for values in fields]  # for each record
 
@@ -114,7 +114,7 @@ class ShardContents:
             normalised=tuple(self.normalised),
             warnings=tuple(self.warnings),
             progressive=self.progressive,
-            account=self.account,
+            account=Account.total(self.accounts),
             digest=self._task.digest,
         )
 
@@ -135,19 +135,20 @@ def _count(counts: dict[str, list[int]], values: Mapping[str, Value], sample: Sa
 # (place in the shard about to be read, bytes of sources read since the last call)
 Progress = Callable[[int, int], None]
 
-CHECKPOINT_SECONDS = 2.0  # what a kill costs; most shards take less, and never make a checkpoint
+CHECKPOINT_SECONDS = 2.0  # work lost by a kill; most shards take less time, and never make a checkpoint
 
 
 def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) -> Receipt:
-    """Write the shard and its index durably and say what is in them; go on where a try that was killed left off.
+    """Write the shard and its index durably and return the receipt; continue after an earlier attempt that was killed.
 
-    Raises StorageError when the disk refuses, UsageError for values that are not as the schema says and for a label
-    that has no class name; then no file is left under a final name.
+    Raises StorageError for a disk error, UsageError for values that do not match the schema and for a label without a
+    class name; then no file is left under a final name.
     """
     own = own_features(task.schema)
     places = ", ".join(map(escape, task.schema.of_kind("place")))
     placed = bool(task.schema.object_keys)
-    ahead, earlier = ReadAhead(task.samples), ImagesOfEarlier(task.shard_format)
+    ahead = ReadAhead(task.samples, task.image.max_bytes, task.kept)
+    earlier = ImagesOfEarlier(task.shard_format)
     sink, contents = _begun(task)
     with sink as shard:
         read = 0
@@ -182,8 +183,8 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 continue
             try:
                 if place in task.condemned:
-                    raise RejectedError(task.condemned[place], "ended its worker each time it was tried")
-                ahead.before(place)
+                    raise RejectedError(task.condemned[place], "crashed its worker in every attempt")
+                ahead.before(place, partial(progress, place, 0))
                 data = read_image(sample, task.image.max_bytes)
                 read = len(data)
                 image = store_image(data, task.image)
@@ -191,7 +192,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 mask = raster_values(sample, image, task.schema.raster, task.image) if task.schema.raster else {}
             except RejectedError as error:
                 contents.rejected.append(Noted(sample.key, error.code.value, error.reason))
-                contents.account += left_out_with_image(sample.key, sample.objects)
+                contents.accounts.append(left_out_with_image(sample.key, sample.objects))
                 continue
             if image.changes:
                 why = f"stored as {image.format.decode()}"
@@ -200,13 +201,13 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             contents.warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
             contents.progressive += image.progressive
             if places and Change.TURNED in image.changes:
-                # Whether who drew them saw the image upright or as its file has it, no file says.
-                why = f"turned upright as its EXIF says: {places} must mean the upright image"
+                # No file states whether its annotators saw the image upright or as stored.
+                why = f"rotated upright as its EXIF says: {places} must refer to the upright image"
                 contents.warnings.append(Noted(sample.key, "warning", why))
             values = {**_image_values(image, data, task.schema), **_own_values(sample, own, number), **mask}
             if objects:
                 values.update(objects.values)
-                contents.account += objects.account
+                contents.accounts.append(objects.account)
             shard.write(values)
             contents.add(values, sample)
         progress(len(task.samples), read)

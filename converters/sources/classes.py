@@ -22,9 +22,9 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}\Z")  # int() refuses more digits
 
 
 class BadLabelError(Exception):
-    """`value` is no label. The caller knows where it stands, and says so in an error of its own.
+    """Raised for a `value` that is not a valid label; the caller adds the location.
 
-    `problem` and `remedy` may hold what `shardfeed.errors.argument` gives.
+    `problem` and `remedy` may contain results of `shardfeed.errors.argument`.
     """
 
     def __init__(self, value: str, problem: str, remedy: str) -> None:
@@ -78,13 +78,13 @@ def read_class_list(path: str | os.PathLike[str]) -> tuple[str, ...]:
         problem = _name_problem(name)
         same = unicodedata.normalize("NFC", name)
         if same in seen:
-            problem = f"'{escape(name)}' is on line {seen[same]} already"
+            problem = f"'{escape(name)}' is already on line {seen[same]}"
         if problem:
-            raise LabelFileError(f"{place}:{number}:1", problem, "give each class one line with its name")
+            raise LabelFileError(f"{place}:{number}:1", problem, "write each class name on one line")
         seen[same] = number
         names.append(name)
     if not names:
-        raise LabelFileError(f"{place}:1:1", "no class is named", "give each class one line with its name")
+        raise LabelFileError(f"{place}:1:1", "got no class", "write each class name on one line")
     return tuple(names)
 
 
@@ -100,12 +100,12 @@ def class_list(classes: ClassList | None) -> tuple[str, ...] | None:
         problem = _name_problem(name) if isinstance(name, str) else f"got {type(name).__name__}, expected str"
         same = unicodedata.normalize("NFC", name) if not problem else ""
         if same in seen:
-            problem = f"{name!r} is class {seen[same]} already"
+            problem = f"{name!r} is already class {seen[same]}"
         if problem:
-            raise UsageError(f"class_names[{i}]", problem, "give each class one name")
+            raise UsageError(f"class_names[{i}]", problem, "give each class a unique name")
         seen[same] = i
     if not names:
-        raise UsageError("class_names", "no class is named", "leave it out, or name the classes")
+        raise UsageError("class_names", "got no class", "leave it out, or name the classes")
     return names
 
 
@@ -141,16 +141,14 @@ def _sort(values: Collection[str], integers: bool) -> Numbering:
             undecoded = any("\udc80" <= c <= "\udcff" for c in name)  # bytes of a file that is not in UTF-8
             encoding = argument("encoding", "latin-1")
             raise BadLabelError(
-                value, problem, f"give {encoding}, or what else it is" if undecoded else "change the label"
+                value, problem, f"give {encoding}, or another encoding" if undecoded else "change the label"
             )
     names = tuple(sorted(set(same.values()), key=lambda name: name.encode("utf-8")))
     number = {name: i for i, name in enumerate(names)}
     notes = []
     if len(names) < len(same):
         twice = sorted(value for value, name in same.items() if value != name and name in same)
-        notes.append(
-            counted("class names that differ from others only in Unicode form and are one class", twice, len(twice))
-        )
+        notes.append(counted("class names that differ only in Unicode form, merged into one class", twice, len(twice)))
     folded: dict[str, str] = {}
     twins = [(folded[name.casefold()], name) for name in names if folded.setdefault(name.casefold(), name) != name]
     if twins:
@@ -159,7 +157,7 @@ def _sort(values: Collection[str], integers: bool) -> Numbering:
     if integers and len(names) > 1:
         notes.append(
             f"class names are integers but not 0 to {len(names) - 1}, so they are sorted as text: "
-            f"label 0 is {names[0]}, label 1 is {names[1]}; --class-names, in Python class_names, gives another order"
+            f"label 0 is {names[0]}, label 1 is {names[1]}; --class-names (in Python class_names) sets another order"
         )
     return Numbering(names, {value: number[name] for value, name in same.items()}, tuple(notes))
 
@@ -182,8 +180,8 @@ def _find(values: Collection[str], given: tuple[str, ...]) -> Numbering:
 def _index_given(values: Collection[str], given: tuple[str, ...]) -> Numbering:
     for value in values:
         if not 0 <= int(value) < len(given):
-            problem = f"got the label {value}, expected 0 to {len(given) - 1}, the places in the class list"
-            raise BadLabelError(value, problem, "correct the label, or name every class in the list")
+            problem = f"got the label {value}, expected 0 to {len(given) - 1}, an index into the class list"
+            raise BadLabelError(value, problem, "correct the label, or list every class")
     return Numbering(given, {value: int(value) for value in values})
 
 
@@ -205,11 +203,11 @@ def _gap(numbers: dict[str, int]) -> BadLabelError:
     names = argument("class_names", typed="FILE")
     if low == 1 and count == top:
         remedy = (
-            f"give {names}: '1' to '{top}' makes label 1 the class 0, "
-            f"{top + 1} names of which the first is 'background' keep the numbers"
+            f"give {names}: '1' to '{top}' makes label 1 the class 0; "
+            f"{top + 1} names, with 'background' first, keep the numbers"
         )
     else:
-        remedy = f"give {names}: {top + 1} names keep the numbers, the {count} integers as names renumber"
+        remedy = f"give {names}: {top + 1} names keep the numbers, the {count} integers as names renumber them"
     return BadLabelError(value, problem, remedy)
 
 

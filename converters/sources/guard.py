@@ -29,7 +29,7 @@ MOST_RATIO = 200
 UNPACKED_FREE = 256 << 20  # bytes that anything may unpack to, whatever its ratio: a small file of masks is no bomb
 # Labels of 62 classes take 5 bits each when packed, images that are all alike some bits; less is a number made up.
 MOST_ROWS_PER_BYTE = 4
-ROWS_FREE = 500_000  # rows that any file may declare: so many take less than 100 MB while they are listed
+ROWS_FREE = 500_000  # rows that any file may declare: listing them takes less than 100 MB
 # Python objects of a parsed text take up to 40 times its bytes, arrays of numbers 8 times their varints.
 MOST_MEMORY_PER_BYTE = 40
 MEMORY_FREE = 256 << 20  # bytes that anything may allocate while it is listed
@@ -38,7 +38,7 @@ MOST_DIGITS = 4300  # of an integer, as Python has it: beyond, the conversion is
 MOST_LINE = 1 << 20  # bytes of a line or of a cell: a longer one is another kind of file
 SECONDS = 60.0  # without progress: ten times what a slow disk needs for a block
 _SHOWN = 200  # characters of a library's words
-_REMEDY = "get the file again from where it came from; do not trust it if it is not yours"
+_REMEDY = "download the file again; do not trust files from others"
 # Where such exceptions come from, the first part of their module: what a library says of bytes it does not understand.
 _LIBRARIES = frozenset(
     {
@@ -74,22 +74,26 @@ class Budget:
         """Draw `size` bytes that `stored` bytes unpack to; both of the whole file so far."""
         most = max(UNPACKED_FREE, stored * MOST_RATIO)
         if size > most:
-            problem = f"{size_text(stored)} unpack to {size_text(size)} or more, expected {MOST_RATIO} times as much"
-            raise HostileError(place or self.place, problem, "unpack it by hand where it is yours, and convert that")
+            problem = (
+                f"{size_text(stored)} decompress to {size_text(size)} or more, the limit is {MOST_RATIO} times as much"
+            )
+            raise HostileError(
+                place or self.place, problem, "if you trust it, decompress it by hand and convert the result"
+            )
         self._progress = time.monotonic()
 
     def rows(self, count: int, stored: int, place: str = "", what: str = "rows") -> None:
         """Draw `count` rows, samples or members that a file of `stored` bytes declares."""
         if count > max(ROWS_FREE, stored * MOST_ROWS_PER_BYTE):
             problem = (
-                f"declares {count:,} {what} in {size_text(stored)}, expected {MOST_ROWS_PER_BYTE:,} a byte at most"
+                f"declares {count:,} {what} in {size_text(stored)}, expected at most {MOST_ROWS_PER_BYTE:,} per byte"
             )
             raise HostileError(place or self.place, problem, _REMEDY)
 
     def memory(self, size: int, stored: int, place: str = "", what: str = "its values") -> None:
         """Draw `size` bytes of memory that `stored` bytes of a file ask for."""
         if size > max(MEMORY_FREE, stored * MOST_MEMORY_PER_BYTE):
-            problem = f"{what} would take {size_text(size)} of memory, and the file has {size_text(stored)}"
+            problem = f"{what} would take {size_text(size)} of memory, but the file has {size_text(stored)}"
             raise HostileError(place or self.place, problem, _REMEDY)
 
     def depth(self, levels: int, place: str = "") -> None:
@@ -101,7 +105,7 @@ class Budget:
         """Draw a line, or a cell, of `size` bytes or characters."""
         if size > MOST_LINE:
             problem = f"more than {MOST_LINE:,} characters in one line"
-            raise HostileError(place or self.place, problem, "see that this is the file that is meant")
+            raise HostileError(place or self.place, problem, "check that this is the right file")
 
     def lines(self, data: bytes, place: str = "") -> list[bytes]:
         """The lines of a text file, none of which is too long."""
@@ -114,7 +118,7 @@ class Budget:
         """The number that decimal digits say."""
         if len(digits) > MOST_DIGITS or not digits.isdigit():
             shown = f"{len(digits):,} characters" if len(digits) > 40 else repr(digits)
-            raise HostileError(place or self.place, f"got {shown}, expected a whole number", _REMEDY)
+            raise HostileError(place or self.place, f"got {shown}, expected an integer", _REMEDY)
         return int(digits)
 
     def progress(self) -> None:
@@ -124,7 +128,7 @@ class Budget:
     def alive(self, place: str = "") -> None:
         """Draw the time since the last progress; for loops whose length a file decides."""
         if time.monotonic() - self._progress > SECONDS:
-            problem = f"nothing new was read of it for {SECONDS:.0f} seconds"
+            problem = f"no progress in reading it for {SECONDS:.0f} seconds"
             raise HostileError(place or self.place, problem, _REMEDY)
 
 
@@ -162,9 +166,9 @@ def guarded(place: str) -> Iterator[Budget]:
 
 
 def damaged(place: str, error: BaseException) -> HostileError:
-    """The error for a file of which a library says `error`."""
+    """Create the error for a file on which a library failed with `error`."""
     said = str(error) if not isinstance(error, KeyError) else f"no {error}"
-    kind = {MemoryError: "more memory than there is", RecursionError: "nested too deep"}.get(type(error), "")
+    kind = {MemoryError: "more memory than available", RecursionError: "nested too deep"}.get(type(error), "")
     said = kind or said or type(error).__name__
     return HostileError(place, f"damaged or hostile: {escape(said[:_SHOWN])}", _REMEDY)
 
@@ -177,8 +181,15 @@ def _is_of_content(error: OSError) -> bool:
     return _library(error) in _LIBRARIES or error.errno in _OF_CONTENT
 
 
+# Folders that stand for buckets, with "/" at the end (see mirror.py), and what opens their files that are no copies.
+mirrors: dict[bytes, Callable[[bytes], BinaryIO | None]] = {}
+
+
 def open_regular(path: str | bytes | os.PathLike[str], buffering: int = -1) -> BinaryIO:
     """Open a regular file to read. Raises OSError for anything else: to open a pipe would wait for ever."""
+    for root, open_there in mirrors.items():
+        if os.fsencode(path).startswith(root) and (there := open_there(os.fsencode(path))) is not None:
+            return there
     file = open(path, "rb", buffering, opener=_without_waiting)  # noqa: SIM115  # the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()

@@ -23,9 +23,9 @@ from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted
 
-_MOST_NAMES = 2000  # of one extension in a folder: more of them tell nothing new
-_FOLDERS, _DEPTH = 64, 3  # folders of a folder that are looked into, and how deep
-HEAD = 65_536  # bytes of a file that tell what it is
+_MOST_NAMES = 2000  # files of one extension in a folder: more of them show nothing new
+_FOLDERS, _DEPTH = 64, 3  # folders of a folder that are examined, and their depth
+HEAD = 65_536  # bytes of a file that are enough to recognise its type
 _HEADS = 200  # files whose first bytes are kept
 _NUMBER_BYTES = 12  # at the beginning of a record, which may look like a bracket
 _END = re.compile(r"([-_.][a-z]+)?\.[a-z0-9]+\Z")  # the last word of a name, and its extension
@@ -38,7 +38,7 @@ _SMALL = re.compile("[a-z]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})\Z")
 _MOST_FILES = 1_000_000  # of a pattern
-_BETWEEN = re.compile(r"[-._ 0-9]+")  # what stands around the name of a split in a file's name
+_BETWEEN = re.compile(r"[-._ 0-9]+")  # separators around the name of a split in a file's name
 
 
 class Look:
@@ -57,7 +57,7 @@ class Look:
         self._names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._heads: dict[str, bytes] = {}
         self._listings: dict[tuple[str, bool], Listing] = {}
-        self.found: dict[str, Any] = {}  # by reader, what it found while it recognised the path, to read by
+        self.found: dict[str, Any] = {}  # by reader, its findings while it recognised the path, for reading
 
     @cached_property
     def is_folder(self) -> bool:
@@ -95,7 +95,7 @@ class Look:
                         of_kind[kind] += 1
                         if of_kind[kind] <= _MOST_NAMES and not is_hidden(os.fsencode(entry.name)):
                             (folders if is_folder else files).append(entry.name)
-            except (OSError, ValueError):  # ValueError: a NUL; the reader that is chosen says what is wrong
+            except (OSError, ValueError):  # ValueError: a NUL; the chosen reader reports the fault
                 pass
             self._names[folder] = tuple(sorted(folders)), tuple(sorted(files))
         return self._names[folder]
@@ -212,7 +212,7 @@ class Look:
             unwanted = [files.key(i) for i in sorted(set(images).difference(wanted))]
             notes.append(counted("images left out by include and exclude", unwanted, len(unwanted)))
             if not wanted:
-                problem = f"no image that is wanted in it ({len(unwanted)} left out)"
+                problem = f"no matching image in it ({len(unwanted)} left out)"
                 raise UsageError(files.root, problem, "change include or exclude")
         return files, replace(files.take(np.array(wanted, np.int64)), choice=choice, notes=tuple(notes))
 
@@ -233,15 +233,15 @@ class SourceFiles:
     of_splits: Sequence[str | None] | None = None
 
     def splits(self) -> list[str | None]:
-        """The split of each file, by its name or that of a folder that it is in; None for all where none says one.
+        """Return the split of each file, by its name or a folder's; None if no file has one.
 
-        Raises UsageError where a name says two, or some files have a split and others none.
+        Raises UsageError if a name contains two splits, or only some files have one.
         """
         if self.of_splits is not None:
             return [*self.of_splits]
         found = [_split_in(name) for name in self.names]
         if None in found and set(found) != {None}:
-            problem = f"'{escape(self.names[found.index(None)])}' is of no split by its name, and others are"
+            problem = f"'{escape(self.names[found.index(None)])}' has no split in its name, but others have"
             raise UsageError(self.place, problem, "rename it, such as train-0, validation-0 or test-0")
         return found
 
@@ -268,7 +268,7 @@ def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
         return SourceFiles(files, [*map(os.fsdecode, listing)], listing.root, listing.skipped)
     paths = named_files(path)
     if len(set(paths)) < len(paths):
-        raise UsageError(path, "it names a file twice", "name each once")
+        raise UsageError(path, "it lists a file twice", "list each file once")
     files = [_file(path, one, len(paths)) for one in paths]
     root = os.path.commonpath([os.path.dirname(os.fsdecode(file.path)) for file in files])
     return SourceFiles(files, [os.path.relpath(os.fsdecode(file.path), root) for file in files])
@@ -295,7 +295,7 @@ def expand_braces(path: str) -> list[str]:
         parts = braces[1].split(",")
     rest = expand_braces(path[braces.end() :])
     if len(parts) * len(rest) > _MOST_FILES:
-        raise UsageError(path, f"it names more than {_MOST_FILES:,} files", "correct the ranges")
+        raise UsageError(path, f"it matches more than {_MOST_FILES:,} files", "correct the ranges")
     return [path[: braces.start()] + part + end for part in parts for end in rest]
 
 
@@ -304,19 +304,19 @@ def _file(pattern: str, path: str, count: int) -> SourceFile:
         found = os.stat(path)
     except (OSError, ValueError) as error:
         reason = (error.strerror or "").lower() if isinstance(error, OSError) else str(error)
-        of_pattern = f", one of {count:,} that {escape(pattern)} means" if count > 1 else ""
+        of_pattern = f", one of {count:,} that {escape(pattern)} matches" if count > 1 else ""
         raise UsageError(path, f"{reason}{of_pattern}", "check the path") from None
     if not stat.S_ISREG(found.st_mode):
-        raise UsageError(path, "not a regular file", "name a file, or a folder of them")
+        raise UsageError(path, "not a regular file", "give a file, or a folder of files")
     return SourceFile(os.fsencode(os.path.abspath(path)), found.st_size, found.st_mtime_ns)
 
 
 def _split_in(name: str) -> str | None:
-    """The split that a file's name says, or else the nearest folder's; None where none does."""
+    """Return the split named by a file, or else by its nearest folder; None if none does."""
     for part in reversed(name.split("/")):
         found = sorted({split for word in _BETWEEN.split(part) if (split := usual_split(word))})
         if len(found) > 1:
-            raise UsageError(name, f"its name says two splits, {' and '.join(found)}", "rename it")
+            raise UsageError(name, f"its name contains two splits, {' and '.join(found)}", "rename it")
         if found:
             return found[0]
     return None

@@ -17,7 +17,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 
 # A region as COCO has it: polygons, each [x, y, x, y, ...], whose union it is; or a run-length code, with "size"
-# (height, width) and "counts". None: there is none.
+# (height, width) and "counts". None: there is no mask.
 Outline = Sequence[Sequence[float]] | Mapping[str, Any] | None
 
 
@@ -80,7 +80,8 @@ class AnnotationCode(StrEnum):
     """The reason why an annotation is not written. A code never changes its meaning; new ones may be added.
 
     Example:
-        unnamed = [left for left in report.account.left_out if left.code == AnnotationCode.CATEGORY]
+        done = convert(open_source("instances.json", options=AnnotationOptions(images="photos")), "out")
+        unnamed = [left for left in done.account.left_out if left.code == AnnotationCode.CATEGORY]
     """
 
     BOX_OUTSIDE = "E_BOX_OUTSIDE"  # leaves the image by more than a pixel and 1 % of its side
@@ -90,18 +91,18 @@ class AnnotationCode(StrEnum):
     TWICE = "E_TWICE"  # there already, the same in everything
     KEYPOINTS = "E_KEYPOINTS"  # not as many as there are names, or outside the image
     OUTLINE = "E_OUTLINE"  # no polygon and no run-length code of its image's size
-    VALUE = "E_VALUE"  # a number that cannot be what it is said to be
+    VALUE = "E_VALUE"  # a number that is impossible for its field
     LINE = "E_LINE"  # a line or an entry that cannot be read
     IMAGE = "E_IMAGE"  # its image was left out
     CUT_OFF = "E_CUT_OFF"  # in the part of the image that --size cuts off
 
 
-# What does not count as bad: the image is counted already, the options ask for it, or nothing is lost.
+# Codes that do not count as bad: the image is already counted, it was requested, or nothing is lost.
 FORGIVEN = frozenset({AnnotationCode.IMAGE, AnnotationCode.CUT_OFF, AnnotationCode.TWICE})
 
 
 class BadAnnotationError(Exception):
-    """This annotation is to be left out and listed: `code` says which reason, `reason` says it in words."""
+    """Raised to leave out and list an annotation: `code` is its code, `reason` an explanation."""
 
     def __init__(self, code: AnnotationCode, reason: str) -> None:
         super().__init__(code, reason)
@@ -122,6 +123,7 @@ class Account:
     """Counts of annotations: read, written, clipped among the written; and the list of those left out.
 
     `farthest`: the most pixels by which a clipped annotation left its image.
+    `clips`: images with clipped annotations, each with the number of these and how far they leave it.
     """
 
     read: int = 0
@@ -129,6 +131,7 @@ class Account:
     clipped: int = 0
     farthest: float = 0.0
     left_out: tuple[LeftOut, ...] = ()
+    clips: tuple[LeftOut, ...] = ()
 
     def __add__(self, other: "Account") -> "Account":
         return Account.total((self, other))
@@ -137,12 +140,13 @@ class Account:
     def total(cls, accounts: Iterable["Account"]) -> "Account":
         """Add up accounts; annotations left out are listed in the order of the accounts."""
         read = written = clipped = 0
-        farthest, left_out = 0.0, []
+        farthest, left_out, clips = 0.0, [], []
         for account in accounts:
             read, written, clipped = read + account.read, written + account.written, clipped + account.clipped
             farthest = max(farthest, account.farthest)
             left_out += account.left_out
-        return cls(read, written, clipped, farthest, tuple(left_out))
+            clips += account.clips
+        return cls(read, written, clipped, farthest, tuple(left_out), tuple(clips))
 
     @property
     def bad(self) -> list[LeftOut]:
@@ -153,7 +157,7 @@ class Account:
         """Raise IntegrityError unless all annotations that were read are written or listed."""
         if self.read != self.written + len(self.left_out):
             problem = f"{self.read:,} annotations read, {self.written:,} written and {len(self.left_out):,} listed"
-            raise IntegrityError(place, problem, "this is a fault of shardfeed: please report it")
+            raise IntegrityError(place, problem, "this is a bug in shardfeed: please report it")
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value for scripts: counts, and how many were left out by code."""

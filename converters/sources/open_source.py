@@ -9,8 +9,8 @@ from typing import Any
 from shardfeed.converters.sources.archives.archive import is_archive, unpack
 from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.guard import guarded
-from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.options import ColumnOptions, LabelOptions, Options, given
+from shardfeed.converters.sources.look import Look, expand_braces
+from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, given
 from shardfeed.converters.sources.readers import (
     ARCHIVE_ENDS,
     BY_NAME,
@@ -26,9 +26,10 @@ from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.storage.address import check_local
+from shardfeed.storage.address import is_address
 
 _SHOWN_HEAD = 12  # bytes of a file, in a message
+_PLACES = ("labels", "images")  # options that name files beside the path
 _OF_TABLES = ("class_names", "delimiter", "encoding")
 
 
@@ -50,20 +51,22 @@ def open_source(
     Example:
         open_source("photos")                                                 # photos/cat/1.jpg, photos/train/cat/1.jpg
         open_source("photos", options=LabelOptions(labels="labels.csv"))      # a table of paths and labels
+        open_source("s3://bucket/photos")                                     # the same folders in a bucket
         open_source("photos", options=LabelOptions(unlabelled=True))          # every image in it, without a label
         open_source("instances.json", options=AnnotationOptions(images="photos", tasks=["masks"]))
         open_source("shards/train-{00000..00012}.tar")                        # WebDataset
         open_source("digits.npz", options=ColumnOptions(columns={"image": "x", "label": "y"}))
 
     Args:
-        path: a folder, a file, or several files: `train-{00000..00012}.tar`.
+        path: a folder, a file, or several files: `train-{00000..00012}.tar`; or a URL of any of these in a bucket, such
+            as "s3://bucket/photos".
         reader: the name of the reader, if two would fit: for example "coco" or "webdataset", or "folder" or "labels" to
             ignore annotations. Or your own `Reader`, whose exceptions are passed on.
         include: one or more patterns of the files to take, relative to the folder; default all. `*` matches any part of
             a name, `**` any folders. A pattern without "/" matches names in every folder (`*.png`), one with "/" begins
             at the folder (`train/**/*.png`); a pattern that matches a folder matches everything in it.
         exclude: one or more patterns of the files to leave out.
-        follow_links: also take files and folders that links lead to outside of the folder.
+        follow_links: also take files and folders outside of the folder if links in it lead there.
         options: `LabelOptions`, `AnnotationOptions` or `ColumnOptions`.
 
     Raises:
@@ -72,21 +75,22 @@ def open_source(
         LabelFileError: a label file is ambiguous.
         StorageError: the folder cannot be read.
     """
-    check_local(path)
-    look = Look(os.fsdecode(path), include, exclude, follow_links)
     values = given(options)
-    for name in ("labels", "images"):
+    if is_address(path) or any(is_address(values.get(name)) for name in _PLACES):
+        return _open_remote(path, values, reader, include, exclude, follow_links, options)
+    look = Look(os.fsdecode(path), include, exclude, follow_links)
+    for name in _PLACES:
         _check_place(values.get(name))
     chosen = None if isinstance(reader, Reader) else BY_NAME.get(reader or "")
     if isinstance(reader, str) and chosen is None:
         problem = f"got {reader!r}, expected one of {', '.join(BY_NAME)}"
-        raise UsageError("reader", problem, "leave it out: files say what they are")
+        raise UsageError("reader", problem, "leave it out: the format is detected")
     _check_there(look)
     if isinstance(reader, Reader):  # unguarded: what its code raises is no sign of hostile files
-        return _read(reader, look, values, f"read as {reader.name}, as asked")
+        return _read(reader, look, values, f"read as {reader.name}, as requested")
     with guarded(look.path):
         if chosen is not None:
-            return _read(chosen, look, values, f"read as {chosen.name}, as asked")
+            return _read(chosen, look, values, f"read as {chosen.name}, as requested")
         _check_no_dataset(look)
         if table := _table_of_labels(look, values):
             return table
@@ -110,6 +114,34 @@ def open_source(
             if near := _near_miss(look, found):
                 raise near from None
             raise
+
+
+def _open_remote(
+    path: str | os.PathLike[str],
+    values: Mapping[str, Any],
+    reader: str | Reader | None,
+    include: Globs,
+    exclude: Globs,
+    follow_links: bool,
+    options: Options | None,
+) -> Source:
+    """The source of a path, a label file or a folder of images at addresses, by folders that stand for these."""
+    from shardfeed.converters.sources.mirror import Mirror  # not above: local sources need no client
+
+    mirror, alone = Mirror(exclude), not any(name in values for name in _PLACES)
+
+    def local(place: Any) -> Any:
+        if not is_address(place):
+            return place
+        named = list(dict.fromkeys(mirror.take(one, with_images=alone) for one in expand_braces(os.fsdecode(place))))
+        return named[0] if len(named) == 1 else mirror.path_of(os.fsdecode(place))
+
+    path, places = local(path), {name: local(values[name]) for name in _PLACES if name in values}
+    if options is not None:
+        options = replace(options, **places)
+    wanted: Any = {"include": include, "exclude": exclude, "follow_links": follow_links}
+    with mirror.addresses_in_errors():
+        return mirror.source(open_source(path, reader=reader, options=options, **wanted))
 
 
 def _only_folder(look: Look) -> str:
@@ -184,12 +216,12 @@ def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
     if "format" in values or not look.is_folder or not is_document:
         return
     if found := [one for one in recognise(Look(path), {"images": look.path}) if not one.missing]:
-        remedy = f"give {escape(path)} in place of the folder, and {argument('images', look.path)}"
-        raise UsageError(path, f"is no label file: {found[0].found}", remedy)
-    what, remedy = "JSON", 'write CSV, or JSON Lines with one {"path": ..., "label": ...} a line'
+        remedy = f"give {escape(path)} instead of the folder, and {argument('images', look.path)}"
+        raise UsageError(path, f"is not a label file: {found[0].found}", remedy)
+    what, remedy = "JSON", 'write CSV, or JSON Lines with one {"path": ..., "label": ...} per line'
     if path.lower().endswith(".xml"):
-        what, remedy = "XML", "give the folder with the XML files in place of the images"
-    raise UsageError(path, f"is {what} that no reader of annotations knows, expected a label file", remedy)
+        what, remedy = "XML", "give the folder with the XML files instead of the images"
+    raise UsageError(path, f"is {what} in no known annotation format, expected a label file", remedy)
 
 
 def _is_plain(values: Mapping[str, Any]) -> bool:
@@ -208,8 +240,8 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
             raise _not_taken(name, reader, look)
     if not reader.chooses_files:
         for name in (name for name in ("include", "exclude", "follow_links") if getattr(look, name)):
-            problem = f"{argument(name)} is about files of one image, and this is read as {reader.name}"
-            remedy = f"give the one file that is wanted; or, where images are meant, {argument('reader', 'folder')}"
+            problem = f"{argument(name)} applies to image files, but this is read as {reader.name}"
+            remedy = f"give only the wanted file; or, for image files, {argument('reader', 'folder')}"
             raise UsageError(look.path, problem, remedy)
     source = reader.read(look, values)
     described = getattr(source, "described", None)
@@ -229,11 +261,14 @@ def _not_taken(name: str, reader: Reader, look: Look) -> UsageError:
     """The error for an option that is about other readers than the one that is meant."""
     able = [one.name for one in READERS if name in one.takes]
     if reader.name == "folder" and "labels" in able and name != "images":
-        problem = f"is a folder, and {argument(name)} is about a label file"
+        problem = f"is a folder, but {argument(name)} is for a label file"
         return UsageError(look.path, problem, f"give that file as {argument('labels')}")
     about = ", ".join(able[:3]) + (" and others" if len(able) > 3 else "")
-    problem = f"{argument(name)} is about {about}, and this is read as {reader.name}"
-    return UsageError(look.path, problem, f"leave it out, or say what it is by {argument('reader', typed='NAME')}")
+    problem = f"{argument(name)} is for {about}, but this is read as {reader.name}"
+    remedy = f"leave it out, or choose a reader with {argument('reader', typed='NAME')}"
+    if name == "group_column" and reader.options is AnnotationOptions:
+        remedy = f"group by file names with {argument('group_pattern')}"
+    return UsageError(look.path, problem, remedy)
 
 
 def _only_one(look: Look, found: Sequence[Evidence]) -> Evidence | None:
@@ -249,7 +284,7 @@ def _only_one(look: Look, found: Sequence[Evidence]) -> Evidence | None:
         fits = sorted(fits, key=lambda one: one.name not in PLAIN)
         each = "; ".join(f"{one.name}: {one.found}" for one in fits)
         choices = ", or ".join(argument("reader", one.name) for one in fits)
-        raise UsageError(look.path, f"{len(fits)} readers fit it ({each})", f"say which is meant: {choices}")
+        raise UsageError(look.path, f"{len(fits)} readers match it ({each})", f"choose one: {choices}")
     return fits[0]
 
 
@@ -259,7 +294,7 @@ def _near_miss(look: Look, found: Sequence[Evidence]) -> UsageError | None:
     if near is None:
         return None
     asking_helps = BY_NAME[near.name].options is not ColumnOptions  # those find no more when they are asked for
-    remedy = f"give {argument('reader', near.name)} where it is meant all the same" if asking_helps else ""
+    remedy = f"give {argument('reader', near.name)} to read it anyway" if asking_helps else ""
     problem = f"looks like a source for the reader {near.name}: {near.found}; {near.missing}"
     return UsageError(look.path, problem, remedy)
 
@@ -268,7 +303,6 @@ def _check_place(path: Any) -> None:
     """Raise UsageError for an address, and for a file that is known to be neither images nor a label file."""
     if path is None:
         return
-    check_local(path)
     text = os.fsdecode(path)
     for ends, what, remedy in REFUSED:
         if text.lower().endswith(ends) and os.path.isfile(text):
@@ -281,7 +315,7 @@ def _check_there(look: Look) -> None:
     if first is not None:
         problem = "no such file or folder"
         if len(look.paths) > 1:
-            problem = f"{escape(first)} is missing, one of {len(look.paths):,} files that it means"
+            problem = f"{escape(first)} is missing, one of the {len(look.paths):,} files that it matches"
         raise UsageError(look.path, problem, "check the path")
 
 
@@ -299,8 +333,8 @@ def _is_missing(path: str) -> bool:
 def _check_no_dataset(look: Look) -> None:
     """Raise UsageError if the folder is a shardfeed dataset already."""
     if look.is_folder and os.path.isfile(os.path.join(look.path, MANIFEST)) and has_manifest(look.path):
-        remedy = "`shardfeed reshard DIR OUT` makes other shards of it, `append`, `merge`, `filter` and others more"
-        raise UsageError(look.path, "is a dataset already", remedy)
+        remedy = "`shardfeed reshard DIR OUT` rewrites its shards; `append`, `merge` and `filter` change its contents"
+        raise UsageError(look.path, "is already a dataset", remedy)
 
 
 def _check_name(look: Look) -> None:
@@ -312,6 +346,6 @@ def _check_name(look: Look) -> None:
     archive = path.lower().endswith(ARCHIVE_ENDS)
     if archive or (path.lower().endswith(SAMPLE_ENDS) and look.kind != "parquet"):  # which may be a label file
         got = f"it begins with {head[:_SHOWN_HEAD]!r}" if head else "it is empty"
-        problem = f"is called like {'an archive' if archive else 'a file of many samples'}, and is none: {got}"
+        problem = f"is named like {'an archive' if archive else 'a file of many samples'}, but is not one: {got}"
         raise UsageError(look.path, problem, "copy it again, or rename it")
     _check_place(path)

@@ -41,17 +41,18 @@ class LabelOptions:
         unlabelled: read images without labels: all images in a folder, or the ones listed in a file.
         class_names: names in label order, or the path of a file with one per line; or a mapping from column to one of
             these.
-        format: of the label file: "csv", "tsv", "jsonl", "text" or "parquet"; default by its name.
+        format: the label file's format: "csv", "tsv", "jsonl", "text" or "parquet"; default by its name.
         path_column: the column of paths, by name or number from 0; default: one with a usual name.
-        label_columns: likewise; the first is the class.
-        text_columns: columns of texts that are not classes, such as captions.
+        label_columns: the columns of labels, by name or number from 0; the first is the class.
+        text_columns: columns of text that is not a class, such as captions.
         number_columns: columns of numbers that are not classes; a mapping may give the feature:
             `{"age": Feature("float32")}`.
         one_hot: columns of 0 and 1 (or -1 and 1), one per class.
         split_column: the column of split names; default: the one called split.
+        group_column: a column that is stored, as a text if no other option names it, for `convert(..., group_column=)`.
         header: whether the first row names the columns; default: decided by its content.
         delimiter: separator of the cells of a CSV file; default: found in its first row.
-        encoding: of the label file; default UTF-8, or what its first bytes say.
+        encoding: the label file's encoding; default: from the byte order mark, else UTF-8.
         label_separator: between several labels in one cell of the first label column; or a mapping from column to
             separator.
         missing: the value that stands for an empty cell, by column.
@@ -69,6 +70,7 @@ class LabelOptions:
     number_columns: Sequence[Column] | Mapping[Any, Feature | None] = ()
     one_hot: Sequence[Column] = ()
     split_column: Column | None = None
+    group_column: str | None = None
     header: bool | None = None
     delimiter: str | None = None
     encoding: str | None = None
@@ -86,7 +88,7 @@ class LabelOptions:
                 raise UsageError("number_columns", problem, "leave the feature out: lists make it ragged")
         for name in ("pattern", "class_names", "label_columns", "one_hot"):
             if self.unlabelled and getattr(self, name):
-                raise UsageError("unlabelled", f"{argument(name)} is about labels", "leave one of the two out")
+                raise UsageError("unlabelled", f"{argument(name)} is for labels", "leave one of the two out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,17 +101,20 @@ class AnnotationOptions:
     Attributes:
         images: the folder that image names are relative to; default: the folder named in the annotations, or their own
             folder.
-        tasks: kinds of annotations to read; default: all of the format's except masks, which cost time and bytes.
+        tasks: kinds of annotations to read; default: all that the format supports, except masks, which cost time
+            and bytes.
         class_names: names in label order, or the path of a file with one per line, if the annotations do not contain
             them.
-        unit: unit of boxes, key points and outlines; default: that of the format. A source in pixels whose boxes all
+        unit: unit of boxes, key points and outlines; default: the format's. A source in pixels whose boxes all
             lie within 0 to 1 is refused unless `unit` is given.
-        boxes_on: the image that annotations refer to if EXIF rotates it and the file does not tell: "upright" or
-            "stored".
+        boxes_on: whether annotations refer to the "upright" image or the "stored" one, if EXIF rotates it and the file
+            does not say.
         voc_origin: the number of the first pixel in Pascal VOC's files, 0 or 1.
         colours: colours of masks: a file with `name,r,g,b` per line.
-        void: the value of mask pixels without a class; default: that of the format, else 255; "none": there is no such
+        void: the value of mask pixels without a class; default: the format's, else 255; "none": there is no such
             value.
+        group_column: a field of each image, such as `video_id` in the `images` of COCO: stored as a text, `image/NAME`,
+            for `convert(..., group_column=)`.
         delimiter, encoding: for tables, as in `LabelOptions`.
     """
 
@@ -121,6 +126,7 @@ class AnnotationOptions:
     voc_origin: Literal[0, 1] = 0
     colours: Path | None = None
     void: int | Literal["none"] | None = None
+    group_column: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
 
@@ -135,11 +141,11 @@ class AnnotationOptions:
         for name, choices in (("unit", get_args(Unit)), ("boxes_on", ("upright", "stored")), ("voc_origin", (0, 1))):
             _one_of(name, getattr(self, name), choices)
         if isinstance(self.class_names, Mapping):
-            raise UsageError("class_names", "got a mapping, which is about columns of a label file", "give the names")
+            raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
 
     @property
     def upright(self) -> bool | None:
-        """The value of `boxes_on` as tables of objects expect it."""
+        """Whether annotations refer to the upright image; None without `boxes_on`."""
         return None if self.boxes_on is None else self.boxes_on == "upright"
 
 
@@ -159,6 +165,7 @@ class ColumnOptions:
         label_offset: the number of the first class in the file, subtracted from each label: 1 where 0 is background.
         label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.
         unit: unit of boxes, as in `AnnotationOptions`.
+        group_column: a column that is stored as `image/NAME`, for `convert(..., group_column=)`.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -167,12 +174,13 @@ class ColumnOptions:
     label_offset: int = 0
     label_map: Path | None = None
     unit: Unit | None = None
+    group_column: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label_map", None if self.label_map is None else os.fsdecode(self.label_map))
         _one_of("unit", self.unit, get_args(Unit))
         if isinstance(self.class_names, Mapping):
-            raise UsageError("class_names", "got a mapping, which is about columns of a label file", "give the names")
+            raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
         if self.unlabelled and "label" in self.columns:
             raise UsageError("unlabelled", f"{argument('columns')} names the label", "leave one of the two out")
 
@@ -188,6 +196,18 @@ def given(options: Options | None) -> dict[str, Any]:
     default = type(options)()
     values = {one.name: getattr(options, one.name) for one in fields(options)}
     return {name: value for name, value in values.items() if value != getattr(default, name)}
+
+
+def of_reader(kind: type[Options], values: Mapping[str, Any]) -> Options:
+    """The options of a reader; a column of groups that they do not name otherwise is stored, too."""
+    column = values.get("group_column")
+    if column is not None and kind is ColumnOptions and column not in values.get("columns", {}).values():
+        values = {**values, "columns": {**values.get("columns", {}), f"image/{column}": column}}
+    elif column is not None and kind is LabelOptions:
+        named = ("label_columns", "text_columns", "number_columns", "one_hot")
+        if all(column not in values.get(name, ()) for name in named):
+            values = {**values, "text_columns": [*values.get("text_columns", ()), column]}
+    return kind(**values)
 
 
 def options_of(values: Mapping[str, Any]) -> Options | None:
@@ -206,7 +226,7 @@ def options_of(values: Mapping[str, Any]) -> Options | None:
             return kind(**values)
     first, *rest = values
     other = next((name for name in rest if not any({first, name} <= names for names in known.values())), rest[-1])
-    problem = f"{argument(first)} and {argument(other)} are about different kinds of sources"
+    problem = f"{argument(first)} and {argument(other)} are for different kinds of sources"
     raise UsageError(first, problem, "leave one of the two out")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options
+from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, of_reader
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, escape
 
@@ -18,7 +18,8 @@ _HERE = "shardfeed.converters.sources"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence that a path fits a reader, as text: `found`, what was found; `missing`, what would be needed to read it.
+    """Evidence that a path fits a reader, as text: `found`, the evidence itself; `missing`, the files or options still
+    needed to read it.
 
     `name`: the reader's name, as in `--reader`. `sure`: whether this excludes all other readers, whatever they find.
 
@@ -88,10 +89,11 @@ def _marks(found: str, *words: bytes, begins: bytes = b"", beside: str = "", ins
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader. Its module is imported only if the path may fit according to `Look`, or if the user chose the reader.
+    """A reader of one format, for `open_source`. Its module is imported only if the path may fit according to `Look`,
+    or if the user chose the reader.
 
     Attributes:
-        name: as `--reader` takes it, in Python `reader=`.
+        name: the value for `--reader`, or `reader=` in Python.
         module: a module with `recognise` and `read`, or its name below `shardfeed.converters.sources`. With `marks`,
             `read` is enough.
         options: the class of its options.
@@ -102,7 +104,7 @@ class Reader:
         kinds: kinds of files by their first bytes (`Look.kind`); a file of another kind must have one of `suffixes`.
             None: any kind.
         names: in addition to the suffixes, text that a name in the folder must contain (`Look.suffixes`).
-        marks: in addition to its name, how a file must begin.
+        marks: requirements on the first bytes of a file, in addition to its name.
 
     Example:
         module = SimpleNamespace(recognise=recognise, read=read)
@@ -125,7 +127,7 @@ class Reader:
 
         If a library reports that the path is damaged, the evidence says so as `missing`.
         """
-        options = self.options(**given)
+        options = of_reader(self.options, given)
         try:
             with guarded(look.path):
                 seen = None if self.marks is None else self.marks.evidence(self.name, look, self.suffixes)
@@ -137,7 +139,7 @@ class Reader:
 
     def read(self, look: Look, given: Mapping[str, Any]) -> Source:
         """Return the source; raises the errors of its module's `read`."""
-        options = self.options(**given)
+        options = of_reader(self.options, given)
         return self.load().read(look, options)
 
     def load(self) -> ReaderModule:
@@ -165,7 +167,8 @@ _NAMES = frozenset({"class_names"})
 _OF_ANNOTATIONS = frozenset({"images", "tasks", "boxes_on"})
 _OF_BOXES = _OF_ANNOTATIONS | _NAMES | {"unit"}
 _OF_TABLES = frozenset({"delimiter", "encoding"})
-_OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES
+_GROUPS = frozenset({"group_column"})
+_OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES | _GROUPS
 _OF_RECORDS = _OF_COLUMNS | {"unit"}
 _OF_LABEL_FILES = frozenset(LabelOptions.__dataclass_fields__) - {"pattern"}
 _OF_PIXELS = frozenset({"label_columns", "split_column", "unlabelled"}) | _NAMES
@@ -187,9 +190,9 @@ def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str,
     return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, **more)
 
 
-def _tool(name: str, marks: Marks, *suffixes: str) -> Reader:
-    """A reader of the files of an annotation tool."""
-    return _annotations(name, f"tools.{name.replace('-', '_')}", _OF_BOXES, *suffixes, marks=marks)
+def _tool(name: str, marks: Marks, *suffixes: str, more: Collection[str] = ()) -> Reader:
+    """A reader of the files of an annotation tool; `more`: options that it takes besides those of boxes."""
+    return _annotations(name, f"tools.{name.replace('-', '_')}", {*_OF_BOXES, *more}, *suffixes, marks=marks)
 
 
 _RECORDS = re.compile(r"\.(tfr|record)|[-_]of[-_]\d")
@@ -214,13 +217,13 @@ READERS: tuple[Reader, ...] = (
     _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train"),
     _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin"),
     _samples("lmdb", "lmdb.reader", _OF_COLUMNS, ".mdb", ".lmdb", kinds=("lmdb",)),
-    _annotations("coco", "coco", _OF_ANNOTATIONS | {"unit"}, ".json"),
+    _annotations("coco", "coco", _OF_ANNOTATIONS | {"unit"} | _GROUPS, ".json"),
     _annotations("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
-    _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
+    _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"} | _GROUPS, ".xml"),
     _annotations("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
     _annotations("masks", "masks.reader", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS, names=_MASKS),
     _annotations(
-        *("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
+        *("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES | _GROUPS, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
         kinds=("other",),
     ),
     _annotations(
@@ -229,7 +232,9 @@ READERS: tuple[Reader, ...] = (
     _annotations(
         *("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"), marks=_NO_JSON_BUT
     ),
-    _annotations("imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES, "metadata.jsonl", "metadata.csv"),
+    _annotations(
+        "imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES | _GROUPS, "metadata.jsonl", "metadata.csv"
+    ),
     _tool("labelme", _marks("{} has shapes, as LabelMe saves them", b'"shapes"', b'"imagePath"|"flags"'), ".json"),
     _tool(
         "via",
@@ -250,8 +255,9 @@ READERS: tuple[Reader, ...] = (
     ),
     _tool(
         "cvat",
-        _marks("{} begins with <annotations>, as of CVAT", b"<image |<meta>", begins=b"(?=.{0,387}<annotations>)"),
+        _marks("{} begins with <annotations>, as in CVAT", b"<image |<meta>", begins=b"(?=.{0,387}<annotations>)"),
         ".xml",
+        more=_GROUPS,
     ),
     _tool(
         "createml",
@@ -274,12 +280,13 @@ READERS: tuple[Reader, ...] = (
     _tool(
         "fiftyone",
         _marks(
-            "{} beside data, as FiftyOne exports them",
+            "{} next to a folder data, as FiftyOne exports them",
             begins=rb'(?=\s*\{.{0,190}"samples")(?=.*"filepath")'
             rb'|(?!\s*.{0,190}"images")(?=\s*.{0,190}"classes")(?=.*"labels")',
             beside="data",
         ),
         *("samples.json", "labels.json"),
+        more=_GROUPS,
     ),
     _annotations("split-lists", "split_lists", _NAMES, ".txt"),
     Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",), kinds=()),
@@ -299,16 +306,16 @@ SAMPLE_ENDS = (
     *(end for end in _ENDS if end.startswith(".") and end not in _NO_SIGN),
 )
 ARCHIVE_ENDS = (".zip", *_TAR_ENDS[1:], ".tbz", ".tbz2", ".txz")
-_SOURCE = "read it in a Source of your own, which is a class with two methods: see docs/your-own-source.md"
+_SOURCE = "read it with your own Source, a class with two methods: see docs/your-own-source.md"
 # Ends of names of files that are neither images nor a label file; what such a file is, and what to do.
 REFUSED = (
-    ((".zip", *_TAR_ENDS), "an archive", "give it as SOURCE, where it is unpacked, or unpack the file that is meant"),
+    ((".zip", *_TAR_ENDS), "an archive", "give it as SOURCE, which is unpacked, or unpack the file you need"),
     ((".7z", ".rar"), "an archive", "unpack it into a folder, and give that: 7z x FILE -oFOLDER"),
-    ((".arrow", ".feather", ".pkl", ".pickle", ".pt", ".pth"), "a file of samples in a form of its own", _SOURCE),
+    ((".arrow", ".feather", ".pkl", ".pickle", ".pt", ".pth"), "a file of samples in an unsupported format", _SOURCE),
     ((".xlsx", ".xls", ".ods"), "a spreadsheet", "save it as CSV"),
     (
         tuple(end for end in SAMPLE_ENDS if end != ".pq"),
         "a file of many samples",
-        "give it alone: its labels are in it",
+        "give it as the only source: it contains its labels",
     ),
 )

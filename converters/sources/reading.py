@@ -4,9 +4,10 @@ import errno
 import os
 import resource
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError, check_bytes
+from shardfeed.converters.sources.files import remote
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.source import Content, Sample, SourceFile
 from shardfeed.errors import LabelFileError, name_text
@@ -35,9 +36,11 @@ def read_image(sample: Sample, max_bytes: int = MAX_FILE_BYTES) -> bytes:
 
 def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """The bytes of an image or of a mask; raises what `read_image` does."""
+    content = remote.at_address(content)
+    if remote.is_remote(content):
+        return remote.fetch(content, max_bytes)
     if isinstance(content, SourceFile):
-        if content.size > max_bytes:
-            raise RejectedError(RejectCode.TOO_LARGE, f"{content.size} bytes, more than {max_bytes}")
+        check_bytes(content.size, max_bytes)
         return _read_file(content)
     if isinstance(content, bytes):
         return content
@@ -58,12 +61,14 @@ def read_lines(file: SourceFile) -> list[tuple[int, bytes]]:
     return [(n, line) for n, line in enumerate(budget().lines(data, name_text(file.path)), 1) if line.strip()]
 
 
-def read_whole(path: str, most: int = MOST_WHOLE, remedy: str = "give it in parts, or check that it is meant") -> bytes:
+def read_whole(
+    path: str, most: int = MOST_WHOLE, remedy: str = "split it, or check that it is the right file"
+) -> bytes:
     """The bytes of a file of annotations. Raises LabelFileError for one of more than `most`, or that cannot be read."""
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > most:
-                raise LabelFileError(path, f"more than {most:,} bytes, which are read whole", remedy)
+                raise LabelFileError(path, f"more than {most:,} bytes, too large to be read at once", remedy)
             return file.read()
     except OSError as error:
         raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the path") from None
@@ -83,13 +88,13 @@ def _read_file(file: SourceFile) -> bytes:
         finally:
             os.close(fd)
     except FileNotFoundError:
-        raise RejectedError(RejectCode.SOURCE_CHANGED, "it was there when listed and is gone") from None
+        raise RejectedError(RejectCode.SOURCE_CHANGED, "it was deleted after it was listed") from None
     except OSError as error:
         if error.errno in _OURS:
             raise storage_error(file.path, "read", error) from error
         raise RejectedError(RejectCode.UNREADABLE, f"{os.strerror(error.errno or 0)} (errno {error.errno})") from None
     if not stat.S_ISREG(state.st_mode):
-        raise RejectedError(RejectCode.NOT_REGULAR, "not a regular file any more")
+        raise RejectedError(RejectCode.NOT_REGULAR, "no longer a regular file")
     if len(data) != file.size or state.st_size != file.size or state.st_mtime_ns != file.mtime_ns:
         raise RejectedError(
             RejectCode.SOURCE_CHANGED,
@@ -99,20 +104,32 @@ def _read_file(file: SourceFile) -> bytes:
 
 
 class ReadAhead:
-    """Readahead hints to the kernel on the next files, while files are read from the disk; changes nothing else.
+    """Reading ahead while images are read in order; changes nothing else.
 
-    `before(place)` is called before sample `place` is read, in order. Files that are in memory already cost nothing:
-    the hints stop while nothing is read from the disk, and begin again when something is.
+    Of files on a disk the kernel is told by hints, which stop while nothing is read from the disk, as files that are in
+    memory cost nothing, and begin again when something is. Files at addresses are read in threads. `kept`: places of
+    samples that are not read.
     """
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self._samples = samples
+    def __init__(
+        self, samples: Sequence[Sample], max_bytes: int = MAX_FILE_BYTES, kept: Collection[int] = frozenset()
+    ) -> None:
+        self._samples, self._max_bytes, self._kept = samples, max_bytes, kept
         self._hinted = 0  # samples before this one were announced
         self._input = _disk_input()
+        self._remote = any(remote.is_remote(content) for sample in samples for content in _contents(sample))
         self.active = False
+        remote.forget()
 
-    def before(self, place: int) -> None:
-        """Announce the files up to `_AHEAD` after `place`, where it helps."""
+    def before(self, place: int, alive: Callable[[], object] = lambda: None) -> None:
+        """Announce the files up to `_AHEAD` after sample `place`, which is read next, where it helps.
+
+        Waits for those of this sample that are at addresses, and calls `alive` every few seconds.
+        """
+        if self._remote:
+            self._begin(place)
+            remote.wait_for(_contents(self._samples[place]), alive)
+            return
         if place and place % _LOOK == 0:
             found = _disk_input()
             self.active, self._input = found != self._input, found
@@ -120,10 +137,22 @@ class ReadAhead:
             return
         end = min(place + 1 + _AHEAD, len(self._samples))
         for sample in self._samples[max(place + 1, self._hinted) : end]:
-            for content in (sample.image, sample.raster and sample.raster.mask):
+            for content in _contents(sample):
                 if isinstance(content, SourceFile):
                     _announce(content.path)
         self._hinted = end
+
+    def _begin(self, place: int) -> None:
+        self._hinted, more = max(place, self._hinted), True
+        while more and self._hinted < min(place + remote.AHEAD, len(self._samples)):
+            if self._hinted not in self._kept:
+                contents = filter(remote.is_remote, _contents(self._samples[self._hinted]))
+                more = remote.begin(contents, self._max_bytes)
+            self._hinted += 1
+
+
+def _contents(sample: Sample) -> tuple[Content, ...]:
+    return (sample.image,) if sample.raster is None else (sample.image, sample.raster.mask)
 
 
 def _disk_input() -> int:

@@ -36,10 +36,10 @@ Content = SourceFile | bytes | Callable[[], bytes]
 
 @dataclass(frozen=True)
 class RasterImage:
-    """A mask: an image file in which each pixel says the class of the image's pixel there; `table` says how.
+    """A mask: an image file with the class of each pixel; `table` maps its values to classes.
 
-    `name`: what the report calls it. `upright`: whether it is of the image as its EXIF turns it, or as its file has it,
-    where its size does not tell.
+    `name`: its name in the report. `upright`: whether it refers to the upright image or the stored one, if the size
+    does not tell.
     """
 
     mask: Content
@@ -72,17 +72,17 @@ class StoredRecord(Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """One image and what is known about it.
+    """One image with its labels, objects and split.
 
     `key` is the unique, relative name of the sample: it decides the sample's split and place, and is stored as
     `image/filename`. Bytes, because a file name need not be UTF-8. `image` is the encoded file: where to read it, its
     bytes, or a picklable callable that returns them. `features` holds the sample's labels by feature key: exactly the
-    keys of `source.schema.features`. `split` names the split, or is None if the plan's shares decide. `objects`: what
-    is in the image, where the schema has boxes of the kind "box"; the worker that writes them makes the values of
-    `schema.object_keys`, which are not among `features`. `raster`: a mask that says a class for each pixel, where the
-    schema has a `raster`; likewise made by the worker. `record`: for a sample of a `RecordedSource`: the bytes to
-    store, whatever the image; only the label of `features` is used. `number`: the source's own id of the image, 0 or
-    more, which evaluation tools use: stored as `image/source_id`.
+    keys of `source.schema.features`. `split` names the split, or is None if the plan's shares decide. `objects`: the
+    objects in the image, if the schema has boxes (the kind "box"); the worker computes the values of
+    `schema.object_keys` from them, so `features` must not contain these. `raster`: a mask with a class for each pixel,
+    if the schema has a `raster`; the worker computes its value too. `record`: a finished record to store unchanged (see
+    `RecordedSource`); the image is then not read, and only the label of `features` is used. `number`: the source's own
+    id of the image, 0 or more, which evaluation tools use: stored as `image/source_id`.
 
     Example:
         sample = Sample(b"rose/1.jpg", Path("photos/rose/0001.jpg").read_bytes, {"image/class/label": 1}, split="train")
@@ -115,11 +115,11 @@ class Skipped:
 class Findings:
     """Findings of a source while it listed its samples, for the report.
 
-    `rejected`: inputs that it could not offer. `notes`: sentences (on hidden files passed over, repeated rows).
+    `rejected`: inputs that cannot be samples. `notes`: sentences (on hidden files passed over, repeated rows).
     `folder`: the absolute path of a folder from which it takes every file; a dataset must not be written there, or the
-    next conversion would treat it as images. `account`: account of annotations that belong to no sample, or that were
-    already left out while reading. `in_files`: whether inputs are parts of larger files, so that patterns cannot
-    exclude them.
+    next conversion would treat it as images. `account`: counts and list of the annotations that belong to no sample, or
+    were left out while reading. `in_files`: whether inputs are parts of larger files, so that patterns cannot exclude
+    them.
 
     Example:
         source = ImageFolder("photos")

@@ -67,12 +67,12 @@ def folder_splits(listing: Listing, inside: bytes = b"") -> dict[bytes, str]:
         if split is None:
             return {}
         if split in splits.values():
-            raise UsageError(listing.root, f"more than one folder means the split {split!r}", "rename or merge them")
+            raise UsageError(listing.root, f"more than one folder is the split {split!r}", "rename or merge them")
         splits[top] = split
     return splits
 
 
 def splits_by_folder(listing: Listing, keys: Iterable[bytes]) -> list[str | None]:
-    """For each of the keys the split that its folder in the root is called like, as `folder_splits` says."""
+    """Return, for each key, the split named by its folder in the root, by the rules of `folder_splits`."""
     folders = folder_splits(listing)
     return [folders.get(key.partition(b"/")[0]) if b"/" in key else None for key in keys]

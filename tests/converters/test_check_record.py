@@ -86,26 +86,26 @@ def test_a_record_that_is_right() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        (XMAX, [0.5], "1 values, expected 2 for 2 objects"),
+        (XMAX, [0.5], "1 value, expected 2 for 2 objects"),
         (YMIN, [0.5, 0.25], "object 0 has image/object/bbox/ymin 0.5"),
         (XMAX, [0.5, 1.5], "expected 0 <= min < max <= 1"),
         (IS_CROWD, [0, 7], "expected 0 or 1"),
-        (KEYPOINT_X, [0.5], "1 values, expected 2"),
+        (KEYPOINT_X, [0.5], "1 value, expected 2"),
         (KEYPOINT_VISIBILITY, [0, 3], "expected 0, 1 or 2"),
         (OBJECT_LABEL, [1, 2], "is 2, expected 0 to 1"),
         (OBJECT_TEXT, [b"dog", b"dog"], "of object 1 is not 'cat'"),
-        (OBJECT_MASK, [RIGHT[OBJECT_MASK][0]], "1 values, expected 2"),
+        (OBJECT_MASK, [RIGHT[OBJECT_MASK][0]], "1 value, expected 2"),
         (OBJECT_MASK, [RIGHT[OBJECT_MASK][0], png((0, 1))], "of object 1: 2 x 1 pixels (width x height)"),
         (OBJECT_MASK, [png((0, 255, 0), (0, 0, 0)), png((0, 0, 0), (0, 0, 0))], "the value 255 at column 1, row 0"),
         (OBJECT_MASK, [png((0, 1, 0), (0, 0, 0), mode="1")] * 2, "a PNG of 1 bits and color type 0"),
         (OBJECT_MASK, [RIGHT[OBJECT_MASK][0][:40], b""], "it does not decode"),
-        (OBJECT_MASK, [RIGHT[OBJECT_MASK][0], b"\xff\xd8"], "no PNG"),
+        (OBJECT_MASK, [RIGHT[OBJECT_MASK][0], b"\xff\xd8"], "not a PNG"),
         (RASTER, png((0, 1, 3), (255, 0, 0)), "the value 3 at column 2, row 0, expected 0 to 2, or 255 for void"),
         (RASTER, png((0, 1), (0, 1), (0, 1)), "2 x 3 pixels (width x height), the image has 3 x 2"),
         (RASTER, png((0, 1, 2), (0, 0, 0), mode="P"), "color type 3"),
         (RASTER, png((0, 1, 2), (0, 0, 0), mode="RGB"), "color type 2"),
         (RASTER, png((0, 1, 2), (0, 0, 0), dtype=np.uint16), "a PNG of 16 bits"),
-        (RASTER, png((0, 1, 2), (0, 0, 0), kind="TIFF"), "no PNG"),
+        (RASTER, png((0, 1, 2), (0, 0, 0), kind="TIFF"), "not a PNG"),
         (RASTER, RIGHT[RASTER][:-20], "it does not decode: E_"),
         (RASTER, RIGHT[RASTER][:45] + b"\0" + RIGHT[RASTER][46:], "it does not decode: E_CORRUPT"),
         (RASTER_FORMAT, b"jpeg", "is not png"),
@@ -143,9 +143,9 @@ def test_verify_looks_at_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert main(["verify", str(tmp_path / "out"), "--deep"]) == 0
     assert "every image decodes, and its annotations fit it" in capsys.readouterr().out
     seen: list[Any] = []
-    monkeypatch.setattr(check_record, "annotations_problem", lambda *args: seen.append(args) or "a fault")
+    monkeypatch.setattr(check_record, "annotations_problem", lambda *args: seen.append(args) or "a bug")
     assert main(["verify", str(tmp_path / "out")]) == 0
     assert not seen
     assert main(["verify", str(tmp_path / "out"), "--deep"]) == 4
     assert len(seen) == 3
-    assert "a fault" in capsys.readouterr().out
+    assert "a bug" in capsys.readouterr().out

@@ -90,7 +90,7 @@ def test_shares_for_a_source_that_has_splits_are_refused(folder: Callable[..., P
     root = folder(3)
     for name in ("train", "val"):
         shutil.copytree(root, tmp_path / "splits" / name)
-    with pytest.raises(UsageError, match=r"the source names the split of every sample \(train, validation\)"):
+    with pytest.raises(UsageError, match=r"the source already sets the split of every sample \(train, validation\)"):
         convert(ImageFolder(tmp_path / "splits"), tmp_path / "out", split=SPLIT)
     assert sorted(os.listdir(tmp_path)) == ["images", "splits"]
     convert(ImageFolder(tmp_path / "splits"), tmp_path / "out")
@@ -122,9 +122,9 @@ def test_an_existing_output_is_refused_and_untouched(folder: Callable[..., Path]
         convert(ImageFolder(root), tmp_path / "out")
     assert tree(tmp_path / "out") == {"mine": b"x"}
     (tmp_path / "file").write_text("x")
-    with pytest.raises(OutputExistsError, match="no directory"):
+    with pytest.raises(OutputExistsError, match="not a directory"):
         convert(ImageFolder(root), tmp_path / "file", replace=True)
-    with pytest.raises(OutputExistsError, match="not a dataset, so not replaced"):
+    with pytest.raises(OutputExistsError, match="shardfeed dataset, so it is not replaced"):
         convert(ImageFolder(root), tmp_path / "out", replace=True)
     assert tree(tmp_path / "out") == {"mine": b"x"}
     with pytest.raises(UsageError, match="parent directory does not exist"):
@@ -160,6 +160,7 @@ OTHER_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "shard_size": ({"shards": "5B"}, "shard_size was None, now 5"),
     "seed": ({"seed": 2}, "seed was 1, now 2"),
     "split_by": ({"split": Shares(SPLIT, "hash")}, "split_by was None, now 'hash'"),
+    "groups": ({"split": SPLIT, "group_pattern": "roboflow"}, "groups was None, now {'pattern': 'roboflow'}"),
     "to": ({"to": "webdataset"}, "to was None, now 'webdataset'"),
 }
 OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
@@ -222,7 +223,7 @@ def test_other_classes_cost_no_image(folder: Callable[..., Path], tmp_path: Path
     with store_counted() as stored:
         report = convert(ImageFolder(root, class_names=names), tmp_path / "out", **options)
     assert (report.kept, report.images, stored) == (0, 0, [])
-    assert "0 of 3 shards are kept, and of the others 9 images" in report.notes[0]
+    assert "0 of 3 shards are kept, and 9 images" in report.notes[0]
     (tmp_path / "fresh").mkdir()
     convert(ImageFolder(root, class_names=names), tmp_path / "fresh" / "out", **options)
     assert tree(tmp_path / "out") == tree(tmp_path / "fresh" / "out")
@@ -324,7 +325,7 @@ def test_a_replaced_image_costs_its_shard_alone(folder: Callable[..., Path], tmp
     shutil.copy(root / "rose" / "0000.jpg", root / "daisy" / "bad.jpg")
     report = convert(ImageFolder(root), tmp_path / "out", shards=10, workers=1)
     said = (
-        "since the earlier run: 1 image changed (daisy/bad.jpg); 9 of 10 shards are kept, and of the others [23] images"
+        "since the earlier run: 1 image changed (daisy/bad.jpg); 9 of 10 shards are kept, and [23] images of the others"
     )
     assert re.fullmatch(said.replace("(", "[(]").replace(")", "[)]"), report.notes[0])
     assert report.kept == report.to_json()["shards_kept"] == 9
@@ -377,8 +378,8 @@ def test_the_way_out_as_it_is_typed(
     assert cli.main([*command, "--seed", "1"]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.endswith(
-        ".out.staging: holds an unfinished conversion with other options: seed was 0, now 1; use the same again, "
-        "or begin anew with --restart"
+        ".out.staging: holds an unfinished conversion with other options: seed was 0, now 1; use the same options, "
+        "or start over with --restart"
     )
     assert cli.main([*command, "--seed", "1", "--restart"]) == 0
 
@@ -394,12 +395,12 @@ def test_begun_anew(folder: Callable[..., Path], tmp_path: Path) -> None:
         (root / "daisy" / "bad.jpg").unlink()
         if damage:
             (staging / "plan.json").write_bytes(b"{")
-        with pytest.raises(PlanMismatchError, match="begin anew with restart=True") as caught:
+        with pytest.raises(PlanMismatchError, match="start over with restart=True") as caught:
             convert(ImageFolder(root), out, shards=2, workers=OwnEngine(1))
         assert str(staging) in str(caught.value)
         assert len(str(caught.value)) < 400
         (staging / "mine.txt").write_text("x")
-        with pytest.raises(UsageError, match=r"holds mine\.txt, which no conversion put there"):
+        with pytest.raises(UsageError, match=r"holds mine.txt, which shardfeed did not write"):
             convert(ImageFolder(root), out, shards=2, workers=OwnEngine(1), restart=True)
         assert (staging / "receipts").is_dir()
         (staging / "mine.txt").unlink()
@@ -427,7 +428,7 @@ def test_what_is_refused_is_said_in_short(folder: Callable[..., Path], tmp_path:
         convert(ImageFolder(root, class_names=names), tmp_path / "out", workers=OwnEngine(1), **options)
     assert len(str(caught.value)) < 700
     assert "check was 'decode', now 'header'; " in str(caught.value)
-    assert "; and 4 more; use the same again" in str(caught.value)
+    assert "; and 4 more; use the same options" in str(caught.value)
 
 
 @pytest.mark.parametrize("max_bad", ["100%", "3"])
@@ -436,7 +437,7 @@ def test_an_empty_dataset_is_never_committed(max_bad: str, tmp_path: Path) -> No
     for name in ("a/1.jpg", "a/2.jpg", "b/1.jpg"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"no image")
-    with pytest.raises(TooManyRejectedError, match=r"3 inputs rejected \(3 E_NOT_IMAGE: .*\), which are all") as caught:
+    with pytest.raises(TooManyRejectedError, match=r"3 inputs rejected \(3 E_NOT_IMAGE: .*\), all of them") as caught:
         convert(ImageFolder(root), tmp_path / "out", max_bad=max_bad, workers=OwnEngine(1))
     assert caught.value.exit_code == 3
     assert len(caught.value.report.rejected) == 3
@@ -671,7 +672,7 @@ def test_what_appears_at_the_output_meanwhile_stays(
             (out / "thesis" if what == "directory" else out).write_text("mine")
 
     with pytest.raises(
-        OutputExistsError, match="exists" if not replace or what == "file" else "not a dataset"
+        OutputExistsError, match="exists" if not replace or what == "file" else "is not replaced"
     ) as caught:
         convert(source, out, workers=OwnEngine(1), shards=3, replace=replace, progress=appear)
     assert caught.value.exit_code == 2
@@ -688,7 +689,7 @@ def test_only_a_dataset_and_nothing_beside_it_is_replaced(folder: Callable[..., 
     before = tree(out)
     for source in (tmp_path / "images", out / "originals"):
         with pytest.raises(
-            OutputExistsError, match="holds originals, which is no part of the dataset and would be lost"
+            OutputExistsError, match="holds originals, which is not part of the dataset and would be lost"
         ):
             convert(ImageFolder(source), out, workers=OwnEngine(1), seed=1, replace=True)
         assert tree(out) == before
@@ -705,7 +706,7 @@ def test_only_a_dataset_and_nothing_beside_it_is_replaced(folder: Callable[..., 
     web = tmp_path / "web"
     web.mkdir()
     (web / "manifest.json").write_text('{"name": "an app of the web"}')
-    with pytest.raises(OutputExistsError, match=r"holds no manifest.json of ours"):
+    with pytest.raises(OutputExistsError, match=r"has no manifest.json of a shardfeed dataset"):
         convert(ImageFolder(tmp_path / "images"), web, workers=OwnEngine(1), replace=True)
     assert [path.name for path in web.iterdir()] == ["manifest.json"]
 

@@ -60,7 +60,7 @@ def test_an_error_after_the_rename_says_that_it_is_there(tmp_path: Path, monkeyp
             raise StorageError(path, "cannot fsync: Input/output error (EIO)")
 
     monkeypatch.setattr(files, "fsync_directory", fails)
-    with pytest.raises(StorageError, match=r"out: is complete, but a power cut now may lose its name: .*EIO"):
+    with pytest.raises(StorageError, match=r"out: is complete, but a power failure now might lose its name: .*EIO"):
         build(tmp_path / "out")
     assert names(tmp_path / "out") == ["file"]
     assert names(tmp_path) == ["out"]

@@ -385,7 +385,7 @@ def test_is_replaced_whatever_its_manifest_says(photos: dict[str, Path], to: str
     (out / "manifest.json").write_bytes(b'{"format_version": 3, "crc32c": "" ')
     inside = next(path for path in out.rglob("*0000*") if "index" not in path.parts).parent / "mine.txt"
     inside.touch()
-    with pytest.raises(OutputExistsError, match=r"mine\.txt, which is no part"):
+    with pytest.raises(OutputExistsError, match=r"mine\.txt, which is not part"):
         made(DatasetSource(photos["source"]), out, replace=True)
     inside.unlink()
     made(DatasetSource(photos["source"]), out, replace=True, to=to)

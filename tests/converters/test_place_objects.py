@@ -220,13 +220,13 @@ def test_key_points_move_and_those_that_are_cut_off_are_not_there() -> None:
     [
         ([[1, 1, 5, 5]], "a polygon of 4 numbers"),
         ([], "no polygon"),
-        ([[1, 1, 5, 5, float("nan"), 9]], "a number that is none"),
+        ([[1, 1, 5, 5, float("nan"), 9]], "a value that is not a number"),
         ({"size": [60, 40], "counts": [2400]}, "of the size [60, 40], expected [40, 60]"),
         ({"size": [40, 60], "counts": [2401]}, "do not add up"),
         ({"size": [40, 60], "counts": [2500, -100]}, "do not add up"),
         ({"size": [40, 60], "counts": "123"}, "do not add up"),  # decoded, the rest is what the memory held
-        ({"size": [40, 60], "counts": b"~~"}, "is cut off"),
-        ({"size": [40, 60], "counts": ""}, "is cut off"),
+        ({"size": [40, 60], "counts": b"~~"}, "truncated"),
+        ({"size": [40, 60], "counts": ""}, "truncated"),
     ],
 )
 def test_an_outline_that_is_none_is_listed(outline: object, why: str) -> None:
@@ -265,7 +265,7 @@ def test_a_record_that_is_not_right_says_why() -> None:
         (XMIN, [0.5, 0.25], "object 0 has image/object/bbox/xmin 0.5 and image/object/bbox/xmax 0.5"),
         (YMAX, [0.5, 1.01], "object 1"),
         (YMIN, [float("nan"), 0], "object 0"),
-        (IS_CROWD, [0], "1 values, expected 2"),
+        (IS_CROWD, [0], "1 value, expected 2"),
         (IS_CROWD, [0, 2], "expected 0 or 1"),
         (OBJECT_AREA, [-1.0, 0], "expected 0 or more"),
         (KEYPOINT_VISIBILITY, [3, 0], "expected 0, 1 or 2"),

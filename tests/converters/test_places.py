@@ -57,7 +57,7 @@ def test_boxes_are_those_of_the_upright_image_and_turned_ones_are_named(boxed: L
 
 
 def test_boxes_are_not_cut_silently(boxed: LabelFile, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="image/object/bbox/xmax would mean other places") as caught:
+    with pytest.raises(UsageError, match="image/object/bbox/xmax would be wrong") as caught:
         convert(boxed, tmp_path / "out", image=ImageOptions(size=16), workers=1)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "out").exists()
@@ -78,7 +78,7 @@ class Measured:
 
 
 def test_areas_in_pixels_are_not_left_of_larger_images(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="resize_shorter: image/object/area counts pixels of the images as they are"):
+    with pytest.raises(UsageError, match="resize_shorter: image/object/area is in pixels of the original images"):
         convert(Measured(), tmp_path / "out", image=ImageOptions(resize_shorter=16), workers=1)
     assert convert(Measured(), tmp_path / "out", workers=1).committed
 
@@ -98,8 +98,8 @@ class Masked:
 def test_the_schema_says_what_means_a_place(tmp_path: Path) -> None:
     """No name of a key does, but TensorFlow's own."""
     (warning,) = convert(Masked(), tmp_path / "out", workers=1).warnings
-    assert warning.why == "turned upright as its EXIF says: image/damage must mean the upright image"
-    with pytest.raises(UsageError, match="image/damage would mean other places"):
+    assert warning.why == "rotated upright as its EXIF says: image/damage must refer to the upright image"
+    with pytest.raises(UsageError, match="image/damage would be wrong"):
         convert(Masked(), tmp_path / "cut", image=ImageOptions(size=16), workers=1)
     kinds = {key: shardfeed.open(tmp_path / "out").manifest.schema.kind(key) for key in Masked.schema.features}
     assert kinds == {"image/damage": "place", "image/maskless": "number"}

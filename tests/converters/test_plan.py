@@ -140,7 +140,7 @@ def test_how_the_split_is_drawn_matters_only_where_one_is() -> None:
 def test_a_split_with_fewer_images_than_shards_is_said(source: ImageFolder) -> None:
     plan = make_plan(source, PlanOptions({"train": 0.97, "test": 0.03}, shards=5))
     assert Counter(shard.split for shard in plan.shards) == {"train": 5, "test": 2}
-    assert plan.notes == ["split test has 2 images, and as many shards: 5 were asked for"]
+    assert plan.notes == ["split test has 2 images, so it gets 2 shards instead of 5"]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_shards_by_size(source: ImageFolder) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (PlanOptions({"train": 1 - 1e-7, "test": 1e-7}), "split test: none of 60 samples falls into it"),
-        (PlanOptions(shards={"test": 2}), "says nothing about the split 'train'"),
+        (PlanOptions({"train": 1 - 1e-7, "test": 1e-7}), "split test: none of 60 samples is in it"),
+        (PlanOptions(shards={"test": 2}), "has no value for the split 'train'"),
     ],
 )
 def test_what_cannot_be_planned(source: ImageFolder, options: PlanOptions, problem: str) -> None:

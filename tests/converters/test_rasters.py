@@ -241,13 +241,13 @@ def see_through() -> np.ndarray:
         (encoded(bad_value()), "E_MASK_VALUE", "value 11 at column 5, row 3 (2 such pixels), expected 0 to 9 or 255"),
         (encoded(bad_value().astype(np.uint16) * 300), "E_MASK_VALUE", "expected 0 to 9 or 255"),
         (encoded(bad_value().astype(np.int32) * -1, "TIFF"), "E_MASK_VALUE", "the value -"),
-        (encoded(see_through()), "E_MASK_VALUE", "transparent, at column 2, row 1"),
+        (encoded(see_through()), "E_MASK_VALUE", "a transparent pixel at column 2, row 1"),
         (encoded(drawn(), "JPEG"), "E_MASK_LOSSY", "a jpeg file"),
         (encoded(drawn(), "TIFF", compression="jpeg"), "E_MASK_LOSSY", "a TIFF file with lossy compression"),
         (encoded(np.stack([drawn()] * 3, -1), "WEBP", lossless=True), "E_MASK_LOSSY", "a webp file"),
         (encoded(bad_colour()), "E_MASK_LOSSY", "the colour (9, 9, 8) at column 2, row 7"),
         (encoded(drawn().astype(np.float32), "TIFF"), "E_UNSUPPORTED", "mode F"),
-        (encoded(drawn(), orientation=6), "E_FRAME", "an EXIF orientation of its own (6)"),
+        (encoded(drawn(), orientation=6), "E_FRAME", "its own EXIF orientation (6)"),
         (encoded(drawn())[:300], "E_TRUNCATED", ""),
         (b"", "E_EMPTY", "no bytes"),
         (b"\x93NUMPY", "E_NOT_IMAGE", ""),
@@ -284,7 +284,9 @@ def test_colours_that_no_class_has_are_named() -> None:
     mask = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     mask[10:20] = (128, 0, 0)
     mask[9, 4] = (64, 0, 0)
-    with pytest.raises(RejectedError, match=r"the colour \(64, 0, 0\) at column 4, row 9, of no class \(1 such") as one:
+    with pytest.raises(
+        RejectedError, match=r"the colour \(64, 0, 0\) at column 4, row 9, not that of a class \(1 such"
+    ) as one:
         stored(encoded(mask), encoded(PHOTO), table)
     assert one.value.code == "E_MASK_LOSSY"
 

@@ -41,8 +41,8 @@ def test_progressive_files_are_counted_or_made_baseline(mixed: Path, tmp_path: P
 
 
 def test_pngs_among_jpegs_are_counted_or_made_jpegs(mixed: Path, tmp_path: Path) -> None:
-    remedy = "--png-to-jpeg, in Python ImageOptions(png_to_jpeg=True), makes all the same"
-    note = f"1 PNG is among 17 JPEGs, where some readers take JPEG alone: {remedy}"
+    remedy = "--png-to-jpeg (in Python ImageOptions(png_to_jpeg=True)) stores all as JPEG"
+    note = f"1 PNG is among 17 JPEGs, but some readers only decode JPEG: {remedy}"
     assert note in convert(ImageFolder(mixed), tmp_path / "kept", workers=1).notes
     made = convert(ImageFolder(mixed), tmp_path / "made", workers=1, image=ImageOptions(png_to_jpeg=True))
     assert made.manifest.splits["train"].formats == {"jpeg": 18}
@@ -57,13 +57,13 @@ def test_what_convert_prints_about_pixels(mixed: Path, tmp_path: Path, capsys: p
         return capsys.readouterr().out
 
     raw = ("--encode", "raw", "--size", "20x30", "--workers", "1")
-    assert "raw pixels: 32.4 kB, 20 * 30 * 3 = 1,800 bytes an image" in printed(*raw, "--dry-run")
+    assert "raw pixels: 32.4 kB, 20 * 30 * 3 = 1,800 bytes per image" in printed(*raw, "--dry-run")
     assert json.loads(printed(*raw, "--dry-run", "--json"))["planned"]["raw_bytes"] == 18 * 1800
     assert "raw pixels: about" in printed("--encode", "raw", "--dry-run")
     assert json.loads(printed("--dry-run", "--json"))["planned"]["raw_bytes"] is None
     out = printed(*raw)
-    assert "17 resized+raw, as asked" in out
-    assert "raw pixels: 20 * 30 * 3 = 1,800 bytes an image" in out
+    assert "17 resized+raw, as requested" in out
+    assert "raw pixels: 20 * 30 * 3 = 1,800 bytes per image" in out
     record = shardfeed.open(tmp_path / "out")["train"][0]
     assert (record["image/format"], len(record["image/encoded"])) == (b"raw", 1800)  # type: ignore[arg-type]
     assert main(["verify", str(tmp_path / "out"), "--deep"]) == 0

@@ -41,18 +41,17 @@ def leaking(folder: Callable[..., Path], tmp_path: Path) -> Path:
 def test_what_is_in_two_splits_or_classes_is_said(leaking: Path, tmp_path: Path) -> None:
     report = convert(ImageFolder(leaking), tmp_path / "out", shards=2, workers=1)
     assert [note for note in report.notes if "byte" in note] == [
-        "2 of 18 images of test are byte for byte in train too: test/daisy/0001.jpg = train/daisy/0000.jpg, "
+        "2 of 18 images of test are also in train, byte for byte: test/daisy/0001.jpg = train/daisy/0000.jpg, "
         "test/tulip/0003.jpg (tulip) = train/rose/0002.jpg (rose)",
-        "1 of 18 images of test is byte for byte in validation too: test/rose/0004.jpg = validation/rose/0001.jpg",
-        "1 picture stands in more than one class, byte for byte: train/rose/0002.jpg (rose) = "
-        "test/tulip/0003.jpg (tulip)",
+        "1 of 18 images of test is also in validation, byte for byte: test/rose/0004.jpg = validation/rose/0001.jpg",
+        "1 image is in more than one class, byte for byte: train/rose/0002.jpg (rose) = test/tulip/0003.jpg (tulip)",
     ]
 
 
 def test_convert_prints_it(leaking: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["convert", str(leaking), str(tmp_path / "out"), "--workers", "1"]
     assert main(arguments) == 0
-    assert "note: 2 of 18 images of test are byte for byte in train too: " in capsys.readouterr().out
+    assert "note: 2 of 18 images of test are also in train, byte for byte: " in capsys.readouterr().out
     assert main([*arguments, "--replace", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["same_pictures"]
     assert [(pair["split"], pair["other"], pair["images"], pair["of"]) for pair in found["splits"]] == [

@@ -49,11 +49,11 @@ def test_what_is_asked_for_decides() -> None:
 def test_fewer_images_than_shards_are_said() -> None:
     images = {"a": 2, "b": 1, "c": 9}
     assert list(too_few_images(images, 5)) == [
-        "split a has 2 images, and as many shards: 5 were asked for",
-        "split b has 1 image, and so 1 shard: 5 were asked for",
+        "split a has 2 images, so it gets 2 shards instead of 5",
+        "split b has 1 image, so it gets 1 shard instead of 5",
     ]
     assert list(too_few_images(images, {"a": 2, "b": 1, "c": 9})) == list(too_few_images(images, None)) == []
-    with pytest.raises(UsageError, match="says nothing about the split 'c'"):
+    with pytest.raises(UsageError, match="has no value for the split 'c'"):
         asked(images, {"a": 1, "b": 1})
 
 

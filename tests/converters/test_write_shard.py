@@ -123,7 +123,7 @@ def test_values_unlike_the_schema_name_sample_and_key(tmp_path: Path, key: str, 
 
 def test_a_sample_with_other_features_than_the_schema(tmp_path: Path) -> None:
     schema = Schema(image_features(sha256=True) | SAID)
-    for changed, problem in (({"more": 1}, "more: has a value, and source.schema has no"), ({}, "one: has no value")):
+    for changed, problem in (({"more": 1}, "more: has a value, but source.schema has no"), ({}, "one: has no value")):
         features = (RIGHT | changed) if changed else {key: value for key, value in RIGHT.items() if key != "one"}
         samples = (Sample(b"a", IMAGES[0], features),)  # type: ignore[arg-type]  # what is wrong is the point
         with pytest.raises(UsageError, match=f"sample a, feature {problem}"):

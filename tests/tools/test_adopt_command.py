@@ -31,7 +31,7 @@ def test_adopting(foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "x-train.tfrecord-00000-of-00002" in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["foreign"]
     assert main(["adopt", str(foreign)]) == 2
-    assert "name a new directory" in capsys.readouterr().err
+    assert "give a new directory" in capsys.readouterr().err
     names = tmp_path / "names"
     names.write_text("no\nyes\nperhaps\n")
     assert main(["adopt", str(foreign), str(tmp_path / "out"), "--class-names", str(names), "--json"]) == 0

@@ -43,20 +43,23 @@ def named(work: Workload, typical: TypicalImage) -> list[str]:
 def test_only_changes_that_change_something_are_tried(work: Workload) -> None:
     assert stored_side(224) == 256
     assert named(work, SMALL) == []
-    assert named(replace(work, workers=1), SMALL) == ["leave out --workers, which makes it 2"]
+    assert named(replace(work, workers=1), SMALL) == ["leave out --workers to use all 2"]
     assert named(work, replace(SMALL, raw=True, height=900, width=900)) == []
     assert named(work, replace(SMALL, progressive=0.6)) == ["shardfeed convert SOURCE OUT --baseline"]
     assert named(work, replace(SMALL, png=1.0)) == ["shardfeed convert SOURCE OUT --png-to-jpeg"]
-    assert named(work, replace(SMALL, height=375, width=500)) == ["shardfeed convert SOURCE OUT --resize-shorter 256"]
+    assert named(work, replace(SMALL, height=375, width=500)) == [
+        "shardfeed convert SOURCE OUT --resize-shorter 256",
+        "shardfeed convert SOURCE OUT --seekable",
+    ]
 
 
 def test_pixels_are_offered_where_they_fit_into_memory(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
     large = replace(SMALL, height=512, width=512)
     pixels = 3 * 512 * 512 * len(work.split)
     monkeypatch.setattr(changes, "fits_in_memory", lambda size: size < pixels)
-    assert [change.split(", then ")[-1][:6] for change in named(work, large)] == ["shardf", "cached"]
+    assert [change.split(", then ")[-1][:6] for change in named(work, large)] == ["shardf", "shardf", "cached"]
     monkeypatch.setattr(changes, "fits_in_memory", lambda size: True)
-    assert len(named(work, large)) == 3
+    assert len(named(work, large)) == 4
 
 
 def others_images(root: Path, images: list[bytes]) -> Split:

@@ -50,7 +50,7 @@ def test_a_throughput_that_the_waits_contradict_gives_none() -> None:
     """45 images/s beside waits of 69 ms, which are 645 images/s, were once printed on one page."""
     refused = judge([at(45)] * 5, paused(69.3), **ASKED)
     assert refused
-    assert "645 images/s were taken" in refused.problem
+    assert "645 images/s with pauses" in refused.problem
     assert judge([at(645)] * 5, paused(69.3), **ASKED) is None
 
 

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed import report
 from shardfeed.converters import AnnotationOptions, open_source
 from shardfeed.errors import UsageError
 from shardfeed.tools import cli
 from tests.converters.sources.annotations.test_coco import bad, of_coco, plant, scene
+
+from report_page import ReportPage
 
 
 def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
@@ -19,7 +22,7 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, 
 
 
 TOLD = (
-    'recognised as coco: instances.json has "images" and "annotations" of objects, as COCO has them; '
+    'recognised as coco: instances.json has "images" and "annotations" of objects, as in COCO; '
     "instances.json: 3 images, 3 objects of 3 classes"
 )
 
@@ -31,7 +34,7 @@ def test_a_file_and_its_images(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert out.startswith(TOLD + "\n")
     assert out.count("recognised as") == 1
     assert "annotations: 3 read = 3 written (1 clipped, by at most 0.5 px) + 0 left out\n" in out
-    assert "note: classes that no object has, which are kept: 1 (toothbrush (id 90))" in out
+    assert "note: classes without objects, kept: 1 (toothbrush (id 90))" in out
 
 
 def test_a_folder_without_writing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +43,7 @@ def test_a_folder_without_writing(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, out, _ = typed(capsys, *words)
     assert code == 0
     assert out.startswith("recognised as coco: annotations/instances_train2017.json, annotations/instances_val2017")
-    assert "6 objects, before any is clipped or left out; 2 images without" in out
+    assert "6 objects, before clipping and filtering; 2 images without" in out
     lines = out.splitlines()
     start = lines.index("  class       train  validation")
     assert lines[start + 1 : start + 4] == [
@@ -75,6 +78,16 @@ def test_what_is_left_out_is_listed_and_stops_it(tmp_path: Path, capsys: pytest.
     )
     (line,) = (tmp_path / "out" / "left_out.jsonl").read_text().splitlines()
     assert json.loads(line)["code"] == "E_ORPHAN"
+    (line,) = (tmp_path / "out" / "clipped.jsonl").read_text().splitlines()
+    clipped = json.loads(line)
+    assert clipped["code"] == "clipped"
+    assert clipped["reason"].endswith(" annotations, by at most 0.5 pixels")
+    code, out, _ = typed(capsys, "inspect", tmp_path / "out")
+    assert "annotations were clipped at the borders of their images, see clipped.jsonl" in out
+    assert typed(capsys, "verify", tmp_path / "out")[0] == 0
+    page = tmp_path / "page.html"
+    report(tmp_path / "out").save(page)
+    assert ReportPage(page.read_text()).text.count("Images with clipped annotations, clipped: 1") == 1
 
 
 def test_tasks_and_the_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +95,7 @@ def test_tasks_and_the_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     words = ("convert", tmp_path / "coco", tmp_path / "out", "--dry-run")
     code, out, _ = typed(capsys, *words, "--reader", "coco", "--tasks", "boxes, masks", "--boxes-on", "stored")
     assert code == 0
-    assert out.startswith("read as coco, as asked: instances_train2017.json, instances_val2017.json: 6 images")
+    assert out.startswith("read as coco, as requested: instances_train2017.json, instances_val2017.json: 6 images")
     assert "image/object/mask" in out
     code, out, _ = typed(capsys, *words, "--tasks", "captions")
     assert code == 0
@@ -96,7 +109,7 @@ def test_tasks_and_the_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "--reader: got 'cocoa', expected one of webdataset, parquet" in err
     code, _, err = typed(capsys, *words, "--reader", "folder")
     assert code == 2
-    assert "say what it is by --reader NAME" in err
+    assert "choose a reader with --reader NAME" in err
 
 
 def test_images_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +117,7 @@ def test_images_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture
     file = plant(tmp_path / "in", scene(), images=())
     code, _, err = typed(capsys, "convert", file, tmp_path / "out")
     assert code == 2
-    assert "none of its images, such as b.png, lies in" in err
+    assert "none of its images, such as b.png, is in" in err
     assert err.endswith("give their folder: --images DIR\n")
     assert len(err.splitlines()) == 1
 
@@ -115,5 +128,5 @@ def test_python_opens_what_the_command_does(tmp_path: Path) -> None:
         len(open_source(file, reader="coco", options=AnnotationOptions(images=tmp_path / "images", tasks=["masks"])))
         == 3
     )
-    with pytest.raises(UsageError, match="and this is read as coco; leave it out"):
+    with pytest.raises(UsageError, match="but this is read as coco; leave it out"):
         open_source(file, options=AnnotationOptions(class_names=["a"]))

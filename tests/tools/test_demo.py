@@ -44,8 +44,8 @@ def test_it_draws_its_own_images_replaces_an_earlier_run_and_says_when_it_learne
     convert(ImageFolder(SHAPES), tmp_path / "demo_output" / "dataset", workers=1)
     done = demo(tmp_path, "--epochs", "1")
     assert done.returncode == 0, done.stdout + done.stderr  # 1 would be a bug
-    assert "at least 90% is usual after 40 epochs: train longer with --epochs" in done.stdout
-    assert "And now with your own images" in done.stdout
+    assert "at least 90% is typical after 40 epochs: increase --epochs" in done.stdout
+    assert "Now with your own images" in done.stdout
     assert "demo_output/dataset --split train=0.7,validation=0.1,test=0.2 --replace" in done.stdout
     assert len(shardfeed.open(tmp_path / "demo_output" / "dataset")) == 3
     assert (tmp_path / "demo_output" / "samples" / "shapes").is_dir()

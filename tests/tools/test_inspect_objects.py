@@ -96,18 +96,15 @@ def test_a_large_split_is_sampled_and_says_so(tmp_path: Path) -> None:
     assert counts is not None
     assert (counts.images, counts.read) == (200, 20)
     assert counts.by_class == (0, 8)  # the manifest's, of all
-    assert counts_text(counts).endswith("; of 20 images, spread over all 200")
+    assert counts_text(counts).endswith("; of 20 images, sampled evenly from all 200")
     assert object_counts(split[:0]) is None
 
 
 def test_it_is_printed_with_the_ids_of_the_source(squares: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", squares, "--details"]) == 0
     printed = capsys.readouterr().out
-    assert "objects: 8 in the 5 images that were read, 2 of them without any\n" in printed
-    assert (
-        "objects of train: 8 objects in 5 images, 2 without any, 1 an image in the median, 6 at most, 2 small"
-        in printed
-    )
+    assert "objects: 8 in the 5 images that were read, 2 of them without objects\n" in printed
+    assert "objects of train: 8 objects in 5 images, 2 without any, 1 per image (median), 6 at most, 2 small" in printed
     assert "2 crowds\n" in printed
     lines = [line.split() for line in printed.splitlines()]
     assert ["label", "id", "class", "train"] in lines
@@ -130,12 +127,12 @@ def test_key_points_and_rasters_say_what_they_mean() -> None:
     raster = Raster(("background", "sky"), 255)
     schema = Schema(features, keypoints=Keypoints(("left eye", "right eye"), (1, 0)), raster=raster)
     assert meanings(schema) == [
-        "2 key points an object: left eye, right eye",
-        "2 classes of pixels: 0 background, 1 sky; 255 is void",
+        "2 key points per object: left eye, right eye",
+        "2 pixel classes: 0 background, 1 sky; 255 is void",
     ]
     unknown = Schema(features, keypoints=Keypoints(("tip",)), raster=Raster(("a",)))
-    assert "mirrored image is not known" in meanings(unknown)[0]
-    assert meanings(unknown)[1] == "1 class of pixels: 0 a; no void"
+    assert "are not paired, so they cannot be flipped" in meanings(unknown)[0]
+    assert meanings(unknown)[1] == "1 pixel class: 0 a; no void"
     assert meanings(Schema({})) == []
 
 

@@ -25,11 +25,11 @@ def test_a_missing_index(copy: Path, capsys: pytest.CaptureFixture[str]) -> None
     (copy / INDEX).unlink()
     assert main(["rebuild", str(copy), "--dry-run"]) == 0
     printed = capsys.readouterr().out
-    assert f"{INDEX}: missing: can be made again" in printed
+    assert f"{INDEX}: missing: can be restored" in printed
     assert "next: shardfeed rebuild" in printed
     assert not (copy / INDEX).exists()
     assert main(["rebuild", str(copy)]) == 0
-    assert f"{INDEX}: missing: made again, byte for byte" in capsys.readouterr().out
+    assert f"{INDEX}: missing: restored, byte for byte" in capsys.readouterr().out
     assert (copy / INDEX).read_bytes() == whole
     assert main(["verify", str(copy), "--quiet"]) == 0
 

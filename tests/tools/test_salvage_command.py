@@ -60,15 +60,15 @@ def test_what_is_left_out_is_printed(flowers: Dataset, tmp_path: Path, capsys: p
     (copy / "index" / SHARD.replace("record", "index")).unlink()
     assert main(["salvage", str(copy), str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
-    assert "  left out, as they are there already: " in printed
-    assert "  left out, as they are not of the schema: 1 records\n    offset " in printed
+    assert "  left out as duplicates: " in printed
+    assert "  left out, as they do not match the schema: 1 records\n    offset " in printed
     assert "lost 0 of 201 records" in printed
     (copy / "manifest.json").unlink()
     (copy / "dataset_info.json").unlink()
     assert main(["salvage", str(copy), str(tmp_path / "again")]) == 0
     printed = capsys.readouterr().out
-    assert "  lost: records that nothing counted, 1 bytes" in printed
-    assert "LOST: nothing tells how many records there were" in printed
+    assert "  lost: records of unknown number, 1 bytes" in printed
+    assert "LOST: the number of records is unknown" in printed
 
 
 def test_exit_codes(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,5 +77,5 @@ def test_exit_codes(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     for path in damaged.glob("*.tfrecord"):
         path.write_bytes(b"")
     assert main(["salvage", str(damaged), str(tmp_path / "out")]) == 4
-    assert "no record in it is whole" in capsys.readouterr().err
+    assert "no intact record in it" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

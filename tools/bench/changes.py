@@ -1,7 +1,7 @@
-"""Try what could make a pipeline faster: really convert some of its images, or cache them, and measure beside them.
+"""Measure changes that could make a pipeline faster, on a part of the images that is really converted or cached.
 
-Each change is what its advice says: `convert` with those options, `cached`, other threads. It is measured with the
-same pipeline on as many images, in turns with the images as they are.
+Each change is the one in its advice: `convert` with those options, `cached`, other threads. The same pipeline reads the
+changed and the unchanged images in turns.
 """
 
 import io
@@ -57,7 +57,7 @@ def typical_image(split: Split) -> TypicalImage:
     places = np.unique(np.linspace(0, len(split) - 1, min(len(split), _SEEN)).astype(np.int64))
     found = [header for place in places.tolist() if (header := _header(split[place]))]
     if not found:
-        problem = f"none of the {number(len(places), 'image')} that were looked at can be read"
+        problem = f"none of the {number(len(places), 'image')} sampled can be read"
         raise IntegrityError(f"split {split.name}", problem, "verify the dataset with --deep")
     heights, widths, forms = zip(*found, strict=True)
     return TypicalImage(
@@ -119,7 +119,7 @@ def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
     cores, side = cpu_budget(), stored_side(work.image_size)
     if work.workers < cores:
         yield Change(
-            f"leave out --workers, which makes it {cores}",
+            f"leave out --workers to use all {cores}",
             f"{number(work.workers, 'thread')} for {number(cores, 'granted core')}",
             lambda work, out: replace(work, workers=cores),
         )
@@ -130,25 +130,25 @@ def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
     if smaller:
         yield Change(
             f"shardfeed convert SOURCE OUT --resize-shorter {side}",
-            f"{size}; with a shorter side of {side}, small windows hold less detail",
+            f"{size}; with a shorter side of {side}, small crops have less detail",
             lambda work, out: converted(work, out, ImageOptions(resize_shorter=side)),
         )
     if typical.progressive:
         yield Change(
             "shardfeed convert SOURCE OUT --baseline",
-            f"{typical.progressive:.0%} of the images are progressive JPEGs, which are decoded whole for any crop",
+            f"{typical.progressive:.0%} of the images are progressive JPEGs, decoded as a whole even for a crop",
             lambda work, out: converted(work, out, ImageOptions(check="none", baseline=True)),
         )
     if typical.png:
         yield Change(
             "shardfeed convert SOURCE OUT --png-to-jpeg",
-            "a PNG is decoded whole for any crop; a JPEG loses a little",
+            "a PNG is decoded as a whole even for a crop; JPEG is slightly lossy",
             lambda work, out: converted(work, out, ImageOptions(png_to_jpeg=True)),
         )
     if work.apart and max(typical.height, typical.width) >= _LARGE:
         yield Change(
             "shardfeed convert SOURCE OUT --seekable",
-            "a crop is decoded without the rest of its image; a hundredth more bytes, and the same pixels",
+            "only the crop is decoded; 1 % more bytes, the same pixels",
             lambda work, out: converted(work, out, ImageOptions(check="none", seekable=True)),
         )
     pixels = 3 * typical.height * typical.width * len(work.split)
@@ -156,14 +156,14 @@ def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
     if fits_in_memory(pixels):
         yield Change(
             cache,
-            f"nothing is decoded after the first time; decoded pixels take {size_text(pixels)} of memory",
+            f"images are decoded only once; decoded pixels take {size_text(pixels)} of memory",
             _cached,
         )
     shrunk = round(pixels * (side / min(typical.height, typical.width)) ** 2)
     if smaller and fits_in_memory(shrunk):
         yield Change(
             f"shardfeed convert SOURCE OUT --resize-shorter {side}, then {cache}",
-            f"{size}; nothing is decoded after the first time; pixels take {size_text(shrunk)} of memory",
+            f"{size}; images are decoded only once; pixels take {size_text(shrunk)} of memory",
             lambda work, out: _cached(converted(work, out, ImageOptions(resize_shorter=side)), out + "-cache"),
         )
 
@@ -199,7 +199,7 @@ def measure_changes(
         for n, change in enumerate(possible_changes(work, typical)):
             times = None
             if sample is None:
-                why = "two batches of such images take more memory than a sample may"
+                why = "two batches of such images need more memory than the trial may use"
                 if len(work.split) < 2 * work.batch_size:
                     why = "the split has fewer than two batches: give a smaller --batch-size"
             else:
@@ -208,11 +208,11 @@ def measure_changes(
                         sample = converted(sample, os.path.join(directory, "base"))
                         base = start(sample, deadline)
                     times = _gain(base, change.made(sample, os.path.join(directory, str(n))), slice_s, deadline)
-                    why = "its rounds did not agree"
+                    why = "its rounds varied too much"
                 except ShardfeedError as error:  # no room, an extra that is missing, an image that is refused
                     why = error.problem
                 except OutOfTimeError:
-                    why = "the time was over"
+                    why = "no time was left"
             if times is None:
                 not_tried.append({"change": change.change, "why": why})
             elif times >= LEAST_GAIN:

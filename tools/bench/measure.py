@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from shardfeed.machine.budget import cpu_budget, memory_free
+from shardfeed.pipelines.waits import NO_WAIT
 from shardfeed.readers.dataset import Dataset
 from shardfeed.tools.bench.changes import TypicalImage, measure_changes
 from shardfeed.tools.bench.fresh_process import measure_fresh
@@ -15,7 +16,6 @@ from shardfeed.tools.bench.running import OutOfTimeError, Running, Slice, start,
 from shardfeed.tools.bench.stages import Workload
 from shardfeed.tools.bench.verdict import REPEATS, ROUNDS, disk_rate, judge, stage_costs, step_ms, summary
 
-NO_WAIT = 0.02  # share of the time lost below which a step is said not to wait
 _COLD_BYTES = 64 << 20  # read from the disk itself, to see how fast that is
 _PART_BYTES = 512 << 20  # of records that are gone through again and again, and so stay in memory
 _SLICES = 80  # that the time is enough for, with starts, pauses and changes

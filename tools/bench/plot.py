@@ -4,7 +4,10 @@ import os
 import warnings
 from typing import Any
 
+import numpy as np
+
 from shardfeed.errors import escape
+from shardfeed.pipelines.waits import draw_waits
 from shardfeed.storage.local import storage_error
 from shardfeed.tools.bench.report import STAGE_NAMES
 
@@ -18,7 +21,6 @@ _COLORS = {
     "images": "#0072B2",
 }
 _DPI = 110
-_ON_BARS = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}  # around a text
 _LEAST_LABELLED = 0.04  # of the whole; a thinner piece has no room for its number
 
 
@@ -82,13 +84,13 @@ def _stages(axis: Any, report: dict[str, Any]) -> None:
 
 
 def _rates(axis: Any, report: dict[str, Any]) -> None:
-    """Images per second: what could be, what is, what is wanted."""
+    """Draw images per second: possible, measured and required."""
     bars = [("pipeline", report["pipeline"]["images_per_s"], "#0072B2")]
     if report["decoder"]:
         bars.append(("decoder alone,\nall cores", report["decoder"]["images_per_s"], "#9cc3e0"))
     bars.append(("disk alone", report["disk"]["images_per_s"], "#999999"))
     if model := report["model"]:
-        bars.append((f"a model of\n{model['model_ms']:g} ms a step", model["images_per_s_wanted"], "#D55E00"))
+        bars.append((f"a model of\n{model['model_ms']:g} ms per step", model["images_per_s_wanted"], "#D55E00"))
     names, rates, colors = zip(*bars[::-1], strict=True)
     axis.barh(range(len(bars)), rates, color=colors, height=0.6)
     for place, rate in enumerate(rates):
@@ -101,17 +103,8 @@ def _rates(axis: Any, report: dict[str, Any]) -> None:
 
 def _waits(axis: Any, model: dict[str, Any]) -> None:
     """The wait of each step, one after the other; the steady state's mean across."""
-    from matplotlib.ticker import MaxNLocator
-
-    waits = model["waits_ms"]
-    axis.bar(range(1, len(waits) + 1), waits, width=1.0, color="#D55E00")
-    mean = model["mean_wait_ms"]
-    axis.hlines(mean, 0.5, len(waits) + 0.5, color="black", linewidth=1.2)
-    axis.text(len(waits), mean, f"mean {mean:.1f} ms ", ha="right", va="bottom", fontsize=9, bbox=_ON_BARS)
-    axis.set_ylim(0, max(max(waits), mean * 1.3, model["model_ms"] * 0.1) * 1.1)
-    axis.set_xlim(0.5, len(waits) + 0.5)
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.set_xlabel("step")
-    axis.set_ylabel("wait for the batch, ms")
+    waits = np.array(model["waits_ms"])
+    draw_waits(axis, waits)
+    axis.set_ylim(0, max(waits.max(), waits.mean() * 1.3, model["model_ms"] * 0.1) * 1.1)
     lost = model["lost_share"]
     axis.set_title(f"Steps of {model['model_ms']:g} ms: {lost:.0%} of the time lost", fontsize=11)

@@ -11,7 +11,7 @@ _OURS = 0.85  # of the cores, used by the busiest pipeline; where less, other pr
 STAGE_NAMES = {
     "read": "read records",
     "parse": "parse",
-    "decode": "decode the windows",
+    "decode": "decode the crops",
     "augment": "resize, flip, round",
     "batch": "batch",
     "images": "decode to batch",
@@ -27,7 +27,7 @@ def head_text(report: dict[str, Any]) -> str:
         f"{width}x{height} pixels, {size_text(report['record_bytes_mean'])} each\n"
         f"random crops of {size}x{size}, flipped, batches of {report['batch_size']}, order {report['order']}, "
         f"{number(report['workers'], 'thread')} on "
-        f"{number(report['cores_granted'], 'granted core')}"
+        f"{number(report['cores_granted'], 'available core')}"
     )
 
 
@@ -58,7 +58,7 @@ def _stages(report: dict[str, Any]) -> str:
     rows.append(["together", round(whole), f"{1:>5.0%}", ""])
     if decoder := report["decoder"]:
         alone = round(decoder["cpu_us_per_image"])
-        rows.append(["the decoder alone", alone, f"{decoder['cpu_share']:>5.0%}", "the same windows, in memory"])
+        rows.append(["the decoder alone", alone, f"{decoder['cpu_share']:>5.0%}", "the same crops, in memory"])
     return f"where the CPU time goes, of all threads of the process:\n{table(rows)}"
 
 
@@ -67,11 +67,8 @@ def _rates(report: dict[str, Any]) -> list[list[str]]:
     if report.get("pipeline"):
         rows += _throughput(report)
     if disk := report.get("disk"):
-        read = f"{disk['images_per_s']:,.0f} images/s, {disk['mb_per_s']:,.1f} MB/s: {disk['images']:,} records read,"
-        rows += [
-            ["disk", read],
-            ["", "their pages dropped from memory before; all other figures are with pages in memory"],
-        ]
+        read = f"{disk['images_per_s']:,.0f} images/s, {disk['mb_per_s']:,.1f} MB/s: {disk['images']:,} records,"
+        rows += [["disk", read], ["", "not in the page cache; all other figures are with the data in memory"]]
         if report.get("pipeline") and _disk_bound(report):
             rows += [
                 ["", "the dataset does not fit into memory: the disk is the limit, so try a faster one,"],
@@ -80,9 +77,7 @@ def _rates(report: dict[str, Any]) -> list[list[str]]:
     if first := report.get("first_batch"):
         memory = report["memory"]
         part = "an epoch" if memory["whole_epoch"] else number(memory["batches"], "batch", "batches")
-        fresh = (
-            f"in a new process after {first['fresh_process_s']:.2f} s, and {first['import_s']:.1f} s of imports before"
-        )
+        fresh = f"in a new process after {first['fresh_process_s']:.2f} s, plus {first['import_s']:.1f} s of imports"
         peak = f"{size_text(memory['peak_bytes'])} in a new process over {part}"
         growth = f"{size_text(memory['growth_bytes'])} more than after its imports"
         rows += [["first batch", f"after {first['iterator_s']:.2f} s; {fresh}"], ["peak memory", f"{peak}, {growth}"]]
@@ -108,14 +103,14 @@ def _throughput(report: dict[str, Any]) -> list[list[str]]:
         ]
     ]
     if pipeline["busiest_share"] < _OURS:
-        taken = f"no pipeline got more than {pipeline['busiest_share']:.0%} of the cores: other processes run here,"
-        rows += [["", taken], ["", "and images/s are those beside them"]]
+        taken = f"no pipeline used more than {pipeline['busiest_share']:.0%} of the cores: other processes are running,"
+        rows += [["", taken], ["", "which lowers the images/s"]]
     if decoder:
         reached = f"{decoder['rate_share']:.0%} of that, with {1 / decoder['cpu_share']:.2f} times the CPU time"
         if decoder["rate_share"] >= 1:
-            reached = "all of that, as far as these rounds can tell"
+            reached = "no measurable difference from it"
         rows += [
-            ["ceiling", f"{decoder['images_per_s']:,.0f} images/s: the decoder alone, on all cores granted"],
+            ["ceiling", f"{decoder['images_per_s']:,.0f} images/s: the decoder alone, on all available cores"],
             ["reached", reached],
         ]
     else:
@@ -136,22 +131,22 @@ def _model(report: dict[str, Any]) -> str:
         )
     return (
         f"{verdict}\n"
-        f"  {model['steps']:,} steps: half of the waits below {model['p50_wait_ms']:.2f} ms, 99 of 100 below "
+        f"  {model['steps']:,} steps: half of the waits below {model['p50_wait_ms']:.2f} ms, 99 % below "
         f"{model['p99_wait_ms']:.2f} ms, the longest {model['max_wait_ms']:.2f} ms\n"
-        f"  {model['images_per_s']:,.0f} images/s were taken; the model could take "
+        f"  {model['images_per_s']:,.0f} images/s were used; the model could use "
         f"{model['images_per_s_wanted']:,.0f} images/s\n"
-        "  a step was a pause here: a real one also takes CPU time, to copy to the device and to launch what runs there"
+        "  steps are simulated by pauses: real ones also need CPU time, for copies to the device and kernel launches"
     )
 
 
 def _advice(report: dict[str, Any]) -> str:
     if report["model_bound"]:
-        return "what would help most: nothing here, the model is the bottleneck"
-    lines = [f"what would help most: nothing that was tried is worth {LEAST_GAIN} times"]
+        return "what would help most: nothing in the pipeline, the model is the bottleneck"
+    lines = [f"what would help most: no tested change gains {LEAST_GAIN} times"]
     if report["not_tried"]:
-        lines = ["what would help most was not found out:"]
+        lines = ["what would help most is unknown:"]
     if report["advice"]:
-        lines = ["what would help most, as times the images/s, measured on some of your images:"]
+        lines = ["what would help most, as a factor of images/s, measured on some of your images:"]
     for advice in report["advice"]:
         enough = {None: "", True: ", enough for this step", False: ", not enough for this step"}[advice["enough"]]
         lines.append(f"  {advice['factor']:.1f} x{enough}: {advice['change']}")
@@ -166,7 +161,7 @@ def _next(report: dict[str, Any]) -> str:
     if not report["model"]:
         step = round(report["batch_size"] / report["pipeline"]["images_per_s"] * 1e3)
         return (
-            f"next: would your model wait? Steps of {step} ms and longer should not. Give the length of one:\n"
+            f"next: would your model wait? Steps of {step} ms and longer should not. Give the length of a step:\n"
             f"  shardfeed bench {place} --batch-size {report['batch_size']} --model-ms {max(1, step)}"
         )
     if report["advice"] == [] and report["not_tried"]:

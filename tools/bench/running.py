@@ -1,8 +1,8 @@
-"""Measure a pipeline while it runs: images, wall time and CPU time between two of its batches.
+"""Measure a running pipeline: images, wall time and CPU time between two of its batches.
 
-A pipeline is started once and goes on without end. What its start takes, and the batches that it made ahead while
-nobody took them, are in no figure. CPU time is user and system time of all threads of the process: so one pipeline is
-measured while the others stand still, with their buffers full.
+A pipeline is started once and never ends. Figures include neither its start, nor batches prefetched while nobody took
+them. CPU time is user and system time of all threads of the process. So while one pipeline is measured, the others are
+stopped, with full buffers.
 """
 
 import time

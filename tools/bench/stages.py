@@ -1,10 +1,10 @@
-"""The stages of a training pipeline as pipelines of their own, each the real one cut off after that stage.
+"""Stages of a training pipeline as separate pipelines, each the real one cut off after that stage.
 
-Each prefix is `make_batches` over the same samples in the same order with the same windows, and gives a number instead
-of what the next stage would take: so what a stage costs is the difference of two prefixes. Images that Python's threads
-make apart from the graph (all orders but "stream", with OpenCV) are made in one piece, and are one stage.
+Each prefix is `make_batches` over the same samples in the same order with the same windows, and returns a number
+instead of the next stage's input: so the cost of a stage is the difference of two prefixes. Images that Python's
+threads make outside of the graph (with OpenCV) are one stage.
 
-The decoder alone is measured beside them, on the very images and windows of the first iteration, which lie in memory.
+The decoder alone is measured, too, on the same images and windows of the first iteration, from memory.
 """
 
 from collections.abc import Callable
@@ -54,8 +54,7 @@ class Workload:
         """Whether images are made outside of TensorFlow's graph."""
         from shardfeed.pipelines.tensorflow.apart import images_apart
 
-        made = images_apart(self.split, self._transform("whole"), self.workers)
-        return self.order != "stream" and made is not None
+        return images_apart(self.split, self._transform("whole"), self.workers) is not None
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -65,7 +64,7 @@ class Workload:
     @property
     def ahead(self) -> int:
         """The most batches that the pipeline makes before they are asked for."""
-        return 3 if self.order == "stream" else 6
+        return 6 if self.apart or self.order != "stream" else 3
 
     def keys(self) -> list[str]:
         """The features that training on images and labels reads; the label where there is one."""
@@ -113,7 +112,7 @@ class Workload:
         return labelled(crop, LABEL, self.split.schema) if self.labelled else crop  # as train_batches does
 
     def _choose(self, seed: Any) -> Callable[[Any], tuple[Any, Any]]:
-        """From an image's shape to the window and target size that random_resized_crop chooses with `seed`."""
+        """Return the window and target size that random_resized_crop chooses for an image's shape with `seed`."""
         import tensorflow as tf
 
         from shardfeed.pipelines.tensorflow.augment import random_windows
@@ -206,4 +205,4 @@ def check_images(split: Split) -> None:
         has = ", ".join(sorted(split.schema.features))
         raise UsageError(f"split {split.name}", f"its records have no feature {ENCODED!r}", f"they have {has}")
     if not len(split):
-        raise UsageError(f"split {split.name}", "it has no samples", "nothing can be measured")
+        raise UsageError(f"split {split.name}", "it has no samples", "use another split")

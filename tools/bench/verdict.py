@@ -1,4 +1,4 @@
-"""Judge what the rounds measured: the figures that they agree on, or a sentence that says why there are none."""
+"""Judge the measured rounds: the figures that they agree on, or a sentence with the reason why there are none."""
 
 import math
 import statistics
@@ -17,7 +17,7 @@ AGREE = 0.15  # by which a round may differ from all of them together
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why there is no headline, and what to do."""
+    """The reason why there is no headline, and the remedy."""
 
     problem: str
     remedy: str
@@ -52,8 +52,8 @@ def judge(
         expected = min(whole, batch_size / step_ms(waiting) * 1e3)
         if abs(waiting.rate / expected - 1) > AGREE:
             problem = (
-                f"the figures do not agree: {waiting.rate:,.0f} images/s were taken with pauses of {model_ms:g} ms, "
-                f"where {expected:,.0f} follow from {whole:,.0f} without pauses"
+                f"the figures do not agree: {waiting.rate:,.0f} images/s with pauses of {model_ms:g} ms, "
+                f"but {expected:,.0f} follow from {whole:,.0f} without pauses"
             )
             return Refusal(problem, f"measure again {longer}")
     return None
@@ -87,7 +87,7 @@ class StageCost:
 
     @property
     def below_noise(self) -> bool:
-        """Whether the stage cannot be told from nothing."""
+        """Whether the cost of a stage is below its noise."""
         return self.share <= self.noise
 
 
@@ -108,7 +108,7 @@ def stage_costs(prefixes: Sequence[Sequence[float]]) -> list[StageCost]:
 
 
 def disk_rate(images: int, seconds: float, first_images: int, first_s: float) -> float:
-    """Images per second, without the `first_images`, whose time is mostly that of any start, where that is no noise."""
+    """Images per second, without the `first_images`, which mostly take start-up time, if that is not noise."""
     if images > first_images and first_s < seconds / 2:
         images, seconds = images - first_images, seconds - first_s
     return images / seconds

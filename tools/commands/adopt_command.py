@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Sequence
 
@@ -16,8 +15,9 @@ from shardfeed.errors import UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
+from shardfeed.storage.address import local_path
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
-from shardfeed.tools.commands.convert_report import feature_table
+from shardfeed.tools.convert_report import feature_table
 
 IN_PYTHON = {"splits": "--split"}
 _NAMES_SHOWN = 8
@@ -25,27 +25,29 @@ _NAMES_SHOWN = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `adopt`."""
-    parser.add_argument("folder", help="folder of TFRecord files that someone else wrote; none of them changes")
+    parser.add_argument("folder", help="folder of TFRecord files; none of them changes")
     parser.add_argument(
-        "out", nargs="?", help="dataset directory to create, with links to them (default: FOLDER becomes the dataset)"
+        "out",
+        nargs="?",
+        help="dataset directory to create, with links to the files (default: FOLDER becomes the dataset)",
     )
-    parser.add_argument("--split-name", metavar="NAME", help="all files are one split (default: splits by file names)")
+    parser.add_argument("--split-name", metavar="NAME", help="put all files into this split")
     parser.add_argument(
-        "--split", metavar="NAME=PATTERN", action="append", help="files of a split, of any name: train='*.tar' (repeat)"
+        "--split", metavar="NAME=PATTERN", action="append", help="files of a split: train='*.tfrec' (repeatable)"
     )
     parser.add_argument(
-        "--image-key", metavar="KEY", help=f"the image, where it is not called {ENCODED} (default: found)"
+        "--image-key", metavar="KEY", help=f"feature with the image (default: {ENCODED}, else detected)"
     )
-    parser.add_argument(
-        "--label-key", metavar="KEY", help=f"the label, where it is not called {LABEL} (default: found)"
-    )
+    parser.add_argument("--label-key", metavar="KEY", help=f"feature with the label (default: {LABEL}, else detected)")
     parser.add_argument(
         "--class-names",
         metavar="FILE",
-        help="names of the label: one a line from label 0's, `1:cat`, or label_map.pbtxt",
+        help="class names: one per line in label order, `1:cat`, or label_map.pbtxt",
     )
-    parser.add_argument("--partial", action="store_true", help="take a split of which shards are missing")
-    parser.add_argument("--dry-run", action="store_true", help="read all records, say what is in them, write nothing")
+    parser.add_argument("--partial", action="store_true", help="accept a split with missing shards")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="read all records, print what they contain, write nothing"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
@@ -54,14 +56,14 @@ def run(args: argparse.Namespace) -> int:
     """Adopt, or only look; exit code 0, or that of the error raised."""
     if has_manifest(args.folder):
         problem = f"holds a {MANIFEST}: a dataset already"
-        raise UsageError(args.folder, problem, "`shardfeed rebuild DIR` makes its indexes again")
+        raise UsageError(args.folder, problem, "`shardfeed rebuild DIR` restores its indexes")
     started = time.monotonic()
     names = None if args.class_names is None else read_named_classes(args.class_names)
     patterns = _patterns(args.split)
     if args.out is not None:
-        check_new_output(os.path.abspath(args.out))  # before hours of reading
+        check_new_output(local_path(args.out))  # before hours of reading
     elif not args.dry_run:
-        check_names(args.folder, splits_of(os.path.abspath(args.folder), args.split_name, patterns))
+        check_names(args.folder, splits_of(local_path(args.folder), args.split_name, patterns))
     with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
         found = survey(
             args.folder,
@@ -129,9 +131,9 @@ def _print(found: Survey, args: argparse.Namespace, seconds: float) -> None:
     for note in found.notes:
         print(note)
     if found.left_aside:
-        print(f"no TFRecord files, by their names: {listing([escape(name) for name in found.left_aside])}")
+        print(f"ignored, not named like TFRecord files: {listing([escape(name) for name in found.left_aside])}")
     rate = f"{found.records / seconds:,.0f} records/s, {size_text(found.size / seconds)}/s"
-    print(f"{escape(args.folder)}: {found.records:,} records, all whole ({seconds:.1f} s, {rate})")
+    print(f"{escape(args.folder)}: {found.records:,} records, all intact ({seconds:.1f} s, {rate})")
     if not args.dry_run:
         print(f"\nnext: shardfeed verify {shell_quoted(args.out or args.folder)}")
     elif args.out or found.fits_beside:

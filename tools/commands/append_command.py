@@ -4,7 +4,9 @@ import argparse
 from functools import partial
 
 from shardfeed.converters.operations.append import append, check_no_dataset
-from shardfeed.tools.arguments import assignments
+from shardfeed.manifest import read_manifest
+from shardfeed.storage.address import local_path
+from shardfeed.tools.arguments import add_group_arguments, assignments, groups_given
 from shardfeed.tools.commands import convert_command
 from shardfeed.tools.commands.making import add_making_arguments, run_operation
 
@@ -14,14 +16,15 @@ IN_PYTHON = convert_command.IN_PYTHON
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `append`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
-    parser.add_argument("source", help="the new samples: folder, label file or annotations, as `convert` takes them")
+    parser.add_argument("source", help="new samples, as for `convert`")
     parser.add_argument("out", help="dataset directory to create")
-    new = parser.add_argument_group("what is appended")
-    new.add_argument("--split", metavar="A=F,B=F", help="shares of new samples (default: those of the dataset)")
-    new.add_argument("--seed", type=int, help="of their order and split (default: the dataset's)")
-    new.add_argument("--new-classes", action="store_true", help="classes the dataset does not have are added")
-    new.add_argument("--max-bad", metavar="N|P%", default="0", help="rejected inputs that may be (default 0)")
-    new.add_argument("--max-bad-objects", metavar="N|P%", default="0", help="likewise annotations (default 0)")
+    new = parser.add_argument_group("appended samples")
+    new.add_argument("--split", metavar="A=F,B=F", help="shares of new samples (default: as before)")
+    add_group_arguments(new)
+    new.add_argument("--seed", type=int, help="seed of order and splits (default: as before)")
+    new.add_argument("--new-classes", action="store_true", help="add classes that the dataset does not have")
+    new.add_argument("--max-bad", metavar="N|P%", default="0", help="rejected images allowed (default 0)")
+    new.add_argument("--max-bad-objects", metavar="N|P%", default="0", help="rejected annotations allowed (default 0)")
     convert_command.add_source_arguments(parser)
     add_making_arguments(parser, to=False)
 
@@ -29,12 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the dataset; exit code 0, or that of the error raised."""
     check_no_dataset(args.source)
+    if args.group_column is None:  # the source needs the column of the dataset's groups, too
+        args.group_column = read_manifest(local_path(args.dataset)).options.get("groups", {}).get("column")
     operation = partial(
         append,
         args.dataset,
         convert_command.source_of(args),
         args.out,
         split=assignments("--split", args.split, float) if args.split else None,
+        **groups_given(args),
         seed=args.seed,
         new_classes=args.new_classes,
         max_bad={"images": args.max_bad, "objects": args.max_bad_objects},

@@ -27,19 +27,21 @@ _ORDERS = ("stream", "global", "blocks", "stored")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `bench`."""
     parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("--split", metavar="NAME", help="split to read (default: train, or the first there is)")
-    parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="images in a batch (default 64)")
-    parser.add_argument("--image-size", metavar="PX", type=int, default=224, help="side of the crops (default 224)")
+    parser.add_argument("--split", metavar="NAME", help="split to read (default: train, else the first)")
+    parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="images per batch (default 64)")
+    parser.add_argument(
+        "--image-size", metavar="PX", type=int, default=224, help="side of the crops in pixels (default 224)"
+    )
     parser.add_argument(
         "--order", metavar="O", choices=_ORDERS, default="stream", help="stream (default), global, blocks or stored"
     )
-    parser.add_argument("--workers", metavar="N", type=int, help="threads (default: the cores granted)")
+    parser.add_argument("--workers", metavar="N", type=int, help="threads (default: available cores)")
     parser.add_argument(
-        "--seconds", metavar="S", type=float, default=60.0, help="about what it takes, imports aside (default 60)"
+        "--seconds", metavar="S", type=float, default=60.0, help="approximate duration, without imports (default 60)"
     )
-    parser.add_argument("--model-ms", metavar="X", type=float, help="would a training step of X ms wait?")
+    parser.add_argument("--model-ms", metavar="X", type=float, help="check whether training steps of X ms would wait")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    parser.add_argument("--plot", metavar="FILE.png", help="draw it; needs shardfeed[bench]")
+    parser.add_argument("--plot", metavar="FILE.png", help="draw a chart; needs shardfeed[bench]")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -86,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"\n{report_text(report)}")
         if args.plot:
-            print(f"\ndrawn: {escape(args.plot)}" if drawn else "\nno picture, as there are no figures")
+            print(f"\ndrawn: {escape(args.plot)}" if drawn else "\nno chart, as there are no measurements")
     return 0
 
 

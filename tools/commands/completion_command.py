@@ -89,5 +89,5 @@ def _choices(action: argparse.Action) -> str:
 
 
 def _quoted(text: str | None) -> str:
-    """For fish, in whose single quotes a backslash and a quote are escaped."""
+    """Return the script for fish, with backslashes and quotes escaped for its single quotes."""
     return "'" + (text or "").replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -20,13 +20,20 @@ from shardfeed.converters.sources.guard import told_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import Task, options_of
 from shardfeed.converters.sources.source import Source, findings_of
-from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
+from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape, without_secrets
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
 from shardfeed.storage.address import check_local
-from shardfeed.tools.arguments import assignments, shards_of, size_argument, workers_of
+from shardfeed.tools.arguments import (
+    add_group_arguments,
+    assignments,
+    groups_given,
+    shards_of,
+    size_argument,
+    workers_of,
+)
 from shardfeed.tools.colour import warn
-from shardfeed.tools.commands.convert_report import print_failed, print_report
+from shardfeed.tools.convert_report import print_failed, print_report
 from shardfeed.tools.listing_watch import bounded_listing
 from shardfeed.tools.next_steps import next_steps
 from shardfeed.tools.progress import EventLog, SignsOfLife
@@ -43,177 +50,189 @@ IN_PYTHON = {  # arguments that have another name here
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """The options that say what a source's labels are and which files are taken; the group of the latter."""
-    source = parser.add_argument_group("where labels and annotations come from")
+    """Add the options for labels, annotations and file selection, and return the group of the latter."""
+    source = parser.add_argument_group("labels and annotations")
     source.add_argument(
         "--labels",
         metavar="FILE",
-        help="of the images in SOURCE: CSV, TSV, JSON Lines, or 'path label' text",
+        help="labels: CSV, TSV, JSON Lines, or 'path label' text",
     )
     source.add_argument("--path-column", metavar="NAME|N", help="column of the image path, by name or number from 1")
     source.add_argument(
-        "--label-column", metavar="NAME|N", action="append", help="column of a label; again for more labels"
+        "--label-column", metavar="NAME|N", action="append", help="label column; repeat for more labels"
     )
     source.add_argument(
-        "--label-separator", metavar="S", action="append", help="between labels in one cell; C=S: of the column C"
+        "--label-separator", metavar="S", action="append", help="separates labels within a cell; C=S: only in column C"
     )
-    source.add_argument("--one-hot", metavar="A,B,C", help="columns of 0 and 1, each called like its class")
+    source.add_argument("--one-hot", metavar="A,B,C", help="columns of 0 and 1, each named after its class")
     source.add_argument(
-        "--text-column", metavar="NAME|N", action="append", help="column of texts that are no classes: captions"
+        "--text-column", metavar="NAME|N", action="append", help="column of free text, such as captions"
     )
     source.add_argument(
         "--number-column",
         metavar="C",
         action="append",
-        help="column of numbers that are no classes: C, C:int, C:float, C:float:3",
+        help="column of numeric values: C, C:int, C:float, C:float:3",
     )
     source.add_argument(
-        "--missing", metavar="COLUMN=VALUE", action="append", help="what stands for an empty cell, e.g. age=nan"
+        "--missing", metavar="COLUMN=VALUE", action="append", help="value for empty cells, e.g. age=nan"
     )
-    source.add_argument("--unlabelled", action="store_true", help="images without labels: of a folder, or of a list")
-    source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if there)")
+    source.add_argument(
+        "--unlabelled", action="store_true", help="convert images without labels, from a folder or a list"
+    )
+    source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if present)")
     source.add_argument(
         "--format",
         metavar="F",
         choices=("csv", "tsv", "jsonl", "text", "parquet"),
-        help="of the label file: csv, tsv, jsonl, text",
+        help="format of the label file: csv, tsv, jsonl, text",
     )
-    source.add_argument("--encoding", metavar="E", help="of the label file, e.g. latin-1 (default: UTF-8)")
-    source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
-    source.add_argument("--class-names", metavar="FILE", help="class names in label order, one a line")
-    source.add_argument("--images", metavar="DIR", help="of annotations, boxes for example: where their images are")
-    source.add_argument("--tasks", metavar="A,B", help="what of them: boxes, masks, keypoints, captions, ...")
-    source.add_argument(
-        "--reader", metavar="NAME", help="what SOURCE is, where two would do: coco, folder, labels, ..."
-    )
-    source.add_argument("--colours", metavar="FILE", help="of masks: name,r,g,b of each class, a line each")
-    source.add_argument(
-        "--columns", metavar="A=B,C=D", help="of a file of many samples: what is called how, image=jpg,label=cls"
-    )
+    source.add_argument("--encoding", metavar="E", help="encoding of the label file (default: UTF-8)")
+    source.add_argument("--pattern", metavar="REGEX", help="labels from file names, by the group (?P<label>...)")
+    source.add_argument("--class-names", metavar="FILE", help="class names in label order, one per line")
+    source.add_argument("--images", metavar="DIR", help="folder of the images, if SOURCE is an annotation file")
+    source.add_argument("--tasks", metavar="A,B", help="annotations: boxes, masks, keypoints, captions, ...")
+    source.add_argument("--reader", metavar="NAME", help="read SOURCE as this format: coco, labels, ...")
+    source.add_argument("--colours", metavar="FILE", help="file of mask colours: a line name,r,g,b per class")
+    source.add_argument("--columns", metavar="A=B,C=D", help="columns to use, in Parquet etc.: image=jpg,label=cls")
     source.add_argument(
         "--label-offset",
         metavar="N",
         type=int,
         default=0,
-        help="number of its first class; --label-map FILE: the .pbtxt that names all",
+        help="number of the first class in the file (default 0)",
     )
+    source.add_argument("--label-map", metavar="FILE", help="numbers and names of the classes, as in a .pbtxt")
     # For few: messages and notes say when they are needed.
     source.add_argument("--delimiter", help=argparse.SUPPRESS)
     source.add_argument("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
-    source.add_argument("--label-map", help=argparse.SUPPRESS)  # --label-offset has it
     source.add_argument("--unit", choices=("pixels", "fractions"), help=argparse.SUPPRESS)  # of boxes
     source.add_argument("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
     source.add_argument("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
     source.add_argument("--void", type=_void, help=argparse.SUPPRESS)
-    files = parser.add_argument_group("which files are taken")
+    files = parser.add_argument_group("file selection")
     files.add_argument(
-        "--include", metavar="PATTERN", action="append", default=[], help="only these: '*.png', 'train/**/*.jpg'; again"
+        "--include",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="only matching files: '*.png', 'a/**/*.jpg'; repeatable",
     )
-    files.add_argument("--exclude", metavar="PATTERN", action="append", default=[], help="not these, or these folders")
-    files.add_argument("--follow-links", action="store_true", help="also links that lead out of SOURCE")
+    files.add_argument(
+        "--exclude", metavar="PATTERN", action="append", default=[], help="skip matching files or folders; repeatable"
+    )
+    files.add_argument("--follow-links", action="store_true", help="also follow links that point outside SOURCE")
     return files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `convert`."""
-    parser.add_argument("source", help="folder (SOURCE/[train/]class/image), label file, annotations, shards")
+    parser.add_argument("source", help="folder (SOURCE/[train/]class/image), label file, annotations or shards")
     parser.add_argument("out", help="dataset directory to create")
     files = add_source_arguments(parser)
     files.add_argument(
-        "--max-pixels", metavar="N", type=int, default=MAX_PIXELS, help=f"of an image (default, and most: {MAX_PIXELS})"
+        "--max-pixels",
+        metavar="N",
+        type=int,
+        default=MAX_PIXELS,
+        help=f"reject larger images (default and maximum: {MAX_PIXELS})",
     )
-    bytes_ = parser.add_argument_group("what changes the bytes of the dataset")
-    bytes_.add_argument(
-        "--split", metavar="A=F,B=F", help="shares, e.g. train=0.9,validation=0.1 (default: all in train)"
-    )
+    bytes_ = parser.add_argument_group("stored data")
+    bytes_.add_argument("--split", metavar="A=F,B=F", help="shares, e.g. train=0.9,test=0.1 (default: all train)")
     bytes_.add_argument(
         "--split-by",
         choices=SPLIT_BY,
         default="exact",
         metavar="HOW",
-        help="shares exact in each class (exact, default), or by path (hash)",
+        help="exact (default): exact shares per class; hash: by path",
     )
+    add_group_arguments(bytes_)
     formats = ", ".join(FORMATS)
-    bytes_.add_argument("--to", metavar="FORMAT", choices=tuple(FORMATS), default=NATIVE.name, help=f"one of {formats}")
+    bytes_.add_argument(
+        "--to", metavar="FORMAT", choices=tuple(FORMATS), default=NATIVE.name, help=f"shard format: {formats}"
+    )
     bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
     bytes_.add_argument(
         "--shard-size",
         metavar="SIZE",
         type=size_argument,
-        help="e.g. 256MB (default: at most that, and 16 shards or more)",
+        help="maximum shard size (default 256MB; at least 16 shards)",
     )
-    bytes_.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
+    bytes_.add_argument("--seed", type=int, default=0, help="seed of the order and the splits (default 0)")
     bytes_.add_argument(
         "--check",
         metavar="HOW",
         choices=("decode", "header", "none"),
         default="decode",
-        help="how far images are checked: decode (default), header, none",
+        help="check of each image: decode (default), header, none",
     )
-    bytes_.add_argument("--no-hash", action="store_true", help="do not store the sha256 of every source file")
-    bytes_.add_argument(
-        "--resize-shorter", metavar="PX", type=int, help="shrink so that the shorter side is PX, re-encode"
-    )
+    bytes_.add_argument("--no-hash", action="store_true", help="do not store the SHA-256 of each source file")
+    bytes_.add_argument("--resize-shorter", metavar="PX", type=int, help="shrink images so that the shorter side is PX")
     bytes_.add_argument(
         "--size",
         metavar="HxW|PX",
         type=_shape,
-        help="scale to cover HxW pixels, cut out the middle, re-encode",
+        help="scale to cover HxW pixels, then crop the center",
     )
     # For few: docs/convert.md says when it is wanted.
     bytes_.add_argument("--resize-filter", choices=get_args(Filter), default="lanczos", help=argparse.SUPPRESS)
-    bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of what is re-encoded, 1 to 100")
+    bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of re-encoded images, 1 to 100")
     bytes_.add_argument(
         "--encode",
         choices=("keep", "raw"),
         default="keep",
-        help="image files (keep, default) or pixels, height*width*3 bytes (raw)",
+        help="store files (keep, default) or raw RGB pixels (raw)",
     )
     bytes_.add_argument(
         "--baseline",
         action="store_true",
-        help="progressive JPEGs to baseline, without loss; needs shardfeed[baseline]",
+        help="make progressive JPEGs baseline; shardfeed[baseline]",
     )
     bytes_.add_argument(
         "--seekable",
         action="store_const",
         const=True,
-        help="JPEGs of which crops decode alone, faster; needs shardfeed[seekable]",
+        help="faster decoding of crops; needs shardfeed[seekable]",
     )
     bytes_.add_argument("--no-seekable", action="store_const", const=False, dest="seekable", help=argparse.SUPPRESS)
     bytes_.add_argument(
-        "--png-to-jpeg", action="store_true", help="store as JPEG what would be PNG, for readers of JPEG alone"
+        "--png-to-jpeg", action="store_true", help="store PNGs as JPEG, for readers that only decode JPEG"
     )
     bytes_.add_argument(
-        "--background", metavar="COLOR", default="white", help="behind what is transparent: white, '#808080', 0,0,0"
+        "--background",
+        metavar="COLOR",
+        default="white",
+        help="behind transparency: white, '#808080', 0,0,0",
     )
-    run = parser.add_argument_group("how it runs")
+    run = parser.add_argument_group("run options")
     run.add_argument(
         "--workers",
         metavar="N",
         type=int,
-        help="processes (default: one for each core, with ray of the cluster)",
+        help="worker processes (default: one per core)",
     )
     run.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="where they run (default local); ray needs shardfeed[ray]",
+        help="where workers run; ray needs shardfeed[ray]",
     )
     run.add_argument("--address", metavar="HOST:PORT", help=argparse.SUPPRESS)  # default: RAY_ADDRESS, or one here
     run.add_argument("--start-method", choices=("auto", "spawn", "forkserver"), default="auto", help=argparse.SUPPRESS)
+    run.add_argument("--max-bad", metavar="N|P%", default="0", help="rejected images allowed (default 0)")
     run.add_argument(
-        "--max-bad", metavar="N|P%", default="0", help="rejected inputs that still let it commit (default 0)"
+        "--max-bad-objects",
+        metavar="N|P%",
+        default="0",
+        help="rejected annotations allowed (default 0)",
     )
-    run.add_argument(
-        "--max-bad-objects", metavar="N|P%", default="0", help="likewise annotations, boxes for example (default 0)"
-    )
-    run.add_argument("--replace", action="store_true", help="swap OUT for the new dataset when it is finished")
-    run.add_argument("--restart", action="store_true", help="remove what an earlier, stopped run left; begin anew")
-    run.add_argument("--verify", action="store_true", help="read every byte again before the commit")
+    run.add_argument("--no-leaks", action="store_true", help="fail if a file or a group is in two splits")
+    run.add_argument("--replace", action="store_true", help="replace OUT when the new dataset is complete")
+    run.add_argument("--restart", action="store_true", help="discard an interrupted run and start over")
+    run.add_argument("--verify", action="store_true", help="read every byte again before committing")
     run.add_argument("--dry-run", action="store_true", help="print the plan, write nothing")
     run.add_argument("--json", action="store_true", help="print the report as JSON")
-    run.add_argument("--log", metavar="FILE", help="add what happens to FILE, as JSON Lines")
+    run.add_argument("--log", metavar="FILE", help="append events to FILE, as JSON Lines")
     run.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
 
@@ -222,7 +241,7 @@ def run(args: argparse.Namespace) -> int:
     _check_log(args)
     log = EventLog(args.log)
     signs = SignsOfLife(quiet=args.quiet or args.json, log=log)
-    log.say("started", source=args.source, out=args.out, version=__version__)
+    log.say("started", source=without_secrets(args.source), out=args.out, version=__version__)
     try:
         with told_to(signs.preparing):
             return _convert(args, signs, log)
@@ -264,16 +283,18 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     before = warnings.showwarning
     warnings.showwarning = warn
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # Ray prints there what it has to say of its nodes
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints its messages about nodes there
             report = convert(
                 source,
                 args.out,
                 split=Shares(split, args.split_by),
+                **groups_given(args),
                 to=args.to,
                 shards=shards_of(args),
                 seed=args.seed,
                 image=image,
                 max_bad={"images": args.max_bad, "objects": args.max_bad_objects},
+                no_leaks=args.no_leaks,
                 replace=args.replace,
                 restart=args.restart,
                 verify=args.verify,
@@ -305,11 +326,11 @@ def _log_rejected(rejected: Sequence[Noted], log: EventLog) -> None:
 
 
 def _check_log(args: argparse.Namespace) -> None:
-    """Raise UsageError if the log would lie in the source folder, where it would be listed with the images."""
+    """Raise UsageError if the log is in the source folder, where it would be listed with the images."""
     if args.log is not None and os.path.isdir(args.source):
         folder = os.path.realpath(args.source)
         if os.path.realpath(args.log).startswith(os.path.join(folder, "")):
-            raise UsageError("--log", f"{escape(args.log)} lies inside the source", "name a file outside of it")
+            raise UsageError("--log", f"{escape(args.log)} is inside the source", "name a file outside of it")
 
 
 def source_of(args: argparse.Namespace) -> Source:
@@ -325,6 +346,7 @@ def source_of(args: argparse.Namespace) -> Source:
         "number_columns": dict(map(_number_column, args.number_column or ())),
         "one_hot": [_column(name.strip()) for name in args.one_hot.split(",")] if args.one_hot else (),
         "split_column": _column(args.split_column),
+        "group_column": getattr(args, "group_column", None),
         "header": args.header,
         "delimiter": args.delimiter,
         "encoding": args.encoding,
@@ -376,7 +398,7 @@ def _separators(texts: Sequence[str] | None) -> str | dict[Any, str] | None:
     named = [text.partition("=") for text in texts or ()]
     whole = [text for text, (name, _, separator) in zip(texts or (), named, strict=True) if not (name and separator)]
     if whole and len(named) > 1:
-        raise UsageError("label_separator", f"got {whole[0]!r} and others", "write COLUMN=SEPARATOR for each")
+        raise UsageError("label_separator", f"got {whole[0]!r} with others", "write COLUMN=SEPARATOR for each")
     return whole[0] if whole else {_column(name): separator for name, _, separator in named} or None
 
 

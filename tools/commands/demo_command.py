@@ -1,4 +1,4 @@
-"""`shardfeed demo`: from drawn shapes to a trained network, showing at each step what one would type."""
+"""`shardfeed demo`: from drawn shapes to a trained network, with the code of each step."""
 
 import argparse
 import os
@@ -26,8 +26,8 @@ _VALIDATE_EVERY = 5  # epochs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `demo`."""
-    parser.add_argument("--samples", metavar="DIR", help="image folder (default: shapes, drawn for the occasion)")
-    parser.add_argument("--out", metavar="DIR", default="demo_output", help="folder to write into (demo_output)")
+    parser.add_argument("--samples", metavar="DIR", help="image folder (default: generated shapes)")
+    parser.add_argument("--out", metavar="DIR", default="demo_output", help="folder to write to (default demo_output)")
     parser.add_argument("--epochs", metavar="N", type=int, default=40, help="epochs of training (default 40)")
 
 
@@ -47,9 +47,7 @@ def run(args: argparse.Namespace) -> int:
         accuracy = _train(data, dataset, args.epochs)
     print(f"\ntest accuracy {accuracy:.1%}, {time.monotonic() - started:.0f} s in all")
     if accuracy < ACCURACY_WANTED:
-        print(
-            f"at least {ACCURACY_WANTED:.0%} is usual after 40 epochs: train longer with --epochs, or see {escape(log)}"
-        )
+        print(f"at least {ACCURACY_WANTED:.0%} is typical after 40 epochs: increase --epochs, or see {escape(log)}")
     print(_next_lines(dataset))
     return 0
 
@@ -87,9 +85,9 @@ def _verify(dataset: str) -> None:
     _step("Verify every byte:", f"$ shardfeed verify {shlex.quote(dataset)}")
     result = verify(dataset)
     if result.damages:
-        raise IntegrityError(dataset, str(result.damages[0]), "run `shardfeed verify` for all of it")
+        raise IntegrityError(dataset, str(result.damages[0]), "run `shardfeed verify` for the full list")
     counted = f"{number(result.files, 'file')}, {number(result.records, 'record')}"
-    print(f"  {counted}, {size_text(result.bytes)}: all as written")
+    print(f"  {counted}, {size_text(result.bytes)}: all bytes unchanged")
 
 
 @contextmanager
@@ -142,7 +140,7 @@ def _train(data: Dataset, dataset: str, epochs: int) -> float:
         callbacks=[_epoch_lines(epochs, every, train.steps_per_epoch * batch)],
     )
     _step(
-        "Evaluate on images it has not seen:",
+        "Evaluate on unseen images:",
         f'>>> test = eval_batches(data["test"], {same}, replicas={len(devices)})',
         ">>> model.evaluate(test)",
     )
@@ -211,5 +209,5 @@ def _next_lines(dataset: str) -> str:
 Look at it:
   $ shardfeed preview {path} -o sheet.png
   $ shardfeed inspect {path}
-And now with your own images, in a folder for each class:
+Now with your own images, one folder per class:
   $ shardfeed convert PHOTOS DATASET --split train=0.9,validation=0.1"""

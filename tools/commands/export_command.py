@@ -1,4 +1,4 @@
-"""`shardfeed export DATASET OUT --to FORMAT`: a dataset out as files that other tools take."""
+"""`shardfeed export DATASET OUT --to FORMAT`: write a dataset as files that other tools read."""
 
 import argparse
 import json
@@ -17,14 +17,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `export`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
     parser.add_argument("out", help="folder to create")
-    parser.add_argument("--to", choices=FORMS, required=True, help="what is made of it")
+    parser.add_argument("--to", choices=FORMS, required=True, help="format to export to")
     parser.add_argument(
         "--drop",
         metavar="A,B",
         default="",
-        help="what may be left out where the format cannot hold it: crowds, masks, ids, ...; all",
+        help="data that may be left out: crowds, masks, ids, ... or all",
     )
-    parser.add_argument("--dry-run", action="store_true", help="read all, say what would be written, write nothing")
+    parser.add_argument("--dry-run", action="store_true", help="read everything, print the result, write nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
@@ -45,12 +45,12 @@ def _print(result: Exported, out: str) -> None:
     splits = ", ".join(f"{name}: {count:,}" for name, count in result.splits.items())
     print(f"{'would write: ' if result.dry_run else ''}{number(result.images, 'image')} as {result.to} ({splits})")
     for what, count in result.left_out.items():
-        print(f"LEFT OUT, as {result.to} cannot hold it: {escape(what)}: {count:,}")
+        print(f"LEFT OUT, as {result.to} cannot store it: {escape(what)}: {count:,}")
     for note in result.notes:
         print(coloured("note:", "note", sys.stdout), escape(note))
     done = f"{number(result.files, 'file')}, {size_text(result.size)}"
     rate = f"{result.images / max(result.seconds, 1e-9):,.0f} images/s"
     print(f"{escape(out)}: {done} ({result.seconds:.1f} s, {rate})")
-    print("\nconvert it again:" if len(result.again) == 1 else "\nconvert it again, each for its part:")
+    print("\nto convert it again:" if len(result.again) == 1 else "\nto convert it again, one command per part:")
     for command in result.again:
         print(f"  {command}")

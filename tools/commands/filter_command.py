@@ -11,10 +11,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `filter`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
     parser.add_argument("out", help="dataset directory to create")
-    parser.add_argument("--where", metavar="CONDITION", help="'class in (cat, dog) and height >= 224'")
-    parser.add_argument("--keys", metavar="FILE", help="only these, one key (image/filename) a line")
-    parser.add_argument("--min-objects", metavar="N", type=int, help="only images with so many objects")
-    parser.add_argument("--missing-ok", action="store_true", help="pass over keys that no record has")
+    parser.add_argument("--where", metavar="CONDITION", help="condition: 'class in (cat, dog) and height >= 224'")
+    parser.add_argument("--keys", metavar="FILE", help="only records with these keys (image/filename), one per line")
+    parser.add_argument("--min-objects", metavar="N", type=int, help="only images with at least N objects")
+    parser.add_argument("--missing-ok", action="store_true", help="ignore unknown keys")
     add_making_arguments(parser)
 
 

@@ -14,7 +14,7 @@ from shardfeed.errors import escape, name_text
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.text import in_usual_order, listing, number, table
-from shardfeed.tools.commands.convert_report import feature_table
+from shardfeed.tools.convert_report import feature_table
 from shardfeed.tools.dataset_summary import summary
 from shardfeed.tools.image_sizes import ImageSize, ImageSizes, image_sizes, sizes_text
 from shardfeed.tools.object_counts import counts_text, object_counts
@@ -25,8 +25,8 @@ _BYTES_SHOWN = 40  # of a bytes feature
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `inspect`."""
     parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("--records", metavar="N", type=int, default=0, help="records shown of each split (default 0)")
-    parser.add_argument("--details", action="store_true", help="all classes of each split, features, expensive images")
+    parser.add_argument("--records", metavar="N", type=int, default=0, help="records to show per split (default 0)")
+    parser.add_argument("--details", action="store_true", help="also show classes per split, features, large images")
     parser.add_argument("--json", action="store_true", help="print as JSON")
 
 
@@ -144,11 +144,11 @@ def meanings(schema: Schema) -> list[str]:
     lines = []
     if schema.keypoints is not None:
         points = schema.keypoints
-        mirrored = "" if points.flip else "; which is which in a mirrored image is not known"
+        mirrored = "" if points.flip else "; left and right are not paired, so they cannot be flipped"
         names = listing([escape(name) for name in points.names], shown=40)
-        lines.append(f"{number(len(points.names), 'key point')} an object: {names}{mirrored}")
+        lines.append(f"{number(len(points.names), 'key point')} per object: {names}{mirrored}")
     if schema.raster is not None:
         names = listing([f"{value} {escape(name)}" for value, name in enumerate(schema.raster.class_names)], shown=40)
         void = "no void" if schema.raster.void is None else f"{schema.raster.void} is void"
-        lines.append(f"{number(len(schema.raster.class_names), 'class', 'classes')} of pixels: {names}; {void}")
+        lines.append(f"{number(len(schema.raster.class_names), 'pixel class', 'pixel classes')}: {names}; {void}")
     return lines

@@ -12,31 +12,34 @@ from shardfeed.errors import TooManyRejectedError
 from shardfeed.formats.registry import FORMATS
 from shardfeed.text import shell_quoted
 from shardfeed.tools.arguments import shards_of, size_argument, workers_of
-from shardfeed.tools.commands.convert_report import print_failed, print_report
+from shardfeed.tools.convert_report import print_failed, print_report
 from shardfeed.tools.progress import EventLog, SignsOfLife
 
 
 def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) -> None:
     """The options that say how a dataset is written; `to`: whether its format can be chosen."""
-    written = parser.add_argument_group("how it is written")
+    written = parser.add_argument_group("how the dataset is written")
     if to:
-        written.add_argument("--max-bad", metavar="N|P%", default="0", help="damaged records left out (default 0)")
+        written.add_argument(
+            "--max-bad", metavar="N|P%", default="0", help="damaged records that may be left out (default 0)"
+        )
         names = ", ".join(FORMATS)
-        written.add_argument("--to", metavar="FORMAT", help=f"of the shards: {names} (default: the dataset's)")
+        written.add_argument("--to", metavar="FORMAT", help=f"shard format: {names} (default: unchanged)")
     written.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
-    written.add_argument("--shard-size", metavar="SIZE", type=size_argument, help="e.g. 256MB (default: at most that)")
-    written.add_argument("--workers", metavar="N", type=int, help="processes (default: one for each core)")
+    written.add_argument("--shard-size", metavar="SIZE", type=size_argument, help="maximum shard size (default 256MB)")
+    written.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one per core)")
     written.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="where they run; ray needs shardfeed[ray]",
+        help="where workers run; ray needs shardfeed[ray]",
     )
-    written.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS)")
-    written.add_argument("--replace", action="store_true", help="swap OUT for the new dataset when it is finished")
-    written.add_argument("--restart", action="store_true", help="remove what an earlier, stopped run left; begin anew")
-    written.add_argument("--verify", action="store_true", help="read every byte again before the commit")
-    written.add_argument("--dry-run", action="store_true", help="print what there would be, write nothing")
+    written.add_argument("--address", metavar="HOST:PORT", help="address of the Ray cluster (default: RAY_ADDRESS)")
+    written.add_argument("--no-leaks", action="store_true", help="fail if a file or a group is in two splits")
+    written.add_argument("--replace", action="store_true", help="replace OUT when the new dataset is complete")
+    written.add_argument("--restart", action="store_true", help="discard an interrupted run and start over")
+    written.add_argument("--verify", action="store_true", help="read every byte again before committing")
+    written.add_argument("--dry-run", action="store_true", help="print the result, write nothing")
     written.add_argument("--json", action="store_true", help="print the report as JSON")
     written.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
@@ -63,4 +66,4 @@ def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) ->
     return 0
 
 
-_NAMES = ("replace", "restart", "verify", "dry_run")
+_NAMES = ("no_leaks", "replace", "restart", "verify", "dry_run")

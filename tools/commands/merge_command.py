@@ -9,11 +9,11 @@ from shardfeed.tools.commands.making import add_making_arguments, run_operation
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `merge`."""
-    parser.add_argument("datasets", nargs="+", help="two dataset directories or more; they are only read")
+    parser.add_argument("datasets", nargs="+", help="two or more dataset directories; they are only read")
     parser.add_argument("out", help="dataset directory to create")
-    parser.add_argument("--prefix", action="store_true", help="put its directory's name before each dataset's keys")
-    parser.add_argument("--seed", type=int, default=0, help="of the order (default 0)")
-    parser.add_argument("--renumber", action="store_true", help="new numbers also where two images of COCO have one")
+    parser.add_argument("--prefix", action="store_true", help="prefix the keys of each dataset with its directory name")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the order (default 0)")
+    parser.add_argument("--renumber", action="store_true", help="assign new image ids where COCO ids collide")
     add_making_arguments(parser)
 
 

@@ -1,4 +1,4 @@
-"""`shardfeed preview DIR -o sheet.png`: pictures and what is known of them, to see that it fits."""
+"""`shardfeed preview DIR -o sheet.png`: a sheet of images with their labels, to check them."""
 
 import argparse
 import io
@@ -21,7 +21,7 @@ from shardfeed.text import listing, number
 from shardfeed.tools.pictures.contact_sheet import TILE, WIDE_TILE, Row, Tile, draw_sheet
 from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations, raster_legend
 
-ROWS = 50  # classes shown unless asked for by name: more and the sheet is no longer looked at
+ROWS = 50  # classes shown unless chosen by name: nobody looks at a larger sheet
 RECORDS_READ = 20_000  # at most, whatever the split's size: some seconds from a local disk
 _GRID_ROWS = 8  # of a split without classes
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
@@ -30,11 +30,15 @@ _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `preview`."""
     parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("-o", "--output", metavar="FILE", default="sheet.png", help="picture to write (sheet.png)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="sheet.png", help="image file to write (default sheet.png)"
+    )
     parser.add_argument("--split", metavar="NAME", help="split to show (default: train, else the first)")
-    parser.add_argument("--columns", metavar="N", type=int, help="pictures a row (default 10; 6 where they are larger)")
-    parser.add_argument("--classes", metavar="A,B", help=f"names or labels of the classes to show (default: {ROWS})")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="draws which pictures are shown (default 0)")
+    parser.add_argument("--columns", metavar="N", type=int, help="images per row (default 10; 6 for large images)")
+    parser.add_argument(
+        "--classes", metavar="A,B", help=f"names or labels of the classes to show (default: {ROWS} classes)"
+    )
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed that selects the images (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,8 +83,8 @@ def contact_sheet(
     key = schema.key(ENCODED)
     if key is None or not schema.features[key].scalar or schema.kind(key) != "image":
         found = [key for key, feature in schema.features.items() if feature.dtype == "bytes"]
-        problem = f"no feature of its records is one image; of bytes there is {listing(sorted(found)) or 'none'}"
-        remedy = "adopt TFRecords of others with `shardfeed adopt DIR OUT --image-key KEY`"
+        problem = f"its records have no feature with one image; features with bytes: {listing(sorted(found)) or 'none'}"
+        remedy = "adopt other TFRecords with `shardfeed adopt DIR OUT --image-key KEY`"
         raise UsageError(f"split {split.name}", problem, remedy)
     order = random.Random(seed).sample(range(len(split)), min(len(split), RECORDS_READ))
     shown = _shown_labels(split, labels)

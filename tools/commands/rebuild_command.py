@@ -1,4 +1,4 @@
-"""`shardfeed rebuild DIR`: indexes, columns and other files that are made of a dataset's shards, made again."""
+"""`shardfeed rebuild DIR`: restore indexes, columns and other files from a dataset's shards."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from shardfeed.text import shell_quoted
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `rebuild`."""
     parser.add_argument("dataset", help="dataset directory; missing and damaged files are written into it")
-    parser.add_argument("--dry-run", action="store_true", help="say what is missing or damaged, write nothing")
+    parser.add_argument("--dry-run", action="store_true", help="list missing and damaged files, write nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
@@ -30,12 +30,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(done: Rebuilt, directory: str) -> None:
-    what = "made again, byte for byte" if done.written else "can be made again"
+    what = "restored, byte for byte" if done.written else "can be restored"
     for name, problem in done.files.items():
         print(f"{escape(name)}: {problem}: {what}")
     for name, problem in done.lost.items():
-        print(f"{escape(name)}: {problem}: not made of the shards; restore it from a copy, or `shardfeed salvage`")
+        print(f"{escape(name)}: {problem}: not in the shards; restore it from a copy, or use `shardfeed salvage`")
     if not done.files and not done.lost:
-        print(f"{escape(directory)}: indexes, label columns and TFDS's files are as written; nothing to do")
+        print(f"{escape(directory)}: indexes, label columns and TFDS files are intact; nothing to do")
     elif done.files and not done.written:
         print(f"\nnothing was written; next: shardfeed rebuild {shell_quoted(directory)}")

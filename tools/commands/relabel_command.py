@@ -17,10 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--map",
         metavar="FILE",
         required=True,
-        help="CSV old,new or JSON {old: new}; an empty new name or null drops the class",
+        help="CSV old,new or JSON {old: new}; an empty new name or null drops a class",
     )
-    parser.add_argument("--feature", metavar="KEY", help="the one feature to change (default: all that have classes)")
-    parser.add_argument("--order", metavar="FILE", help="new class names in label order, one a line")
+    parser.add_argument("--feature", metavar="KEY", help="feature to change (default: all features with classes)")
+    parser.add_argument("--order", metavar="FILE", help="new class names in label order, one per line")
     add_making_arguments(parser)
 
 

@@ -12,15 +12,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `remove`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
     parser.add_argument("out", help="dataset directory to create")
-    parser.add_argument("--keys", metavar="FILE", help="the keys (image/filename) of the records to remove, one a line")
-    parser.add_argument("--key", metavar="KEY", action="append", default=[], help="one of them; again for more")
-    parser.add_argument("--missing-ok", action="store_true", help="pass over keys that no record has")
+    parser.add_argument("--keys", metavar="FILE", help="file of keys (image/filename) to remove, one per line")
+    parser.add_argument("--key", metavar="KEY", action="append", default=[], help="key to remove; repeatable")
+    parser.add_argument("--missing-ok", action="store_true", help="ignore unknown keys")
     add_making_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Make the dataset; exit code 0, or that of the error raised."""
     if bool(args.keys) == bool(args.key):
-        raise UsageError("--keys", "got neither a list nor keys, or both", "give --keys FILE, or --key KEY")
+        raise UsageError("--keys", "expected either a list or keys", "give --keys FILE, or --key KEY")
     operation = partial(remove, args.dataset, args.out, args.keys or args.key, missing_ok=args.missing_ok)
     return run_operation(args, operation)

@@ -1,4 +1,4 @@
-"""`shardfeed salvage DIR OUT`: a new dataset of every undamaged record, and loudly what was lost."""
+"""`shardfeed salvage DIR OUT`: a new dataset of every undamaged record, and a report of what was lost."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Salvage and say what was lost; exit code 0 when the new dataset is there, whatever it lacks."""
+    """Salvage and print what was lost; exit code 0 if the new dataset was made, even if records are missing."""
     with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
         result = salvage(args.dataset, args.out, progress=bar.update)
     if args.json:
@@ -46,7 +46,7 @@ def _print(result: Salvaged, out: str) -> None:
     rate = f"{result.recovered / result.seconds:,.0f} records/s, {size_text(result.size / result.seconds)}/s"
     print(f"{escape(out)}: {result.recovered:,} records recovered ({result.seconds:.1f} s, {rate})")
     if result.lost is None:
-        print("LOST: nothing tells how many records there were")
+        print("LOST: the number of records is unknown")
     elif result.lost:
         print(f"LOST {result.lost:,} of {result.expected:,} records; {escape(out)}/{SALVAGED} counts them by shard")
     else:
@@ -58,12 +58,12 @@ def _shard_lines(shard: SalvagedShard) -> Iterator[str]:
     of = f" of {shard.expected:,}" if shard.expected is not None else ""
     yield f"{shard.name}: {shard.problem}, {shard.recovered:,}{of} records recovered"
     if shard.lost or (shard.lost is None and shard.lost_bytes):
-        records = "records that nothing counted" if shard.lost is None else f"{shard.lost:,} records"
+        records = "records of unknown number" if shard.lost is None else f"{shard.lost:,} records"
         yield f"  lost: {records}, {shard.lost_bytes:,} bytes"
     if shard.expected is not None and shard.recovered > shard.expected:
-        yield f"  {shard.recovered - shard.expected:,} more than were written: some are from elsewhere"
+        yield f"  {shard.recovered - shard.expected:,} more than were written: some are from another dataset"
     if shard.doubled:
-        yield f"  left out, as they are there already: {shard.doubled:,} records"
+        yield f"  left out as duplicates: {shard.doubled:,} records"
     if shard.refused:
-        yield f"  left out, as they are not of the schema: {shard.refused:,} records"
+        yield f"  left out, as they do not match the schema: {shard.refused:,} records"
         yield from (f"    {escape(reason)}" for reason in shard.reasons)

@@ -1,4 +1,4 @@
-"""`shardfeed split DATASET OUT --split train=.8,validation=.2`: the same records in splits that are drawn anew."""
+"""`shardfeed split DATASET OUT --split train=.8,validation=.2`: the same records in new, random splits."""
 
 import argparse
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 from shardfeed.converters import Shares
 from shardfeed.converters.operations.split import split
 from shardfeed.converters.planning.split_shares import SPLIT_BY
-from shardfeed.tools.arguments import assignments
+from shardfeed.tools.arguments import add_group_arguments, assignments, groups_given
 from shardfeed.tools.commands.making import add_making_arguments, run_operation
 
 
@@ -20,11 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=SPLIT_BY,
         default="exact",
         metavar="HOW",
-        help="shares exact in each class (exact, default), or by key (hash)",
+        help="exact (default): exact shares per class; hash: by key",
     )
-    parser.add_argument("--of", metavar="NAME", help="the split that is cut; others are kept (default: all together)")
-    parser.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
-    parser.add_argument("--renumber", action="store_true", help="new numbers also where two images of COCO have one")
+    add_group_arguments(parser)
+    parser.add_argument("--of", metavar="NAME", help="split to divide; others are kept (default: all records)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the order and the splits (default 0)")
+    parser.add_argument("--renumber", action="store_true", help="assign new image ids where COCO ids collide")
     add_making_arguments(parser)
 
 
@@ -37,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         args.out,
         Shares(shares, args.split_by),
         of=args.of,
+        **groups_given(args),
         seed=args.seed,
         renumber=args.renumber,
     )

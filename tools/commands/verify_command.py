@@ -22,7 +22,7 @@ _USUAL = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # how JPEG and PNG files begin
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `verify`."""
     parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("--deep", action="store_true", help="parse every record and decode every image too")
+    parser.add_argument("--deep", action="store_true", help="also parse every record and decode every image")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
@@ -49,15 +49,15 @@ def run(args: argparse.Namespace) -> int:
         rate = size_text(result.bytes / max(seconds, 1e-9))
         if result.strangers:
             names = listing([escape(name) for name in result.strangers], 5)
-            print(f"{number(len(result.strangers), 'file')} beside the dataset, not of it, and no damage: {names}")
+            print(f"note: {number(len(result.strangers), 'other file')} not part of the dataset: {names}")
         counted = f"{number(result.files, 'file')}, {number(result.records, 'record')}"
         what = f"{counted}, {size_text(result.bytes)} at {rate}/s"
-        found = "damaged" if result.damages else "all as written"
+        found = "damaged" if result.damages else "all bytes unchanged"
         if deep is not None and not result.damages:
-            found = f"every byte as written, {deep}" if deep.why_not else f"{found}, {deep}"
+            found = f"{found}, {deep}"
         print(f"{args.dataset}: {what}: {found}")
         if result.damages:
-            print("`shardfeed rebuild DIR` makes indexes again, `shardfeed salvage DIR OUT` keeps what is whole")
+            print("`shardfeed rebuild DIR` restores indexes, `shardfeed salvage DIR OUT` keeps the intact records")
     return IntegrityError.exit_code if result.damages else 0
 
 
@@ -76,9 +76,9 @@ class _Deep:
         schema = manifest.schema
         key = schema.key(ENCODED)
         if key is None or schema.kind(key) != "image":
-            self.why_not = "no feature is an image" + (f", by the bytes of {escape(key)}" if key else "")
+            self.why_not = "no feature contains images" + (f", by the bytes of {escape(key)}" if key else "")
         elif not schema.features[key].scalar:
-            self.why_not = f"{escape(key)} is not one image a record"
+            self.why_not = f"{escape(key)} is not one image per record"
         else:
             self._key, self._trusted = key, not manifest.options.get("adopted")
         if schema.object_keys or schema.raster is not None:

@@ -50,7 +50,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Row:
-    """`number`, `name` and `remark` stand in front of the tiles, one below the other; empty ones take no room."""
+    """A row of tiles, after `number`, `name` and `remark`, one below the other; empty ones take no space."""
 
     number: str
     name: str

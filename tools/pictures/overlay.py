@@ -31,7 +31,7 @@ _BACKGROUND = "background"  # a class of this name is not tinted
 
 
 def class_colour(label: int) -> tuple[int, int, int]:
-    """RGB of a class: always the same for a label, and far from that of the next ones."""
+    """RGB of a class: always the same for a label, and different from the next ones."""
     red, green, blue = colorsys.hsv_to_rgb(label * 0.618034 % 1, 0.85 if label % 2 else 1.0, 1.0 - label % 3 * 0.15)
     return round(red * 255), round(green * 255), round(blue * 255)
 
@@ -118,7 +118,7 @@ def _draw_keypoints(
     labels: list[int],
     size: tuple[int, int],
 ) -> None:
-    """Lines of the skeleton between key points that are there, and a dot for each; rings where they are occluded."""
+    """Draw lines of the skeleton between existing key points, and a dot for each; rings for occluded ones."""
     assert schema.keypoints is not None
     each = len(schema.keypoints.names)
     columns = [np.asarray(record.get(key, ())).reshape(-1, each) for key in (KEYPOINT_X, KEYPOINT_Y)]

@@ -39,7 +39,7 @@ _FOLDER = b"images/"
 class CocoForm:
     """Objects with boxes, masks, key points, areas and crowds; captions; the images' own numbers."""
 
-    NEEDS: ClassVar[str] = "objects with a class, or captions"
+    NEEDS: ClassVar[str] = "objects with classes, or captions"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         schema = items.schema
@@ -59,7 +59,7 @@ class CocoForm:
             ids = schema.class_ids.get(OBJECT_LABEL, ())
             rising = all(a < b for a, b in pairwise(ids))
             if ids and not rising:
-                self.notes.append("the numbers that classes had before are not in the order of the labels: not kept")
+                self.notes.append("the original class ids are not in label order, so they are not kept")
             self._category_ids = ids if ids and rising else tuple(range(1, len(names) + 1))
             points: dict[str, Any] = {}
             if self._points is not None:
@@ -80,7 +80,7 @@ class CocoForm:
 
     @classmethod
     def held(cls, items: Items) -> frozenset[str]:
-        """All that is known of objects and their captions."""
+        """All features of objects and captions."""
         schema = items.schema
         objects = object_keys(schema, IS_CROWD, OBJECT_AREA, OBJECT_MASK, *KEYPOINTS)
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
@@ -92,7 +92,7 @@ class CocoForm:
             what = {OBJECT_AREA: "area (that of the box)", IS_CROWD: "iscrowd (0)"}
             said = " and ".join(what[key] for key in added)
             self.notes.append(
-                f"objects get what readers of COCO ask for, {said}: a conversion then has {', '.join(added)}"
+                f"objects get {said} for COCO readers: converting the export again adds {', '.join(added)}"
             )
 
     def _open(self, split: str, kind: str, categories: list[dict[str, Any]] | None) -> None:
@@ -121,7 +121,7 @@ class CocoForm:
         return name
 
     def _next(self) -> int:
-        self._annotations += 1  # from 1: pycocotools takes an annotation 0 for none
+        self._annotations += 1  # from 1: pycocotools treats annotation 0 as unmatched
         return self._annotations
 
     def _object(self, item: Item, i: int) -> dict[str, Any]:
@@ -214,12 +214,12 @@ def _run_lengths(png: bytes, item: Item) -> dict[str, Any]:
     """A mask as COCO's compressed run-length code."""
     with needing_extra("masks"):
         from pycocotools import mask
-    coco: Any = mask  # its type hints leave out what it takes
+    coco: Any = mask  # its type hints are incomplete
     try:
         with Image.open(io.BytesIO(png)) as image:
             pixels = np.asarray(image)
     except Exception as error:
-        raise IntegrityError(item.where, f"a mask that is no image: {error}", "restore it") from None
+        raise IntegrityError(item.where, f"a mask that cannot be decoded: {error}", "restore it") from None
     if pixels.shape != item.size[::-1]:
         raise IntegrityError(item.where, f"a mask of the shape {pixels.shape}, the image has {item.size[::-1]}")
     code = coco.encode(np.asfortranarray(pixels != 0, np.uint8))

@@ -26,7 +26,7 @@ from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256
-from shardfeed.storage.address import check_local
+from shardfeed.storage.address import check_local, local_path
 from shardfeed.storage.building import built, locked
 from shardfeed.storage.local import free_space
 from shardfeed.text import listing
@@ -58,8 +58,8 @@ def export(
     Converting it again with the commands in the result's `again` gives the same images byte for byte, and the same
     splits, labels, boxes, masks, key points, captions and ids, as far as the format can store them. Image files are
     written as they are stored, under the names in `image/filename`; names that the layout has to change are counted.
-    Before `out` gets its name, the format's reader checks that it finds the same images, names, splits and labels in
-    it. If the export is killed, `out` does not exist, and the next run starts from the beginning.
+    Before the files are renamed to `out`, the format's reader checks that it finds the same images, names, splits and
+    labels in them. If the export is killed, `out` does not exist, and the next run starts from the beginning.
 
     Example:
         export("flowers", "flowers-folder", to="folder")
@@ -70,8 +70,9 @@ def export(
         out: the folder to make, which must not exist.
         to: "folder" (one class per image), "coco", "yolo", "voc", "masks" (one class per pixel), "csv".
         drop: data that may be left out, because the format cannot store it: "classes", "captions", "boxes", "masks",
-            "keypoints", "crowds", "areas", "rasters", "ids" (numbers of images), "twins" (equal objects of an image),
-            keys of other features, or "all". The result counts it. "crowds" leaves out the objects that are crowds.
+            "keypoints", "crowds", "areas", "rasters", "ids" (`image/source_id`), "twins" (equal objects of an image),
+            keys of other features, or "all". The result counts the values that were left out. "crowds" leaves out the
+            objects that are crowds.
         dry_run: read all, write nothing.
         progress: called with 1 after each image.
 
@@ -82,7 +83,7 @@ def export(
         IntegrityError: a record is damaged (with its position), or the written files would not be read as the same
             data.
         MissingExtraError: coco with masks needs pycocotools, yolo PyYAML: `shardfeed[objects]`.
-        StorageError, BusyError: no room, or another run writes `out`.
+        StorageError, BusyError: no room, or another run is writing `out`.
     """
     started = time.monotonic()
     if to not in FORMS:
@@ -90,8 +91,7 @@ def export(
     if not isinstance(dataset, Dataset):
         check_local(dataset)
         dataset = open_dataset(dataset)
-    check_local(out)
-    target = os.path.abspath(os.fspath(out))
+    target = local_path(out)
     _check_out(target, dataset.directory)
     items = Items(dataset)
     losses = _losses(to, items, [drop] if isinstance(drop, str) else drop)
@@ -112,8 +112,8 @@ def export(
             again = form.finish()
         alike = []
         if tree.alike:
-            what = "names that differ from another in case alone"
-            alike.append(f"{what}: {tree.alike:,}; on macOS and Windows one replaces the other")
+            what = "names that differ only in case"
+            alike.append(f"{what}: {tree.alike:,}; on macOS and Windows one overwrites the other")
         for how, found in zip(again, written.found, strict=True) if root is not None else ():
             check(root or "", how, found, to)
     return Exported(
@@ -136,7 +136,7 @@ def _check_out(target: str, directory: str) -> None:
         raise OutputExistsError(target, "exists already", "choose another name")
     check_parent(target)
     if os.path.realpath(target).startswith(os.path.realpath(directory) + os.sep):
-        raise UsageError(target, "lies in the dataset, which is only read", "choose a place outside of it")
+        raise UsageError(target, "is inside the dataset, which is only read", "choose a location outside of it")
 
 
 def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
@@ -144,19 +144,19 @@ def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
     held = FORMS[to].held(items)
     if not held:
         fits = [name for name, form in FORMS.items() if form.held(items)]
-        remedy = f"what it has fits {listing(fits)}" if fits else "it has images alone"
-        raise UsageError(items.directory, f"{to} is for {FORMS[to].NEEDS}, which it does not have", remedy)
+        remedy = f"it can be exported to {listing(fits)}" if fits else "it has only images"
+        raise UsageError(items.directory, f"{to} needs {FORMS[to].NEEDS}, which the dataset does not have", remedy)
     if not items.splits:
-        raise UsageError(items.directory, "has no record", "there is nothing to export")
+        raise UsageError(items.directory, "has no records", "there is nothing to export")
     return losses_of(to, items.schema, held, drop, own_ids=items.own_ids, where=items.directory)
 
 
 def _check_space(parent: str, items: Items, to: str) -> None:
     """Raise StorageError if the disk has no room for the bytes of the records, or not enough inodes for the files."""
-    room_in(parent, kept_share=0).check(items.size, "room on the disk, or another place")
+    room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
     files, free = sum(items.counts.values()) * (1 + _SIDE_FILES[to]), free_space(parent).files
     if free is not None and files > free:
-        raise StorageError(parent, f"{files:,} files are to be made, {free:,} (inodes) are free", "choose another disk")
+        raise StorageError(parent, f"{files:,} files are needed, {free:,} (inodes) are free", "choose another disk")
 
 
 class _Written:
@@ -187,9 +187,9 @@ class _Written:
     def notes(self) -> Iterator[str]:
         """Notes on names and contents of files, for the report."""
         if self.renamed:
-            yield f"images that are called otherwise when converted again: {self.renamed:,} ({self._first})"
+            yield f"images with another key when converted again: {self.renamed:,} ({self._first})"
         if self._otherwise:
-            yield f"files whose content is of another format than their name says: {self._otherwise:,}"
+            yield f"files whose extension does not match their format: {self._otherwise:,}"
         if self._changed:
-            what = "images that were changed when they were converted, so that image/key/sha256 will be another"
+            what = "images modified by the conversion, so image/key/sha256 will differ"
             yield f"{what}: {self._changed:,}"

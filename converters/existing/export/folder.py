@@ -23,7 +23,7 @@ from shardfeed.text import counted
 class FolderForm:
     """One class per image. Without folders of splits if all is in train and names begin with their classes."""
 
-    NEEDS: ClassVar[str] = "one class an image (image/class/label)"
+    NEEDS: ClassVar[str] = "one class per image (image/class/label)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         del losses
@@ -32,14 +32,14 @@ class FolderForm:
         self._folders = [_folder(name) for name in self._names]
         if len(set(self._folders)) < len(self._folders):
             twice = next(folder for i, folder in enumerate(self._folders) if folder in self._folders[:i])
-            raise UsageError(items.directory, f"two classes would have the folder {escape(twice)}", "rename one")
+            raise UsageError(items.directory, f"two classes would share the folder {escape(twice)}", "rename one")
         self._other = [
             f"{name} in {escape(folder)}"
             for name, folder in zip(self._names, self._folders, strict=True)
             if folder != name.encode()
         ]
         if self._other:
-            what = "classes whose names no folder can have, which conversions then call as the folder"
+            what = "classes whose names are not valid folder names, renamed to their folders"
             self.notes.append(counted(what, self._other, len(self._other)))
         named = TEXT in items.schema.features and not self._other
         self.parts = [Part([LABEL, TEXT] if named else [LABEL])]

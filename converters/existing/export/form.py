@@ -66,11 +66,11 @@ class Part(NamedTuple):
 
 
 class Form(Protocol):
-    """One format: made for one export. `notes`: sentences for the report. `parts`: what readings of it give.
+    """One format, for one export. `notes`: sentences for the report. `parts`: the content of each later conversion.
 
-    `held(items)` says which features the format holds of a dataset, nothing where none of what it is for is there.
-    `add` writes a record and returns the key that its image has when it is converted again. `finish` writes the rest,
-    and says how each of the parts is read. Both raise UsageError for what cannot be written.
+    `held(items)` returns the features of a dataset that the format can store; empty if its main content is missing.
+    `add` writes a record and returns the key that its image gets when it is converted again. `finish` writes the rest,
+    and returns how to read each part. Both raise UsageError for data that cannot be written.
     """
 
     NEEDS: ClassVar[str]
@@ -109,8 +109,8 @@ def usual_words(items: Items, to: str) -> dict[str, bytes]:
     """Folder or file name of each split in the format `to`. Raise UsageError for a split that has none there."""
     others = [split for split in items.splits if split not in WORDS]
     if others:
-        problem = f"got the split {some(others)}, and {to} knows train, validation and test alone"
-        raise UsageError(items.directory, problem, "export to csv or coco, which hold splits of any name")
+        problem = f"got the split {some(others)}, but {to} only has train, validation and test"
+        raise UsageError(items.directory, problem, "export to csv or coco, which keep splits of any name")
     return {split: WORDS[split].encode() for split in items.splits}
 
 
@@ -134,7 +134,7 @@ def class_names(items: Items, key: str, to: str) -> tuple[str, ...]:
         raise UsageError(items.directory, f"{key} has no class names, which {to} needs", "name them in the dataset")
     blank = [name for name in names if name != name.strip()]
     if blank:
-        raise UsageError(items.directory, f"the class {escape(blank[0])!r} begins or ends with a blank", "rename it")
+        raise UsageError(items.directory, f"the class {escape(blank[0])!r} begins or ends with a space", "rename it")
     return names
 
 
@@ -143,7 +143,7 @@ def name_of(names: tuple[str, ...], label: Any, item: Item, key: str) -> str:
     number = int(label)
     if not 0 <= number < len(names):
         problem = f"{key} is {number}, expected 0 to {len(names) - 1}"
-        raise UsageError(item.where, problem, "leave such records out first")
+        raise UsageError(item.where, problem, "remove such records first")
     return names[number]
 
 

@@ -55,7 +55,7 @@ class Item:
             with Image.open(io.BytesIO(self.image)) as image:
                 return image.size
         except Exception as error:  # whatever Pillow raises for a damaged file
-            raise RecordError(self.where, f"its image does not say its size: {error}") from None
+            raise RecordError(self.where, f"the size of its image is unknown: {error}") from None
 
     @cached_property
     def boxes(self) -> np.ndarray:
@@ -67,7 +67,7 @@ class Item:
         try:
             return name.decode()
         except UnicodeDecodeError:
-            raise UsageError(self.where, f"{what} is not UTF-8, which this format cannot hold") from None
+            raise UsageError(self.where, f"{what} is not UTF-8, which this format cannot store") from None
 
 
 class Items:
@@ -106,7 +106,7 @@ class Items:
         return {name: len(self._data[name]) for name in self.splits}
 
     def occur(self, key: str) -> bool:
-        """Whether each class of a label is that of a record."""
+        """Whether each class of a label occurs in the records."""
         own = next((own for own, name in self._names.items() if name == key), key)
         counts = [self._data[name].class_counts.get(own, ()) for name in self.splits]
         return bool(counts) and all(map(any, zip(*counts, strict=True))) and any(map(len, counts))

@@ -54,7 +54,7 @@ class Losses:
 
     def twins_refused(self, where: object) -> UsageError:
         """The error for two equal objects of a record."""
-        return _refusal(self.to, ("twins",), {"twins": ("objects that are equal",)}, where)
+        return _refusal(self.to, ("twins",), {"twins": ("identical objects",)}, where)
 
 
 def losses_of(
@@ -81,8 +81,8 @@ def losses_of(
         raise _refusal(to, lacking, {**words, "ids": (SOURCE_ID,)}, where)
     for word in sorted(wanted - {ALL}):
         if word not in words and word not in ("ids", "twins"):
-            can = f"what {to} leaves out of it is {', '.join(needed)}" if needed else f"{to} holds all of it"
-            raise UsageError("drop", f"got {escape(word)!r}: {can}", "leave that out")
+            can = f"{to} leaves out only {', '.join(needed)}" if needed else f"{to} can store all of it"
+            raise UsageError("drop", f"got {escape(word)!r}: {can}", "remove it from the list")
     return Losses(to, words, "twins" in wanted, frozenset(holds))
 
 
@@ -94,11 +94,11 @@ def _label_of(key: str, schema: Schema) -> str:
 
 def _refusal(to: str, lacking: Collection[str], keys: Mapping[str, tuple[str, ...]], where: object) -> UsageError:
     shown = [word if word in keys[word] else f"{word} ({_first(keys[word])})" for word in lacking]
-    problem = f"{to} cannot hold its {', '.join(shown)}"
+    problem = f"{to} cannot store its {', '.join(shown)}"
     typed = ",".join(lacking)
     python = f"drop={sorted(lacking)!r}"
     return UsageError(
-        where, problem, f"another format may, or leave them out: {argument('drop', python=python, typed=typed)}"
+        where, problem, f"use another format, or leave them out: {argument('drop', python=python, typed=typed)}"
     )
 
 

@@ -29,7 +29,7 @@ _USUAL_VOID = {8: 255, 16: 65535}
 class MasksForm:
     """A class for each pixel. Folders of splits, unless all is in train; names that begin with images/ keep that."""
 
-    NEEDS: ClassVar[str] = "a class for each pixel (rasters)"
+    NEEDS: ClassVar[str] = "a class per pixel (rasters)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         del losses
@@ -42,9 +42,9 @@ class MasksForm:
         words = folder_words(items, "masks", int(self._inside))
         self._words = {split: b"" if alone else word + b"/" for split, word in words.items()}
         if self._raster.void not in (None, _USUAL_VOID[self._raster.bits]):
-            self.notes.append(f"void is {self._raster.void} in these masks, and will be 255 or 65535 when converted")
+            self.notes.append(f"void is {self._raster.void} in these masks, and becomes 255 or 65535 when converted")
         if self._raster.class_ids:
-            self.notes.append("masks have the labels; the numbers that classes had before are not kept")
+            self.notes.append("masks contain labels; the original class numbers are not kept")
 
     @classmethod
     def held(cls, items: Items) -> frozenset[str]:
@@ -97,4 +97,4 @@ def mask_numbers(item: Item) -> np.ndarray:
         with Image.open(io.BytesIO(bytes(item.values[RASTER]))) as image:
             return np.asarray(image)
     except Exception as error:  # whatever Pillow raises for a damaged file
-        raise IntegrityError(item.where, f"a mask that is no image: {error}", "restore it from a copy") from None
+        raise IntegrityError(item.where, f"a mask that cannot be decoded: {error}", "restore it from a copy") from None

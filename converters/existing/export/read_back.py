@@ -57,21 +57,21 @@ def check(root: str, again: Again, expected: Found, to: str) -> None:
         source = open_source(path, reader=reader, options=options_of(options))
         findings = findings_of(source)
         for rejected in findings.rejected[:1]:
-            why = f"; the first that is not taken: {escape(rejected.key)}: {rejected.reason}"
+            why = f"; the first one not read: {escape(rejected.key)}: {rejected.reason}"
         for left_out in findings.account.left_out[:1] if findings.account is not None and not why else ():
-            why = f"; the first that is not taken: {escape(left_out.key)}: {left_out.reason}"
+            why = f"; the first one not read: {escape(left_out.key)}: {left_out.reason}"
         for sample in source:
             found.add(sample.key, sample.split or _DEFAULT, _values(sample), _objects(sample))
     except ShardfeedError as error:
         raise _unlike(root, to, str(error).replace(root, "OUT")) from error
     if (found.count, found.sum) != (expected.count, expected.sum):
-        other = "names, splits or labels are others" if found.count == expected.count else f"{found.count} images"
-        raise _unlike(root, to, f"{other}, expected those of {expected.count}{why}")
+        other = "names, splits or labels differ" if found.count == expected.count else f"{found.count} images"
+        raise _unlike(root, to, f"{other}, expected {expected.count}{why}")
 
 
 def _unlike(root: str, to: str, problem: str) -> IntegrityError:
-    text = f"read again it would not be the same: {problem}"
-    return IntegrityError(f"export to {to}", text, "another format may hold it: nothing was written")
+    text = f"reading the export gives a different dataset: {problem}"
+    return IntegrityError(f"export to {to}", text, "nothing was written; use another format")
 
 
 def _values(sample: Sample) -> Mapping[str, Value]:

@@ -13,10 +13,10 @@ class Exported:
         out: its folder, an absolute path.
         to: the format.
         splits: images by split.
-        files, size: files in it, and their bytes.
-        left_out: what the format cannot hold, and how many there were of each: values, crowds, boxes.
+        files, size: number of files in it, and their bytes.
+        left_out: data that the format cannot store -> number of values, crowds, boxes.
         renamed: number of images that get another name when they are converted again.
-        notes: sentences.
+        notes: further remarks for the user, a sentence each.
         again: the commands that convert it again; if there are several, each converts a different part.
         dry_run: whether nothing was written.
         seconds: how long it took.

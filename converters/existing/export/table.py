@@ -44,7 +44,7 @@ _TAKEN = ("path", "split", "label")  # columns of our own
 class TableForm:
     """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
 
-    NEEDS: ClassVar[str] = "labels, texts or numbers of images, captions, or objects with a class (boxes)"
+    NEEDS: ClassVar[str] = "labels, texts or numbers per image, captions, or objects with classes (boxes)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         schema = items.schema
@@ -60,7 +60,7 @@ class TableForm:
         if self._labelled and schema.kind(LABEL) == "tags":
             free = [mark for mark in _SEPARATORS if not any(mark in name for name in self._names)]
             if not free:
-                problem = f"each of {' '.join(_SEPARATORS)} is in the name of a class, and one must stand between them"
+                problem = f"each of {' '.join(_SEPARATORS)} is in a class name, so none can separate the classes"
                 raise UsageError(items.directory, problem, "rename a class")
             self._separator = free[0]
         self._features = {key: schema.features[key] for key in self._columns}

@@ -15,7 +15,7 @@ from shardfeed.storage.local import NewFile, fsync_directory, make_directory
 
 _THREADS = 16  # each waits for the disk: one alone would write an eighth of what those do
 _WAITING = 64 << 20  # bytes that wait to be written, at most
-_BESIDE = 16 << 10  # bytes of memory that a file counts for, besides its own
+_BESIDE = 16 << 10  # bytes of memory counted per file, besides its content
 
 
 class Tree:
@@ -49,7 +49,7 @@ class Tree:
                 self._wait(0)
             finally:
                 self._threads.shutdown(cancel_futures=True)
-            for folder in sorted(self._folders, reverse=True):  # what is in a folder before the folder
+            for folder in sorted(self._folders, reverse=True):  # the contents of a folder before the folder
                 fsync_directory(os.path.join(self.root or "", os.fsdecode(folder)))
         else:
             self._threads.shutdown(cancel_futures=True)
@@ -86,7 +86,7 @@ class Tree:
     def _claim(self, name: bytes, where: object) -> None:
         check_name(name, where)
         if name in self._folders or self._is_file(name):
-            problem = f"would be written as {escape(name)}, as a sample before it is already"
+            problem = f"would be written as {escape(name)}, like an earlier sample"
             raise UsageError(where, problem, "rename one of the two, or export to coco, which keeps whole paths")
         self._make_folders(name, where)
         if self._threads is None:
@@ -115,8 +115,8 @@ class Tree:
             folder = folder.rpartition(b"/")[0]
         for folder in reversed(missing):
             if self._is_file(folder):
-                problem = f"would lie in {escape(folder)}, which is the file of another sample"
-                raise UsageError(where, problem, "rename one of the two where it is from")
+                problem = f"would be in {escape(folder)}, which is the file of another sample"
+                raise UsageError(where, problem, "rename one of the two in the source")
             if self._threads is not None:
                 make_directory(self._path(folder))
             self._folders.add(folder)
@@ -172,12 +172,12 @@ def check_name(name: bytes, where: object) -> None:
     elif name.startswith(b"/"):
         problem = "is absolute"
     elif b".." in parts:
-        problem = "leads out of the folder"
+        problem = "points outside the folder"
     elif b"" in parts or b"." in parts:
-        problem = "has an empty part, or a dot for one"
+        problem = "has an empty part, or a part that is only dots"
     elif any(len(part) > 255 for part in parts):
         problem = "has a part of more than 255 bytes"
     if problem:
         raise UsageError(
-            where, f"its name {escape(name)!r} {problem}, and no file is called so", "rename it where it is from"
+            where, f"its name {escape(name)!r} {problem}, so it is not a valid file name", "rename it in the source"
         )

@@ -36,7 +36,7 @@ class VocForm:
     As in the devkit, pixels count from 1, and xmax and ymax are the last of a box: readers take 1 from xmin and ymin.
     """
 
-    NEEDS: ClassVar[str] = "objects with a class (boxes), or a class for each pixel (rasters)"
+    NEEDS: ClassVar[str] = "objects with classes (boxes), or a class per pixel (rasters)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         self._tree, self.notes = tree, list[str]()
@@ -95,7 +95,7 @@ class VocForm:
     def _write_label_map(self) -> None:
         """labelmap.txt, by which CVAT and Datumaro know the classes: name, colour, parts, actions."""
         if unfit := [name for name in self._names if ":" in name or name.startswith("#")]:
-            self.notes.append(f"no labelmap.txt, which Datumaro asks for: it has no way to write {some(unfit)}")
+            self.notes.append(f"no labelmap.txt, which Datumaro needs: its format cannot store {some(unfit)}")
             return
         lines = ["# label:color_rgb:parts:actions\n", *(f"{name}:::\n" for name in self._names)]
         self._tree.write(b"labelmap.txt", "".join(lines).encode(), "labelmap.txt")
@@ -120,12 +120,12 @@ class VocForm:
                 lines.close()
         if self._rounded:
             of = f"{self._rounded:,} of {self._objects:,}"
-            self.notes.append(f"boxes are in whole pixels: {of} are others now, by {self._off:.3g} pixels at most")
+            self.notes.append(f"boxes are in whole pixels: {of} were rounded, by {self._off:.3g} pixels at most")
         again = []
         if self._boxes:
             self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
             again.append(Again("", {"reader": "voc", "class_names": "classes.txt", "voc_origin": 1}))
-            if self._raster is None:  # its colours would be those of the masks
+            if self._raster is None:  # it would have to list the colours of the masks
                 self._write_label_map()
         if self._raster is not None:
             self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")

@@ -30,7 +30,7 @@ from shardfeed.errors import check_extra
 class YoloForm:
     """Boxes with a class, and key points."""
 
-    NEEDS: ClassVar[str] = "objects with a class (boxes)"
+    NEEDS: ClassVar[str] = "objects with classes (boxes)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         check_extra("yaml", "yolo")  # to read it again
@@ -40,7 +40,7 @@ class YoloForm:
         self._words = folder_words(items, "yolo", 1)
         self._points = items.schema.keypoints if KEYPOINT_X in losses.held else None
         if self._points is not None and self._points.skeleton:
-            self.notes.append("data.yaml has no lines between key points: the skeleton is not kept")
+            self.notes.append("data.yaml cannot store the skeleton: it is not kept")
         self._twins = Twins("yolo", losses, lambda: items.left_out.update(["twins"]))
 
     @classmethod
@@ -73,10 +73,10 @@ class YoloForm:
         words = {_KEYS[split]: word.decode() for split, word in self._words.items()}
         if "train" in words and "val" not in words:
             words["val"] = words["train"]
-            note = "no split for val of data.yaml: it is train, as in coco128, which readers of ours leave out"
+            note = "no validation split for val in data.yaml: val is set to train, as in coco128"
             self.notes.append(f"{note}; `shardfeed split` makes one")
         elif lacking := [key for key in ("train", "val") if key not in words]:
-            self.notes.append(f"there is no split for {' and '.join(lacking)} of data.yaml, which Ultralytics asks for")
+            self.notes.append(f"there is no split for {' and '.join(lacking)} of data.yaml, which Ultralytics needs")
         lines = [f"{key}: {_quoted(f'images/{word}')}" for key, word in words.items()]
         lines += ["names:", *(f"  {label}: {_quoted(name)}" for label, name in enumerate(self._names))]
         if self._points is not None:

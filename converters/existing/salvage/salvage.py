@@ -1,8 +1,8 @@
-"""A new dataset of every whole record of a damaged one, and a count of what was lost. The old one is only read.
+"""Create a new dataset from all intact records of a damaged one, and count the losses. The old one is only read.
 
-Shards that are whole come first, byte for byte; then of each damaged shard, in order, the whole records that are not
-in the new dataset yet, each where it lies. In memory is a digest of each record, about 100 bytes, where a shard is
-damaged, and what the manifest says of records, about 16 bytes of each.
+Intact shards come first, byte for byte. Then follow, for each damaged shard in order, the intact records that are not
+yet in the new dataset, each in its own shard. Memory: a digest of each record, about 100 bytes, if a shard is damaged,
+and about 16 bytes per record from the manifest.
 """
 
 import hashlib
@@ -30,6 +30,7 @@ from shardfeed.formats.tfrecord.scan import Piece, pieces
 from shardfeed.manifest import Manifest
 from shardfeed.naming import REJECTED, SALVAGED, dataset_name, shard_file
 from shardfeed.schema import FILENAME
+from shardfeed.storage.address import local_path
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import FileInfo
 from shardfeed.version import __version__
@@ -42,7 +43,7 @@ _REASONS = 10  # of records of a shard that are refused
 def salvage(
     path: str | os.PathLike[str], out: str | os.PathLike[str], *, progress: Progress = lambda size: None
 ) -> Salvaged:
-    """Make the new dataset `out` of all intact records in the dataset directory `path`, which is only read.
+    """Create the new dataset `out` from all intact records in the dataset directory `path`, which is only read.
 
     An intact shard is copied unchanged. From a damaged one, records are copied in file order if their CRCs are right,
     if they are a tf.train.Example that fits the schema, and if they are not duplicates. Duplicates are found by
@@ -60,10 +61,10 @@ def salvage(
         print(f"{result.recovered} of {result.expected} records")
     """
     started = time.monotonic()
-    directory, target = os.path.abspath(os.fspath(path)), os.path.abspath(os.fspath(out))
+    directory, target = local_path(path), local_path(out)
     check_new_output(target)
     if os.path.realpath(target).startswith(os.path.realpath(directory) + os.sep):
-        raise UsageError(target, "lies in the dataset, which is only read", "choose a place outside of it")
+        raise UsageError(target, "is inside the dataset, which is only read", "choose a location outside of it")
     survivors = look_for_survivors(directory, progress)
     with new_dataset(target) as building:
         taken = _Taken(survivors)
@@ -76,7 +77,7 @@ def salvage(
             receipts[copy.receipt.split].append(copy.receipt)
         recovered = sum(copy.receipt.info.records for copy in ordered)
         if not recovered:
-            raise IntegrityError(directory, "no record in it is whole", "restore it from a copy, or convert again")
+            raise IntegrityError(directory, "no intact record in it", "restore it from a copy, or convert again")
         expected = _expected(survivors)
         damaged = tuple(copy.damage for copy in ordered if copy.damage is not None)
         schema, old, kept = survivors.schema, survivors.manifest, survivors.kept
@@ -120,7 +121,7 @@ class _Taken:
         self.distinct = True
 
     def has(self, split: str, payload: bytes, features: Fields) -> bool:
-        """Whether a record is there already."""
+        """Whether a record has already been written."""
         return not self._repeating and self._digest(split, payload, features) in self._digests
 
     def add(self, split: str, payload: bytes, features: Fields) -> None:
@@ -146,7 +147,7 @@ class _Copy(NamedTuple):
 
 
 def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, taken: _Taken, progress: Progress) -> _Copy:
-    """Write one shard and its index. Raises IntegrityError where a whole one is no longer what it was."""
+    """Write one shard and its index. Raises IntegrityError if an intact one has changed meanwhile."""
     name = shard_file(shard.split, shard.number, shard.count)
     schema = survivors.schema
     tally = ShardTally(
@@ -181,10 +182,10 @@ def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, take
                 taken.add(shard.split, payload, features)
     data = sink.info.data
     if shard.whole and data != shard.written and FileInfo.of_file(shard.path or "") != shard.written:
-        raise IntegrityError(shard.path, "changed while it was read", "run again when nothing writes to it")
+        raise IntegrityError(shard.path, "changed while it was read", "run again when no process writes to it")
     damage = None
     if not shard.whole or refused:
-        problem = "whole, but not all of its records are of the schema" if shard.whole else "damaged"
+        problem = "intact, but not all of its records match the schema" if shard.whole else "damaged"
         damage = SalvagedShard(
             name=name,
             problem=problem if shard.path else "missing",

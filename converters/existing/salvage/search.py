@@ -1,6 +1,4 @@
-"""Search of a damaged dataset, with its manifest or without: which shards are undamaged, and where the records of the
-others are.
-"""
+"""Search a damaged dataset, with or without its manifest, for undamaged shards and for the records in the others."""
 
 import json
 import os
@@ -87,16 +85,18 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
         if data is not None:
             manifest = parse_manifest(data, path)
             if manifest.format != NATIVE.name:
-                problem = f"its shards are in the format {manifest.format}, whose records only an index finds"
-                remedy = "`shardfeed reshard DIR OUT --max-bad N` takes what is whole"
-                remedy += "; where an index is lost, `shardfeed rebuild DIR` says how to do without"
+                problem = (
+                    f"its shards are in the format {manifest.format}, whose records cannot be found without an index"
+                )
+                remedy = "`shardfeed reshard DIR OUT --max-bad N` keeps the intact records"
+                remedy += "; if an index is lost, `shardfeed rebuild DIR` shows the next step"
                 raise UsageError(directory, problem, remedy)
             return _listed(directory, manifest, present, progress)
     except NewerFormatError:
         raise
     except IntegrityError as error:
         problem = f"is damaged ({error.problem})"
-    note = f"{MANIFEST} {problem}: what it said is taken from the records"
+    note = f"{MANIFEST} {problem}: its contents are inferred from the records"
     return unlisted_survivors(directory, present, note, progress)
 
 
@@ -111,7 +111,7 @@ def _listed(directory: str, manifest: Manifest, present: set[str], progress: Cal
             info = FileInfo.of_file(path)
             by_content.setdefault(info, []).append(name)
             progress(info.size)
-    # A file that is, byte for byte, another shard is not what is left of the one whose name it has.
+    # A file equal to another shard, byte for byte, is not a remainder of the shard whose name it has.
     listed = {info.data for split in manifest.splits.values() for info in split.shards}
     elsewhere = {name for info, names in by_content.items() if info in listed for name in names}
     found = Survivors(manifest.schema, manifest, tuple(manifest.splits), [])
@@ -122,7 +122,7 @@ def _listed(directory: str, manifest: Manifest, present: set[str], progress: Cal
             same = by_content.get(info.data, [])
             file = name if name in same or not same else same[0]
             if file != name:
-                found.notes.append(f"{name} is what {escape(file)} holds")
+                found.notes.append(f"{name} is taken from {escape(file)}")
             used.add(file)
             path = os.path.join(directory, file)
             there = path if os.path.isfile(path) and (same or name not in elsewhere) else None
@@ -143,14 +143,14 @@ def _listed(directory: str, manifest: Manifest, present: set[str], progress: Cal
 def unlisted_survivors(
     directory: str, present: Collection[str], note: str, progress: Callable[[int], object]
 ) -> Survivors:
-    """The shards in `directory`; their schema is what all whole records have in common. `note`: what to tell people.
+    """Find the shards in `directory`; their schema is what all intact records have in common. `note`: for the user.
 
-    Class names and which features are sequences come from TFDS's files where they fit. Raises UsageError where no file
-    is a shard by its name, StorageError.
+    Class names, and which features are sequences, come from TFDS's files if they match. Raises UsageError if no file
+    has a shard's name, StorageError.
     """
     splits = find_splits(directory, sorted(name for name in present if os.path.isfile(os.path.join(directory, name))))
     if not splits:
-        raise UsageError(directory, "no shard in it, by the names of its files", "give the directory of a dataset")
+        raise UsageError(directory, "no file in it is named like a shard", "give the directory of a dataset")
     lengths = _shard_lengths(directory)
     look = FeatureLook()
     shards: list[SurvivingShard] = []
@@ -195,7 +195,7 @@ def _content(path: str, records: int | None, look: FeatureLook, progress: Callab
 
 
 def _shard_lengths(directory: str) -> dict[str, list[int]]:
-    """Records of each shard as TFDS's dataset_info.json says, by split; empty where it cannot be read."""
+    """Records of each shard from TFDS's dataset_info.json, by split; empty if it cannot be read."""
     value: Any = _json(os.path.join(directory, "dataset_info.json"))
     try:
         lengths = {str(split["name"]): [int(n) for n in split["shardLengths"]] for split in value["splits"]}
@@ -216,7 +216,7 @@ def _names_beside(directory: str, key: str) -> tuple[str, ...] | None:
 
 
 def _ragged_beside(directory: str) -> set[str]:
-    """The features that TFDS's features.json says are sequences; empty where it cannot be read."""
+    """The features that TFDS's features.json lists as sequences; empty if it cannot be read."""
     try:
         features = _json(os.path.join(directory, "features.json"))["featuresDict"]["features"]
         return {key for key, value in features.items() if value["pythonClassName"].endswith(".Sequence")}

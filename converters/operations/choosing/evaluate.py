@@ -58,7 +58,7 @@ def check_splits(condition: Condition, splits: Collection[str], schema: Schema) 
     elif condition.name == _SPLIT and schema.key(_SPLIT) is None:
         for text in condition.texts:
             if text not in splits:
-                raise _error(condition, f"{escape(text)!r} is no split", f"they are {listing(list(splits), 8)}")
+                raise _error(condition, f"{escape(text)!r} is not a split", f"they are {listing(list(splits), 8)}")
 
 
 def _compare(condition: Comparison, split: Split) -> np.ndarray:
@@ -69,11 +69,11 @@ def _compare(condition: Comparison, split: Split) -> np.ndarray:
     if name == _OBJECTS and schema.key(name) is None and schema.object_keys:
         return _any_number(condition, _counts(split))
     if name == _OBJECTS and not any(key.rpartition("/")[2] == name for key in schema.features):
-        raise _error(condition, "the dataset has no objects", "it counts those of a dataset with boxes: leave it out")
+        raise _error(condition, "the dataset has no objects", "it needs a dataset with boxes: leave it out")
     key = feature_of(name, schema, condition.at)
     feature = schema.features[key]
     if schema.kind(key) in ("image", "raster", "mask"):
-        raise _error(condition, f"{escape(key)} holds images, which are not compared", "choose another feature")
+        raise _error(condition, f"{escape(key)} contains images, which cannot be compared", "choose another feature")
     if key in schema.class_names:
         _check_equality(condition, "a class")
         classes = np.array(sorted(_labels(condition, schema.class_names[key])), np.int64)
@@ -84,7 +84,7 @@ def _compare(condition: Comparison, split: Split) -> np.ndarray:
         return _match(split, key, lambda values: np.fromiter((v in wanted for v in values), bool, len(values)))
     if other := _other_feature(condition, schema):
         if not feature.scalar:
-            raise _error(condition, f"{escape(key)} has several values a record", "compare it with a number")
+            raise _error(condition, f"{escape(key)} has several values per record", "compare it with a number")
         return _COMPARE[condition.operator](split.column(key), split.column(other))
     return _match(split, key, lambda values: _any_number(condition, np.asarray(values)))
 
@@ -103,12 +103,12 @@ def feature_of(name: str, schema: Schema, at: int) -> str:
         return keys[0]
     place = f"{name!r} at character {at + 1}"
     if keys:
-        raise UsageError("where", f"{place} may be {' or '.join(map(escape, sorted(keys)))}", "write the whole key")
+        raise UsageError("where", f"{place} may be {' or '.join(map(escape, sorted(keys)))}", "write the full key")
     known = {key: key for key in schema.features} | {key.rpartition("/")[2]: key for key in schema.features}
     near = get_close_matches(name, [*known, _CLASS, _SPLIT, _OBJECTS], 2)
     all_ = f"it has {listing(sorted({key.rpartition('/')[2] for key in schema.features} | {_SPLIT}), 20)}"
     remedy = f"did you mean {' or '.join(map(escape, near))}?" if near else all_
-    raise UsageError("where", f"{place} is no feature of the dataset", remedy)
+    raise UsageError("where", f"{place} is not a feature of the dataset", remedy)
 
 
 def _match(split: Split, key: str, matches: Callable[[Any], np.ndarray]) -> np.ndarray:
@@ -137,7 +137,7 @@ def _labels(condition: Comparison, names: Sequence[str]) -> Iterable[int]:
         if value not in number:
             near = get_close_matches(value, names, 2)
             remedy = f"did you mean {' or '.join(map(escape, near))}?" if near else f"they are {listing(names, 8)}"
-            raise _error(condition, f"{escape(value)!r} is no class", remedy)
+            raise _error(condition, f"{escape(value)!r} is not a class", remedy)
         yield number[value]
 
 
@@ -147,7 +147,7 @@ def _any_number(condition: Comparison, values: np.ndarray) -> np.ndarray:
     found = np.zeros(values.shape, bool)
     for value in condition.values:
         if isinstance(value, str):
-            raise _error(condition, f"{escape(value)!r} is no number", "compare it with a number")
+            raise _error(condition, f"{escape(value)!r} is not a number", "compare it with a number")
         found |= compare(values, value if abs(value) <= _LARGEST else float(value))
     return found
 
@@ -159,13 +159,13 @@ def _other_feature(condition: Comparison, schema: Schema) -> str | None:
         return None
     key = feature_of(value, schema, condition.at)
     if not schema.features[key].scalar or schema.features[key].dtype == "bytes" or key in schema.class_names:
-        raise _error(condition, f"{escape(key)} is not one number a record", "compare it with a number")
+        raise _error(condition, f"{escape(key)} is not one number per record", "compare it with a number")
     return key
 
 
 def _check_equality(condition: Comparison, what: str) -> None:
     if condition.operator not in ("==", "in"):
-        raise _error(condition, f"{what} is not more or less than another", "use == != in or not in")
+        raise _error(condition, f"{what} has no order", "use == != in or not in")
 
 
 def _error(condition: Comparison, problem: str, remedy: str) -> UsageError:

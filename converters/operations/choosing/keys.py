@@ -27,7 +27,7 @@ def read_keys(keys: Keys) -> dict[bytes, None]:
     else:
         found = dict.fromkeys(key if isinstance(key, bytes) else name_bytes(key) for key in keys)
     if not found:
-        raise UsageError("keys", "no key is named", "give file names, as the dataset has them")
+        raise UsageError("keys", "the list of keys is empty", "give the file names in the dataset")
     return found
 
 
@@ -41,6 +41,6 @@ def places_of(opened: Opened, keys: Collection[bytes], *, missing_ok: bool) -> d
     if left and not missing_ok:
         problem = f"{number(len(left), 'key')} of {len(keys):,} {'is' if len(left) == 1 else 'are'} not in "
         example = next((key for records in opened.splits.values() for key in records.keys), b"")
-        remedy = f"keys are file names as {escape(example)}; {argument('missing_ok', True)} passes over those"
+        remedy = f"keys are file names such as {escape(example)}; {argument('missing_ok', True)} ignores them"
         raise UsageError("keys", f"{problem}{escape(opened.directory)}: {some(sorted(left))}", remedy)
     return named

@@ -143,7 +143,7 @@ class _Parser:
 
     def _not(self, depth: int) -> Condition:
         if depth > _DEEPEST:
-            raise UsageError("where", f"more than {_DEEPEST} groups within each other", "simplify it")
+            raise UsageError("where", f"more than {_DEEPEST} nested groups", "simplify it")
         if self._take("not"):
             return Not(self._not(depth + 1))
         if self._take("("):

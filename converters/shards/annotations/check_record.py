@@ -1,4 +1,4 @@
-"""Checks of `verify --deep` on the objects and the mask of a record, beside its image."""
+"""Checks of `verify --deep` on a record's objects and mask."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def annotations_problem(record: Mapping[str, tuple[str, Any]], schema: Schema) -
     for key in schema.of_kind("tags"):
         labels = list(record.get(key, ("", ()))[1])
         if len(set(labels)) < len(labels):
-            return f"{key} has a class twice"
+            return f"{key} contains a class twice"
     return ""
 
 
@@ -70,7 +70,7 @@ def _raster_problem(record: Mapping[str, tuple[str, Any]], raster: Raster, size:
 def _mask_problem(data: bytes, size: tuple[int, int], bits: int, most: int, void: int | None) -> str:
     """Describe why `data` is not a gray PNG of `bits` and that (width, height), with values 0 to `most`, or `void`."""
     if not data.startswith(_PNG):
-        return f"no PNG, it begins with {data[:8]!r}"
+        return f"not a PNG, it begins with {data[:8]!r}"
     try:
         pixels = read_mask(data).pixels
     except RejectedError as error:

@@ -51,8 +51,8 @@ def _drawn(
         try:
             mask = coco.decode(code)
         except ValueError as error:
-            raise _bad(f"a run-length code that is none: {error}") from None
-        # Where runs end too early, decoding leaves what the memory held: the mask's own code is another one then.
+            raise _bad(f"an invalid run-length code: {error}") from None
+        # If runs end too early, decoding returns uninitialised memory: encoding it again then gives another code.
         if mask.max(initial=0) > 1 or coco.encode(mask)["counts"] != coco.merge([code, code])["counts"]:
             raise _bad("a run-length code whose counts do not add up to the pixels of the image")
         return mask
@@ -61,7 +61,7 @@ def _drawn(
         polygons = [(np.reshape(part, (-1, 2)) * (size[1], size[0])).ravel().tolist() for part in polygons]
     far = _FAR * max(size)
     if any(max(part) > far or min(part) < -far for part in polygons):  # which take pycocotools' memory
-        raise _bad(f"a polygon that leaves the image by more than {_FAR} times its size")
+        raise _bad(f"a polygon that extends beyond the image by more than {_FAR} times its size")
     return coco.decode(coco.merge(coco.frPyObjects(polygons, *size)))
 
 
@@ -72,9 +72,9 @@ def _checked_code(outline: Mapping[str, Any], size: tuple[int, int]) -> dict[str
     counts = outline.get("counts")
     if isinstance(counts, str | bytes):
         counts = counts.encode() if isinstance(counts, str) else counts
-        # Each character has 6 bits, one of which says that more follow: pycocotools would read on behind the text.
+        # 6 bits per character, one for continuation: pycocotools would read past the end of the text.
         if not counts or not all(48 <= char < 112 for char in counts) or (counts[-1] - 48) & 32:
-            raise _bad("a run-length code that is none, or is cut off")
+            raise _bad("a run-length code that is invalid or truncated")
         return {"size": found, "counts": counts}
     whole = isinstance(counts, list) and all(type(count) is int and count >= 0 for count in counts)
     if not whole or sum(counts) != size[0] * size[1]:  # type: ignore[arg-type]  # a list of ints: see above
@@ -90,7 +90,7 @@ def _checked_polygons(outline: Sequence[Sequence[float]]) -> list[list[float]]:
         if len(part) < 6 or len(part) % 2:
             raise _bad(f"a polygon of {len(part)} numbers, expected x and y of three points or more")
         if not np.isfinite(np.array(part, np.float64)).all():
-            raise _bad("a polygon with a number that is none")
+            raise _bad("a polygon with a value that is not a number")
     return polygons
 
 
@@ -102,9 +102,9 @@ def encode_mask(mask: np.ndarray, image: StoredImage, *, upright: bool) -> bytes
 
 
 def moved_pixels(pixels: np.ndarray, placement: Placement, *, upright: bool) -> np.ndarray:
-    """Values [height, width] for the pixels of a source image, upright or as its file has it, for those of the stored.
+    """Convert values [height, width] of a source image, upright or as in its file, to the pixels of the stored image.
 
-    Each pixel has the value of one before, the one that its middle lies in; on the border of two, the one behind it.
+    Each pixel gets the value of the source pixel that contains its centre; on a border, of the later one.
     """
     if placement.fit is None:
         return pixels if upright else _turned(pixels, placement.orientation)

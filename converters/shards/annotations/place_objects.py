@@ -24,6 +24,7 @@ from shardfeed.converters.shards.annotations.masks import draw_mask, encode_mask
 from shardfeed.converters.sources.objects import Account, AnnotationCode, BadAnnotationError, LeftOut, Objects
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import Schema, Value
+from shardfeed.text import number
 
 _PIXELS, _SHARE = 1.0, 0.01  # how far a box or key point may leave the image, the larger of the two, to be clipped
 
@@ -108,7 +109,9 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
         points = np.zeros((len(objects), len(schema.keypoints.names), 3)) if points is None else points
         values.update(_keypoint_values(points[kept], image.placement, upright=upright))
     clipped, farthest = int(np.count_nonzero(out_by)), float(out_by.max(initial=0))
-    account = Account(len(objects), len(kept), clipped, farthest, tuple(left_out))
+    why = f"{clipped} of {len(kept)} annotations, by at most {farthest:.3g} pixels"
+    clips = (LeftOut(key, "clipped", why),) if clipped else ()
+    account = Account(len(objects), len(kept), clipped, farthest, tuple(left_out), clips)
     account.check(name_text(key))
     return Placed(values, account)
 
@@ -134,12 +137,12 @@ def _check_lengths(key: bytes, objects: Objects, schema: Schema) -> None:
     lists |= {"keypoints": objects.keypoints, "outlines": objects.outlines}
     for name, values in lists.items():
         if values is not None and len(values) != count:
-            problem = f"got {len(values)} of {escape(name)} for {count} boxes"
+            problem = f"got {len(values)} of {escape(name)} for {number(count, 'box', 'boxes')}"
             raise UsageError(f"sample {name_text(key)}, objects", problem, "give one for each box")
     there = {*BOX, *KEYPOINTS, OBJECT_AREA, OBJECT_TEXT, OBJECT_MASK, *objects.columns}
     lacking = [name for name in schema.object_keys if name not in there] if count else []
     if lacking:
-        raise UsageError(f"sample {name_text(key)}, objects", f"no column {lacking[0]}, which is in source.schema")
+        raise UsageError(f"sample {name_text(key)}, objects", f"no column {lacking[0]}, which source.schema declares")
 
 
 def _of_upright(objects: Objects, placement: Placement) -> bool:
@@ -151,7 +154,7 @@ def _of_upright(objects: Objects, placement: Placement) -> bool:
         raise RejectedError(
             RejectCode.FRAME, f"annotated as {size[0]} x {size[1]} pixels, {what} has {stored[0]} x {stored[1]}"
         )
-    unclear = "its EXIF turns it, and nothing tells whether the annotations are"
+    unclear = "EXIF rotates the image, and it is unknown whether the annotations are rotated"
     return not len(objects) or is_upright(placement, size, objects.upright, unclear)
 
 
@@ -192,8 +195,8 @@ def _fault(
         if not _is_near(beyond, sides):
             return BadAnnotationError(AnnotationCode.KEYPOINTS, f"a key point is {beyond.max():.1f} pixels outside")
     if placement.fit is None:
-        return BadAnnotationError(AnnotationCode.BOX_EMPTY, "smaller than a number of 32 bits can say")
-    return BadAnnotationError(AnnotationCode.CUT_OFF, "in the part of the image that is cut off")
+        return BadAnnotationError(AnnotationCode.BOX_EMPTY, "too small for float32")
+    return BadAnnotationError(AnnotationCode.CUT_OFF, "in the part of the image that is cropped")
 
 
 def _share_left(moved: np.ndarray, shown: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from shardfeed.converters.sources.source import RasterImage, Sample
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import Value
 
-_NONE = -1  # of a value that means nothing
+_NONE = -1  # of a value without a meaning
 
 
 def raster_values(sample: Sample, image: StoredImage, raster: Raster, options: ImageOptions) -> dict[str, Value]:
@@ -52,7 +52,7 @@ def _check_table(table: MaskTable, raster: Raster) -> None:
         problem = f"got the value {bad[0]}, expected {expected}" if bad else "it has no row"
         raise UsageError("the table of masks", problem, "correct the source, or its schema")
     if any(row[0] < 0 for row in table.values):
-        raise UsageError("the table of masks", "got a value in files below 0", "correct the source")
+        raise UsageError("the table of masks", "got a file value below 0", "correct the source")
 
 
 def _encoded(numbers: np.ndarray, placement: Placement, raster: Raster, *, upright: bool) -> bytes:
@@ -70,7 +70,7 @@ def _of_upright(size: tuple[int, int], raster: RasterImage, placement: Placement
         either = "" if stored == turned else f", or turned upright {turned[0]} x {turned[1]}"
         problem = f"{size[0]} x {size[1]} pixels (width x height), the image has {stored[0]} x {stored[1]}{either}"
         raise RejectedError(RejectCode.MASK_SIZE, problem)
-    unclear = "the image's EXIF turns it, and nothing tells whether the mask is"
+    unclear = "EXIF rotates the image, and it is unknown whether the mask is rotated"
     return is_upright(placement, size, raster.upright, unclear)
 
 
@@ -79,24 +79,26 @@ def class_numbers(mask: MaskFile, table: MaskTable) -> np.ndarray:
     if table.colours:
         codes = mask.colours()
         if codes is None:
-            raise RejectedError(RejectCode.MASK_LOSSY, "numbers above 255, expected the colours of classes")
+            raise RejectedError(RejectCode.MASK_LOSSY, "values above 255, expected class colours")
         known, meant = _colours(table)
         places = np.searchsorted(known, codes).clip(max=len(known) - 1)
         numbers = np.where(known[places] == codes, meant[places], _NONE).astype(np.int32)
         if numbers.size and numbers.min() < 0:
             at, count = _first(numbers == _NONE)
             where = place_text(at, mask.size[0])
-            problem = f"the colour {colour_text(int(codes.flat[at]))} at {where}, of no class ({count:,} such pixels)"
+            problem = (
+                f"the colour {colour_text(int(codes.flat[at]))} at {where}, not that of a class ({count:,} such pixels)"
+            )
             raise RejectedError(RejectCode.MASK_LOSSY, problem)
         return numbers
     values = mask.values()
     if values is None:
         codes = mask.colours()
-        assert codes is not None, "what has no values has colours"
+        assert codes is not None, "a mask without class numbers has colours"
         gray = (codes >> 16 == codes & 0xFF) & (codes >> 8 & 0xFF == codes & 0xFF)
         at, count = _first(~gray)
         where = f"{colour_text(int(codes.flat[at]))} at {place_text(at, mask.size[0])}"
-        problem = f"the colour {where}, where numbers of classes were expected ({count:,} such pixels)"
+        problem = f"the colour {where}, expected class numbers ({count:,} such pixels)"
         raise RejectedError(RejectCode.MASK_LOSSY, f"{problem}: {argument('colours', typed='FILE')} names colours")
     numbers = _values(table)
     bad = (values < 0) | (values >= len(numbers)) if values.dtype.itemsize > 1 else values >= len(numbers)

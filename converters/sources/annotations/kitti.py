@@ -21,14 +21,16 @@ from shardfeed.errors import UsageError, escape, name_text
 _LABELS_OF = {"image_2": "label_2", "image_02": "label_02", "data": "labels", "images": "labels"}
 _COLUMNS = (15, 16)  # type, truncated, occluded, alpha, box (4), sizes (3), place (3), angle; score
 _SIDES = ("left", "top", "right", "bottom")
-_LOOKED_AT = 200  # text files that tell whether labels are KITTI's
-_IGNORED = b"DontCare"  # a region of which nothing is said: a crowd, which training and evaluation pass over
+_LOOKED_AT = 200  # text files examined to recognise KITTI's labels
+_IGNORED = b"DontCare"  # an unlabelled region: a crowd, which training and evaluation ignore
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """Text files of KITTI's 15 columns in a folder beside one of images."""
     found = _folders(look)
-    return None if found is None else Evidence("kitti", f"{found[0]} and {found[1]} with 15 columns a line", sure=True)
+    return (
+        None if found is None else Evidence("kitti", f"{found[0]} and {found[1]} with 15 columns per line", sure=True)
+    )
 
 
 def _folders(look: Look) -> tuple[str, str] | None:
@@ -57,7 +59,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     folders = _folders(look) if look.is_folder else None
     if folders is None:
         remedy = "give the folder that holds image_2 and label_2, or training"
-        raise UsageError(look.path, "no text files of 15 columns in label_2 beside image_2", remedy)
+        raise UsageError(look.path, "no text files of 15 columns in label_2 next to image_2", remedy)
     files, images = look.list_images()
     ours = [i for i, key in enumerate(images) if _label_of(key, folders) is not None]
     found = Annotations(look.path, look, options, files=images.take(np.array(ours, np.int64)), what="line")
@@ -67,11 +69,11 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         if number >= 0:
             named.add(number)
             _add_lines(found, found.file(index), files, number)
-    found.take_rest("images without a label file, taken for images without objects")
+    found.take_rest("images without a label file, treated as images without objects")
     for number, key in enumerate(files):
         if number not in named and key.endswith(b".txt") and f"/{folders[1]}/".encode() in b"/" + key:
             _list_orphan(found, files, number)
-    found.note("columns of KITTI that are not taken: alpha, dimensions, location, rotation_y, score")
+    found.note("KITTI columns that are ignored: alpha, dimensions, location, rotation_y, score")
     return found.source()
 
 

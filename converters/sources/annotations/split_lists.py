@@ -34,11 +34,11 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     there = look.names(f"{_IMAGES}/{folder}")[1] if folder and ".." not in folder else ()
     if not any(name in (file, os.path.splitext(file)[0]) for file in there):
         return None
-    return Evidence("split-lists", f"class folders in {_IMAGES}, and the splits in {', '.join(names)}", sure=True)
+    return Evidence("split-lists", f"class folders in {_IMAGES}, splits in {', '.join(names)}", sure=True)
 
 
 def _lists(look: Look) -> Iterator[str]:
-    """The names of the lists; none where they are not those of one layout."""
+    """Return the names of the lists; empty if they do not belong to one layout."""
     folders, files = look.names()
     if _IMAGES not in folders:
         return
@@ -60,21 +60,23 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """
     names = list(_lists(look))
     if not names:
-        raise UsageError(look.path, "no lists of splits beside a folder `images`", "give the folder that has both")
+        raise UsageError(
+            look.path, "no lists of splits next to a folder `images`", "give the folder that contains both"
+        )
     found = Annotations(look.path, look, options, root=os.path.join(look.path, _IMAGES), tasks=("classes",))
-    found.unnamed = "image files that no list names, not taken"
+    found.unnamed = "image files in no list, left out"
     found.note(
-        f"splits from {', '.join(names)}; --reader folder on `images` (in Python reader='folder') leaves them out"
+        f"splits from {', '.join(names)}; --reader folder on `images` (in Python reader='folder') ignores these lists"
     )
     numbered = names[0] == _NUMBERED[0]
     for where, path, split in _by_number(look) if numbered else _by_path(look, names):
         image = found.image(path, where=where, split=split)
         label = path.rpartition("/")[0].rpartition("/")[2]
         if not label:
-            raise LabelFileError(f"{look.path}, {where}", f"'{escape(path)}' is in no folder of a class", "correct it")
+            raise LabelFileError(f"{look.path}, {where}", f"'{escape(path)}' is not in a class folder", "correct it")
         found.label(image, label)
     if not len(found):
-        raise LabelFileError(look.path, "no line in the lists", "see that they are whole")
+        raise LabelFileError(look.path, "the lists are empty", "check that they are complete")
     return found.source()
 
 
@@ -98,10 +100,10 @@ def _by_number(look: Look) -> Iterator[tuple[str, str, str]]:
     for where, line in _lines(look, _NUMBERED[1]):
         number, _, flag = line.partition(" ")
         if flag not in ("0", "1") or of_train.setdefault(number, flag) != flag:
-            raise LabelFileError(f"{look.path}, {where}", "expected the number of an image, and 0 or 1", "correct it")
+            raise LabelFileError(f"{look.path}, {where}", "expected an image number, and 0 or 1", "correct it")
     for where, line in _lines(look, _NUMBERED[0]):
         number, _, path = line.partition(" ")
         if number not in of_train or not path:
-            problem = f"expected a number that {_NUMBERED[1]} has, and a path"
+            problem = f"expected a number from {_NUMBERED[1]}, and a path"
             raise LabelFileError(f"{look.path}, {where}", problem, "correct one of the two")
         yield where, path, "train" if of_train[number] == "1" else "test"

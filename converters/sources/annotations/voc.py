@@ -67,7 +67,7 @@ def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]]
         found = f"{escape(xml)} begins with <annotation>"
         return found, "", [_Kit(look.path, os.fsdecode(options.images or look.path))]
     xml = _some_xml(look)
-    missing = f"no image of the same name beside it; {argument('images', typed='DIR')} says where they are"
+    missing = f"no image of the same name next to it; {argument('images', typed='DIR')} gives their folder"
     return None if xml is None else (f"{escape(xml)} begins with <annotation>", missing, [])
 
 
@@ -89,7 +89,7 @@ def _kit(
         if options.images is None and images is None:
             if xml and _image_beside(look, xml):
                 return None
-            missing = f"no folder JPEGImages or images beside it; {argument('images', typed='DIR')} says where they are"
+            missing = f"no folder JPEGImages or images next to it; {argument('images', typed='DIR')} gives their folder"
             return found, missing, []
         lists = os.path.join(base, by_name["imagesets"], "Main") if "imagesets" in by_name else ""
         lists = look.full(lists) if lists and look.names(lists)[1] else ""
@@ -141,7 +141,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     found = Annotations(look.path, look, options, files=images, what="object")
     for one in reading:
         one.add_to(found)
-    found.take_rest("images without an XML file, taken for images without objects")
+    found.take_rest("images without an XML file, treated as images without objects")
     for one in reading:
         one.finish(found)
     return found.source()
@@ -183,7 +183,7 @@ class _Reading:
             by_stem.setdefault(_stem(key), []).append(index)
         taken: set[int] = set()
         unpaired: list[tuple[bytes, str]] = []
-        others = Names("XML files that are no annotations of an image")
+        others = Names("XML files that are not annotations of an image")
         for number, key in enumerate(self.xmls):
             stem = self.prefix + _stem(key)
             if not key.lower().endswith(b".xml") or (stem in self.known and stem not in by_stem):
@@ -193,7 +193,7 @@ class _Reading:
                 continue
             candidates, path = by_stem.get(stem, []), name_text(self.xmls.file(number).path)
             if len(candidates) > 1:
-                problem = f"it may be of {some(found.listing.key(i) for i in candidates)}"
+                problem = f"it may belong to {some(found.listing.key(i) for i in candidates)}"
                 raise UsageError(path, problem, "rename or remove one of the images")
             try:
                 root = load_xml(path, _MOST)
@@ -221,7 +221,7 @@ class _Reading:
 
         `unpaired`: key and path of each; all of them together, parsed, may be more than fits into memory.
         """
-        paired = Names("XML files of images that are called otherwise, as their <filename> says")
+        paired = Names("XML files whose image has another name, given by <filename>")
         for key, path in unpaired:
             root = load_xml(path, _MOST)
             stem = self.prefix + _stem(key)
@@ -239,14 +239,15 @@ class _Reading:
                 continue
             found.reject(name_text(missing.key), RejectCode(missing.code), f"{escape(key)}: {missing.reason}")
             for number, _ in enumerate(root.iterfind("object"), 1):
-                reason = f"object {number} of {escape(key)}: its image is not there"
+                reason = f"object {number} of {escape(key)}: its image is missing"
                 found.leave_out(name_text(missing.key), AnnotationCode.IMAGE, reason)
         return paired.note
 
     def _add(self, found: Annotations, index: int, root: Element) -> None:
         """The objects of an image, by their direct children: a <part> has a name and a box of its own."""
         size = read_size(root.findtext("size/width"), root.findtext("size/height"))
-        image = found.file(index, size=size)
+        fields = {element.tag: element.text for element in root if not len(element)}
+        image = found.file(index, size=size, fields=fields)
         for number, element in enumerate(root.iterfind("object"), 1):
             try:
                 boxes = element.findall("bndbox")
@@ -276,13 +277,13 @@ class _Reading:
             known = self.known | {_stem(key) for key in (*found.ledger.rejected, *(s.key for s in images.skipped))}
             for stem, (_, place) in self.lists.items():
                 if stem not in known and images.choice.wants(stem):
-                    found.reject(name_text(stem), RejectCode.MISSING, f"{place}: no image is called so")
+                    found.reject(name_text(stem), RejectCode.MISSING, f"{place}: no image has this name")
         notes += self.unlisted.note
-        asked = "--voc-origin 1, in Python voc_origin=1"
+        asked = "--voc-origin 1 (in Python voc_origin=1)"
         if self.first == 1 and self.zeros:
-            notes.append(f"{asked}, was asked; boxes that begin at 0, as where pixels count from 0: {self.zeros:,}")
+            notes.append(f"{asked} was given, but some boxes begin at 0, as if pixels counted from 0: {self.zeros:,}")
         if self.first == 0 and self.ends and self.least >= 1:
-            ends = f"no box begins at 0, and boxes that end at the width or height of their image: {self.ends:,}"
+            ends = f"no box begins at 0, but some end at the width or height of their image: {self.ends:,}"
             notes.append(f"{ends}; if pixels count from 1, as in the devkit, give {asked}")
 
 
@@ -317,6 +318,6 @@ def _read_lists(
             stem = _stem(stem) if stem not in known and names_image(stem) else stem
             before, place = found.setdefault(stem, (split, f"{escape(name)}:{line}"))
             if before != split:
-                problem = f"'{escape(stem)}' is in the split {before} already ({place})"
-                raise LabelFileError(table.place(line), problem, "leave one of the two lines out")
+                problem = f"'{escape(stem)}' is already in the split {before} ({place})"
+                raise LabelFileError(table.place(line), problem, "remove one of the two lines")
     return found

@@ -18,7 +18,7 @@ from shardfeed.errors import escape, name_bytes, name_text
 from shardfeed.text import counted, number, size_text
 
 _PIECE = 1 << 20
-_SKIPPED = 1 << 62  # bytes of a tar whose length nobody knows
+_SKIPPED = 1 << 62  # bytes of a tar of unknown length
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _OF_MACOS = "__MACOSX"
 
@@ -95,7 +95,7 @@ class _Folder:
         parts = name.replace(b"\\", b"/").split(b"/")
         if name.startswith(b"/") or b".." in parts or b"\0" in name or parts[0][1:2] == b":":
             raise HostileError(
-                self.path, f"has a member '{escape(name[:200])}', which leads out of its folder", "do not unpack it"
+                self.path, f"has a member '{escape(name[:200])}', which points outside its folder", "do not unpack it"
             )
         parts = [part for part in parts if part not in (b"", b".")]
         budget().depth(len(parts), self.path)
@@ -103,11 +103,11 @@ class _Folder:
         if not parts or name_text(parts[0]) == _OF_MACOS:
             self.note("resource forks of macOS", name)
         elif clean in self._seen:
-            self.note("members whose name was there before", name)
+            self.note("members with a duplicate name", name)
         else:
             self._seen.add(clean)
             if (folded := name_text(clean).casefold()) in self._folded:
-                self.note("names that differ in case alone, unpacked all the same", name)
+                self.note("names that differ only in case, all unpacked", name)
             self._folded.add(folded)
             budget().rows(len(self._seen), self.stored, self.path, "members")
             try:
@@ -122,7 +122,7 @@ class _Folder:
     def finish(self) -> UnpackedArchive:
         """Give all folders the archive's modification time."""
         if not self._seen:
-            raise HostileError(self.path, "is an archive without a file", "check what it holds")
+            raise HostileError(self.path, "is an empty archive", "check its contents")
         mtime = os.stat(self.path).st_mtime_ns
         for folder, _, _ in os.walk(self.into.folder):
             os.utime(folder, ns=(mtime, mtime))
@@ -138,7 +138,7 @@ def _unpack_tar(path: str, form: str, into: _Folder) -> None:
     file = Forwards(unpacked(path, form, path), path)
     for member in members(cast("BinaryIO", file), path, _SKIPPED):
         if not member.plain:
-            into.note("links, devices and the like", member.name)
+            into.note("links, devices and other special files", member.name)
             continue
         file.seek(member.offset)
         into.add(member.name, file.pieces(member.size))
@@ -166,7 +166,7 @@ class Forwards:
         while size:
             data = self.read(min(_PIECE, size))
             if not data:
-                raise HostileError(self._place, "it ends within a member, so it is cut", "copy or download it again")
+                raise HostileError(self._place, "it is truncated within a member", "copy or download it again")
             size -= len(data)
             yield data
 
@@ -179,7 +179,7 @@ def _unpack_zip(path: str, into: _Folder) -> None:
             name = name_bytes(info.filename)
             mode = info.external_attr >> 16
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-                into.note("links, devices and the like", name)
+                into.note("links, devices and other special files", name)
                 continue
             if info.flag_bits & 1:
                 raise HostileError(path, f"'{escape(name[:200])}' is encrypted", "unpack it with its password")

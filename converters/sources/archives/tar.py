@@ -21,9 +21,9 @@ _FIELDS = struct.Struct(
     "100s 24x 12s 12x 8x c 100x 6s 82x 155s 12x"
 )  # name, size, kind, magic, and what precedes a name
 _CHECKSUM = slice(148, 156)
-_MOST_SUM = 65521  # of bytes in the lower half of an Adler-32, which begins anew there
+_MOST_SUM = 65521  # sum of bytes at which the lower half of an Adler-32 wraps around
 _MOST_EXTRA = 1 << 20  # bytes of a long name or of pax records
-_TAIL = 1 << 20  # bytes behind the end mark that are looked at; writers fill up to 10 kB, some more
+_TAIL = 1 << 20  # bytes examined after the end mark; writers pad with up to 10 kB, some with more
 _RECORD = re.compile(rb"([0-9]{1,9}) ([^=]+)=")
 _WHOLE = "copy or download it again; `tar -tf FILE` shows how far it can be read"
 
@@ -63,13 +63,13 @@ def members(file: BinaryIO, place: str, length: int | None = None) -> Iterator[M
         file.seek(offset)
         block = file.read(BLOCK)
         if len(block) < BLOCK:
-            problem = f"it ends at byte {offset + len(block):,} without the end mark of a tar, so it is cut"
+            problem = f"it ends at byte {offset + len(block):,} without the end mark of a tar, so it is truncated"
             raise UsageError(place, problem, _WHOLE)
         if block == _ZEROS:
             break
         if not looks_like_header(block):
-            problem = f"the header at byte {offset:,} does not agree with its checksum"
-            raise UsageError(place, f"{problem}, so it is damaged or no tar", _WHOLE)
+            problem = f"the header at byte {offset:,} does not match its checksum"
+            raise UsageError(place, f"{problem}, so it is damaged or not a tar", _WHOLE)
         name, size_field, kind, magic, prefix = _FIELDS.unpack(block)
         said = records.get(b"size", b"")
         size = budget().integer(said, place) if said.isdigit() else _number(size_field, place, offset)
@@ -79,11 +79,11 @@ def members(file: BinaryIO, place: str, length: int | None = None) -> Iterator[M
         name = long_name or records.get(b"path") or _joined(prefix if magic == b"ustar\0" else b"", name)
         if data + size > length:
             problem = (
-                f"'{escape(name)}' at byte {data:,} has {number(size, 'byte')}, the tar ends at {length:,}: it is cut"
+                f"'{escape(name)}' at byte {data:,} has {number(size, 'byte')}, the tar ends at {length:,}: truncated"
             )
             raise UsageError(place, problem, _WHOLE)
         if kind == b"S":
-            problem = f"'{escape(name)}' at byte {offset:,} is sparse, of which no part is the file"
+            problem = f"'{escape(name)}' at byte {offset:,} is sparse, so its bytes are not stored in one piece"
             raise UsageError(place, problem, "write the tar without `--sparse`")
         offset = data + -(-size // BLOCK) * BLOCK
         if kind in b"LKxXg":
@@ -101,10 +101,8 @@ def members(file: BinaryIO, place: str, length: int | None = None) -> Iterator[M
     file.seek(offset)
     tail = file.read(_TAIL)
     if tail.count(0) < len(tail):
-        problem = (
-            f"there is more behind its end mark at byte {offset:,}: two tars in one file, or rests of an older one"
-        )
-        raise UsageError(place, problem, "unpack both and make one tar: `tar -xif FILE` reads over end marks")
+        problem = f"it has data after its end mark at byte {offset:,}: two tars, or remains of an older one"
+        raise UsageError(place, problem, "unpack both and make one tar: `tar -xif FILE` ignores end marks")
 
 
 def read_member(file: BinaryIO, member: Member) -> bytes:
@@ -161,7 +159,7 @@ def _pax(data: bytes, place: str, offset: int) -> dict[bytes, bytes]:
         head = _RECORD.match(data, start)
         end = start + int(head[1]) if head else 0
         if head is None or not head.end() < end <= len(data) or data[end - 1 : end] != b"\n":
-            raise UsageError(place, f"the record at byte {offset + start:,} is no pax record", _WHOLE)
+            raise UsageError(place, f"the record at byte {offset + start:,} is not a pax record", _WHOLE)
         found[head[2]] = data[head.end() : end - 1]
         start = end
     return found

@@ -27,7 +27,7 @@ _STARTS = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f
 _XZ_MEMORY = 256 << 20  # bytes of a dictionary, which a header declares; `xz -9` takes 65 MB
 _LOOK = 64 << 20  # bytes written between two looks at the free space
 _KEPT_FREE = 128 << 20  # bytes that others may need there
-_MORE_ROOM = "name a folder with more room: TMPDIR=DIR, or unpack the files"
+_MORE_ROOM = "set TMPDIR=DIR to a folder with more space, or unpack the files"
 
 
 class Unpacked:
@@ -47,18 +47,22 @@ class Unpacked:
         if self._finalizer is not None:
             self._finalizer()
 
-    def new(self, source: str, name: str = "") -> "NewFile":
-        """A file to write the content of `source` into: `with unpacked.new(path) as file`. Has its modification time.
-
-        `name`: relative path in the folder; by default a number.
-        """
+    def made(self) -> str:
+        """The folder."""
         if not self.folder:
             try:
                 self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
             except OSError as error:
                 raise storage_error(tempfile.gettempdir(), "make a folder in", error) from error
             self._finalizer = weakref.finalize(self, _remove, self.folder, os.getpid())
-        path = os.path.join(self.folder, name or f"{self.files:06d}")
+        return self.folder
+
+    def new(self, source: str, name: str = "") -> "NewFile":
+        """A file to write the content of `source` into: `with unpacked.new(path) as file`. Has its modification time.
+
+        `name`: relative path in the folder; by default a number.
+        """
+        path = os.path.join(self.made(), name or f"{self.files:06d}")
         if name:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         self.files += 1
@@ -77,9 +81,7 @@ class Unpacked:
         if not self.files:
             return []
         files = "1 compressed file was" if self.files == 1 else f"{self.files:,} compressed files were"
-        return [
-            f"{files} unpacked, to be read in any order, into {self.folder}: {self.size:,} bytes, removed at the end"
-        ]
+        return [f"{files} unpacked for random access into {self.folder}: {self.size:,} bytes, removed at the end"]
 
 
 class NewFile:
@@ -161,7 +163,7 @@ def inflated(file: IO[bytes]) -> Iterator[bytes]:
         if found:
             yield found
         if not data and not found and not stream.eof:
-            raise DamagedStreamError("it ends too early")
+            raise DamagedStreamError("it is truncated")
         data = stream.unused_data if stream.eof else stream.unconsumed_tail
 
 
@@ -201,7 +203,7 @@ def _decompressed_xz(file: IO[bytes]) -> Iterator[bytes]:
         while not stream.eof:
             data = file.read(_WINDOW) if stream.needs_input else b""
             if stream.needs_input and not data:
-                raise DamagedStreamError("it ends too early")
+                raise DamagedStreamError("it is truncated")
             if found := stream.decompress(data, _WINDOW):
                 yield found
     except lzma.LZMAError as error:
@@ -223,7 +225,7 @@ class Stream:
         self._source, self._data, self._at = source, b"", 0
 
     def take(self, size: int) -> bytes:
-        """So many bytes, fewer at the end. Raises what the source does."""
+        """Read this number of bytes, fewer at the end. Raises the errors of the source."""
         parts: list[bytes] = []
         while size:
             if self._at == len(self._data):

@@ -7,7 +7,7 @@ _ENDING = {"jpeg": b".jpg", "tiff": b".tif", "jpeg2000": b".jp2", "pnm": b".ppm"
 
 
 def ending_of(image: bytes) -> bytes:
-    """The extension of an image, by its first bytes; b"" where it is none that is known: a worker says so later."""
+    """The extension of an image, by its first bytes; b"" if unknown: a worker reports it later."""
     try:
         kind = image_kind(image[:HEAD_BYTES])
     except RejectedError:

@@ -46,7 +46,7 @@ def opened(file: SourceFile, open_file: Callable[[str], _Handle]) -> _Handle:
     since it was listed.
     """
     check_listed(file.path, file.size, file.mtime_ns)
-    global _process  # a fork that Python did not see: what is open is the parent's
+    global _process  # a fork that Python did not notice: open files belong to the parent
     if _process != os.getpid():
         _process = os.getpid()
         _open.clear()

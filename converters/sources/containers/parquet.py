@@ -75,7 +75,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     paths = sum(_add_file(gather, columns, number) for number in range(len(files.files)))
     if not len(gather) and paths:
         remedy = f"a list of files is a label table: {argument('reader', 'labels')}"
-        raise UsageError(files.place, f"its images are null, it has {paths:,} paths alone", remedy)
+        raise UsageError(files.place, f"its images are null, it has only {paths:,} paths", remedy)
     parts = [column.parts(gather, 2 * place) for place, column in enumerate(columns)]
     return gather.source(
         parts[0],
@@ -86,7 +86,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
 
 
 def _roles(files: SourceFiles, options: ColumnOptions) -> Roles:
-    """Choose columns by those of all files. Raises UsageError where one that is taken differs between files."""
+    """Choose columns that all files have. Raises UsageError if a chosen one differs between files."""
     found: dict[str, tuple[ColumnInfo, str]] = {}
     unlike: dict[str, tuple[ColumnInfo, str]] = {}
     for file in files.files:
@@ -102,18 +102,18 @@ def _roles(files: SourceFiles, options: ColumnOptions) -> Roles:
     for name in sorted(roles.columns & unlike.keys()):
         (info, path), (first, other) = unlike[name], found[name]
         if info.kind != first.kind:
-            problem = f"the column '{escape(name)}' holds {info.kind} values, and in {escape(other)} {first.kind} ones"
+            problem = f"the column '{escape(name)}' holds {info.kind} values, but {first.kind} ones in {escape(other)}"
         else:
             counts = " and ".join(str(len(one.class_names or ())) for one in (info, first))
-            problem = f"the classes of {name} are others than in {escape(other)} ({counts}, or in another order)"
-        raise UsageError(path, problem, "read files of other columns by themselves, and merge the datasets")
+            problem = f"the classes of {name} differ from those in {escape(other)} ({counts}, or in another order)"
+        raise UsageError(path, problem, "convert these files separately, then `shardfeed merge` the datasets")
     if roles.name("objects") and all(side in found and found[side][0].kind == "integer" for side in _SIDES):
         return replace(roles, unused=tuple(name for name in roles.unused if name not in _SIDES))
     return roles
 
 
 def _columns_of(path: str) -> list[ColumnInfo]:
-    """The columns of a file, with what `datasets` says of them in the schema; those of nulls alone are left out."""
+    """Return the columns of a file, with their `datasets` metadata from the schema; columns of nulls are left out."""
     with _open(path) as file:
         schema = file.schema_arrow
     try:
@@ -184,7 +184,7 @@ def _open(path: str) -> Any:
         return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
-        raise UsageError(path, problem, f"it is cut, encrypted or of another format: {WHOLE}") from None
+        raise UsageError(path, problem, f"it is truncated, encrypted or of another format: {WHOLE}") from None
 
 
 class _Images:
@@ -204,7 +204,7 @@ class _Images:
         self._path = next(path for path in (f"{self.name}.bytes", self.name) if path in paths)
         column = schema.column(paths[self._path])
         if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
-            problem = f"the column '{escape(self.name)}' is of {column.physical_type}, expected one image a row"
+            problem = f"the column '{escape(self.name)}' is of {column.physical_type}, expected one image per row"
             raise UsageError(place, problem, f"name another column: {naming('image', 'COLUMN')}")
         self._most, self._chunks = column.max_definition_level, column_chunks(place, paths[self._path])
 
@@ -243,7 +243,7 @@ class _Images:
         return offsets, sizes
 
     def parts(self, gather: Gather, place: int) -> Parts:
-        """All that were taken; `place`: of their offsets in `Row.where`."""
+        """All rows that were taken; `place`: index of their offsets in `Row.where`."""
         offsets, sizes, numbers = gather.where(place), gather.where(place + 1), gather.file_of
         files = [*self.files.files]
         if not self._new:
@@ -268,7 +268,7 @@ def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
     with _open(place) as file, open(place, "rb") as raw, ExitStack() as stack:
         budget().rows(file.metadata.num_rows, listed.size, place)
         if os.fstat(raw.fileno()).st_size != listed.size:
-            raise UsageError(place, "it is not as it was when it was listed", "wait until it is written")
+            raise UsageError(place, "it changed after it was listed", "wait until the writer has finished")
         try:
             for column in columns:
                 column.begin(number, file, place)
@@ -279,7 +279,7 @@ def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
                     fault = None
                     if min(where[1::2]) < 0:
                         what = "image" if where[1] < 0 else "mask"
-                        beside = f": there is only its path, {escape(path[:80])}" if path and what == "image" else ""
+                        beside = f": the row has only its path, {escape(path[:80])}" if path and what == "image" else ""
                         fault, paths = (_FAULTS[what], f"the {what} is null{beside}"), paths + bool(beside)
                     name = name_bytes(path) if path else b""
                     taken = gather.add(Row(number, row, where, values, name, b"", fault))

@@ -14,7 +14,7 @@ from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import UsageError
 
 WHOLE = "copy or download it again"
-# Parquet's numbers of compressions that pyarrow reads; it ends the process when it is asked about others.
+# Parquet's numbers of compressions that pyarrow reads; for others it may end the process.
 _CODECS = (_UNCOMPRESSED := 0, 1, 2, 4, 6, 7)
 _PLAIN, _DATA, _INDEX, _DATA_2 = 0, 0, 1, 3  # an encoding, and types of pages
 _HEADER_BYTES = (512, 1 << 16, 1 << 24)  # statistics in a header may be long
@@ -34,9 +34,9 @@ class Chunk(NamedTuple):
 
 
 def column_chunks(path: str, leaf: int) -> list[Chunk]:
-    """Where column `leaf` is in each row group, from the directory at the end of the file.
+    """Locate column `leaf` in each row group, using the footer.
 
-    Raises UsageError for one that is damaged, or compressed in a way that pyarrow cannot read.
+    Raises UsageError if it is damaged, or compressed in a way that pyarrow cannot read.
     """
     try:
         with open_regular(path) as file:
@@ -48,7 +48,7 @@ def column_chunks(path: str, leaf: int) -> list[Chunk]:
     except (*_BROKEN, OSError):
         raise UsageError(path, "cannot be read as Parquet: its directory is damaged", WHOLE) from None
     if any(chunk.codec not in _CODECS for chunk in chunks):
-        problem = "its images are compressed in a way that is not known or not used any more"
+        problem = "its images have an unknown or obsolete compression"
         raise UsageError(path, problem, f"write it again, with pyarrow, or {WHOLE}")
     return chunks
 
@@ -64,7 +64,7 @@ def _chunk(column: dict[int, Any]) -> Chunk:
 
 
 def places_in_file(file: BinaryIO, chunk: Chunk, most: int) -> Places | None:
-    """Where each image of a column lies in the file; None where one of them lies there in another form.
+    """Locate each image of a column in the file; None if one of them is not stored plain.
 
     `most`: the definition level of a value.
     """
@@ -93,7 +93,7 @@ def places_in_file(file: BinaryIO, chunk: Chunk, most: int) -> Places | None:
 
 
 def _behind_levels(file: BinaryIO, place: int, rows: int, most: int) -> int:
-    """Where values begin, of a page of the first version; -1 unless its levels are one run that says: no null."""
+    """Return the offset of the values in a page of version 1; -1 unless its levels are one run without nulls."""
     if not most:
         return place
     file.seek(place)
@@ -130,7 +130,7 @@ def _header(file: BinaryIO, place: int, end: int) -> tuple[dict[int, Any], int]:
 
 
 def _read_struct(data: bytes, place: int) -> tuple[dict[int, Any], int]:
-    """A struct, values by field number, and where it ends. Raises IndexError where it is cut, ValueError."""
+    """Parse a struct into values by field number, and its end. Raises IndexError if it is truncated, ValueError."""
     found: dict[int, Any] = {}
     field = 0
     while head := data[place]:

@@ -29,7 +29,7 @@ from shardfeed.text import counted, some
 _ENDS = (".csv",)
 _PIXEL = re.compile(r"(?:pixel|px|p)?[_.]?\d+(?:x\d+)?\Z", re.IGNORECASE)
 _IN_ONE = "pixels"
-_FEWEST = 16  # columns that are numbered are pixels from so many on
+_FEWEST = 16  # from this number of numbered columns on they are pixels
 _LOOKED_AT = 20  # tables
 _MOST_LINE = 64 << 20  # bytes
 
@@ -77,7 +77,7 @@ def _cells(line: bytes) -> list[str]:
 
 
 def _layout(count: int) -> Layout | None:
-    """How so many numbers are an image; None where they are none."""
+    """Layout of an image with this number of values; None if there is none."""
     side = math.isqrt(count)
     if side and side * side == count:
         return Layout((side, side), (0, 1))
@@ -116,7 +116,7 @@ def read(look: Look, options: LabelOptions) -> ColumnarSource:
     asked = {} if options.split_column is None else {"split": str(options.split_column)}
     if options.label_columns:
         if len(options.label_columns) > 1:
-            raise UsageError("label_columns", f"got {len(options.label_columns)}, expected one", "name the class alone")
+            raise UsageError("label_columns", f"got {len(options.label_columns)}, expected one", "give only the class")
         asked["label"] = str(options.label_columns[0])
     column_options = ColumnOptions(columns=asked, unlabelled=options.unlabelled, class_names=options.class_names)  # type: ignore[arg-type]  # a mapping is refused
     roles = _roles(files, headers, column_options)
@@ -129,15 +129,15 @@ def read(look: Look, options: LabelOptions) -> ColumnarSource:
 
 
 def _files(look: Look) -> tuple[SourceFiles, list[_Header]]:
-    """The tables of pixels, with their headers; others are noted. Raises UsageError where there is none."""
+    """Find the tables of pixels, with their headers; other tables are noted. Raises UsageError if there is none."""
     files = find_files(look.path, _ENDS)
     headers = [_header(look.head(os.fsdecode(file.path)).partition(b"\n")[0]) for file in files.files]
     there = [i for i, header in enumerate(headers) if header is not None]
     if not there:
-        remedy = "a header such as label,pixel0,pixel1,... tells, or a column pixels"
+        remedy = "add a header such as label,pixel0,pixel1,..., or a column pixels"
         raise UsageError(look.path, "no CSV file with pixels in its cells", remedy)
     others = [name for i, name in enumerate(files.names) if i not in there]
-    notes = [*files.notes, *([counted("tables without pixels, passed over", others, len(others))] if others else [])]
+    notes = [*files.notes, *([counted("ignored tables without pixels", others, len(others))] if others else [])]
     kept = replace(files, files=[files.files[i] for i in there], names=[files.names[i] for i in there], notes=notes)
     return kept, [header for header in headers if header is not None]
 
@@ -157,7 +157,7 @@ def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOption
         return roles
     rest = [name for name in roles.unused if infos[name].kind in ("integer", "text")]
     if len(rest) > 1:
-        problem = f"got the columns {some(rest)} beside the pixels: none of them is known to be the label"
+        problem = f"got the columns {some(rest)} besides the pixels, and none is named like a label"
         remedy = f"give {argument('label_columns', typed=rest[0])} (and {argument('split_column', typed='COLUMN')})"
         raise UsageError(files.place, problem, remedy)
     asked = {**options.columns, **dict.fromkeys(["label"] if rest else [], *rest)}
@@ -173,7 +173,7 @@ def _rows(files: SourceFiles, number: int, header: _Header, roles: Roles) -> Ite
         while line := file.readline(_MOST_LINE + 1):
             if len(line) > _MOST_LINE:
                 place = os.fsdecode(files.files[number].path)
-                raise LabelFileError(place, f"a line of more than {_MOST_LINE:,} bytes", "see that it is whole")
+                raise LabelFileError(place, f"a line of more than {_MOST_LINE:,} bytes", "check that it is complete")
             if line.strip():
                 cells = _cells(line)
                 fault = None
@@ -207,12 +207,12 @@ def _png(start: int, end: int, line: bytes) -> bytes:
     cells = cells[0].split() if len(cells) == 1 else cells
     layout = _layout(len(cells))
     if layout is None:
-        reason = f"got {len(cells)} pixels, expected as many as a square has, or three times that"
+        reason = f"got {len(cells)} pixels, expected the pixels of a square, or three times as many"
         raise RejectedError(RejectCode.CORRUPT, reason)
     try:
         values = np.array(cells, np.float64)
     except ValueError:
         values = np.full(1, np.nan)
     if not ((values >= 0) & (values <= 255) & (values == np.floor(values))).all():
-        raise RejectedError(RejectCode.CORRUPT, "its pixels are not whole numbers from 0 to 255")
+        raise RejectedError(RejectCode.CORRUPT, "its pixels are not integers from 0 to 255")
     return layout.png(values.astype(np.uint8))

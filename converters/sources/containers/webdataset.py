@@ -44,7 +44,7 @@ NAME = "webdataset"
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")
 _ENDS = (".tar", *_COMPRESSED)
 _END = re.compile(r"\.(tar(\.\w+)?|tgz)\Z", re.IGNORECASE)
-_LOOKED_AT, _LOOKED_AT_AFTER = 100, 10  # samples that tell what columns there are, of the first tar and of others
+_LOOKED_AT, _LOOKED_AT_AFTER = 100, 10  # samples examined to find the columns, of the first tar and of others
 _MOST_SHAPES = 1000  # sets of columns that are remembered
 
 
@@ -87,8 +87,8 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     for tar in tars:
         seen.look(os.fsdecode(tar.path), _LOOKED_AT if not seen.members else _LOOKED_AT_AFTER)
     if not seen.members:
-        problem = "no sample in it: no member is called KEY.COLUMN"
-        raise UsageError(files.place, problem, "see what is in it: `tar -tf FILE`")
+        problem = "no sample in it: no member is named KEY.COLUMN"
+        raise UsageError(files.place, problem, "list its members: `tar -tf FILE`")
     chosen, passes = seen.choose(files.place), 0
     while True:
         passing = _Pass(files, tars, chosen, seen)
@@ -152,7 +152,7 @@ class _Pass:
         self._stems = [_END.sub("", name) for name in files.names]
         prefixes = [f"{stem}/" for stem in self._stems]
         self.gather = Gather(files, chosen.roles, seen.options, prefixes=prefixes, offered=chosen.offered)
-        self.passed_over = Names("members passed over, not called KEY.COLUMN")
+        self.passed_over = Names("ignored members, not named KEY.COLUMN")
         self._met, self._begins = array("q"), [0] * len(tars)  # hashes of keys, and the place of each tar's first
         self._folders: set[bytes] = set()
         roles = {info.name: role for role, info in chosen.roles.by_role.items()}
@@ -168,7 +168,7 @@ class _Pass:
         with open_regular(listed.path) as tar:
             state = os.fstat(tar.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_size != listed.size:
-                raise UsageError(place, "it is not as it was when it was listed", "wait until it is written")
+                raise UsageError(place, "it changed after it was listed", "wait until the writer has finished")
             for record, (key, columns) in enumerate(samples(tar, place, self.passed_over)):
                 own = self._own(file, key)
                 self._met.append(hash(own))
@@ -199,7 +199,7 @@ class _Pass:
         if len(shape.images) > 1:
             place = os.fsdecode(self.files.files[file].path)
             problem = f"the sample '{escape(key)}' has more than one image: {', '.join(map(escape, shape.images))}"
-            raise UsageError(place, problem, f"say which is it: {naming('image', shape.images[0])}")
+            raise UsageError(place, problem, f"choose one: {naming('image', shape.images[0])}")
         fault = self._fault(key, columns, shape, problems)
         for column, problem in problems.items() if fault is None else ():
             if _among(column, self._not_needed):
@@ -220,9 +220,9 @@ class _Pass:
             return RejectCode.PAIR, f"{len(shape.masks)} masks in the sample, expected one"
         for column in (*shape.images, *shape.masks):
             if not columns[column].plain:
-                return RejectCode.NOT_REGULAR, f"{escape(column)} is a link, or no plain file"
+                return RejectCode.NOT_REGULAR, f"{escape(column)} is a link or a special file"
         if b".." in key and b".." in key.split(b"/"):
-            return RejectCode.PATH_ESCAPE, "its key leaves the root"
+            return RejectCode.PATH_ESCAPE, "its key is a path outside the root"
         for column, problem in problems.items():
             if _among(column, self._wanted - self._not_needed):
                 return RejectCode.NO_LABEL, f"{escape(column)}: {problem}"
@@ -240,11 +240,11 @@ class _Pass:
             first, second = (self.files.names[file] for file in (one, other))
             place = os.fsdecode(self.files.files[other].path)
             if one == other:
-                problem = f"the sample '{key}' is torn apart: its files are not behind each other"
+                problem = f"the files of the sample '{key}' are not adjacent"
                 problem += f" ({len(again):,} such samples)" if len(again) > 1 else ""
                 raise UsageError(place, problem, "write the tar in the order of names: `tar --sort=name -cf OUT DIR`")
-            problem = f"the key '{key}' is in {escape(first)} and in {escape(second)} ({len(again):,} keys come again)"
-            remedy = f"where each tar counts anew give {naming('key', URL)}: the tar's name before each"
+            problem = f"the key '{key}' is in {escape(first)} and in {escape(second)} ({len(again):,} repeated keys)"
+            remedy = f"if each tar restarts its keys, give {naming('key', URL)}, which prefixes the tar's name"
             raise UsageError(place, problem, remedy)
 
     def _find(self, place: int) -> tuple[int, str]:
@@ -260,7 +260,7 @@ class _Pass:
         folders = sorted(self._folders - {b""})
         if len(folders) < 2 or len(self.chosen.roles.by_role) > 1:
             return []
-        told = f"no labels, and images in several folders ({some(map(escape, folders))}): where those are classes, "
+        told = f"no labels, and images in several folders ({some(map(escape, folders))}): if those are classes, "
         return [told + "unpack by `tar -xf FILE -C FOLDER`, and convert the folder"]
 
 

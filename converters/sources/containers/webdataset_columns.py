@@ -37,7 +37,7 @@ _PICKLES = frozenset(("pyd", "pkl", "pickle", "pth", "pt"))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _FEATURE = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # keys of JSON whose numbers become features by themselves
 _STATED: Mapping[Role, tuple[str, ...]] = {"label": ("cls",), "text": ("txt", "caption", "text")}  # before keys of JSON
-_ANY_IMAGE = "jpg, png and the like"
+_ANY_IMAGE = "jpg, png or another image format"
 
 TarSample = tuple[bytes, dict[str, Member]]  # the key as the tar has it, and members by column
 
@@ -117,7 +117,7 @@ class _BadValueError(Exception):
 def _value(tar: BinaryIO, column: str, member: Member) -> Any:
     """A text, a whole number, or any value of JSON. Raises _BadValueError."""
     if not member.plain:
-        raise _BadValueError("it is a link, or no plain file")
+        raise _BadValueError("it is a link or a special file")
     if member.size > _MOST_VALUE:
         raise _BadValueError(f"{number(member.size, 'byte')}, expected {_MOST_VALUE:,} at most")
     data = read_member(tar, member)
@@ -135,7 +135,7 @@ def _value(tar: BinaryIO, column: str, member: Member) -> Any:
 def read_values(
     tar: BinaryIO, columns: Mapping[str, Member], read: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of the columns `read` by name, keys of JSON objects behind a dot; and what is wrong with others."""
+    """Return the values of the columns `read` by name, JSON fields after a dot; and the faults of others."""
     values: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for column in read:
@@ -158,7 +158,7 @@ class SeenColumns:
         self.options = options
         self.members: dict[str, None] = {}
         self.kinds: dict[str, Counter[str]] = {}
-        self._null: set[str] = set()  # columns of which no value tells the kind
+        self._null: set[str] = set()  # columns whose kind no value determines
 
     def look(self, path: str, most: int) -> "SeenColumns":
         """Take the first samples of a tar. Raises UsageError for one that is damaged."""
@@ -206,10 +206,10 @@ class SeenColumns:
             dotted = [one for one in self.members if names_image(b"x." + os.fsencode(one)) and one not in masks]
             if len(dotted) != 1:
                 problem = f"{'several images' if dotted else 'no image'} in its first samples: "
-                remedy = f"say which is it: {naming('image', 'COLUMN')}"
+                remedy = f"choose one: {naming('image', 'COLUMN')}"
                 if self.members.keys() == {"tar"}:  # ImageNet's, a class each
                     each = "for f in *.tar; do mkdir ${f%.tar} && tar -xf $f -C ${f%.tar} && rm $f; done"
-                    remedy = f"unpack it into an empty folder, there the tars in it, and convert that folder: `{each}`"
+                    remedy = f"unpack it and the tars in it into an empty folder, and convert that folder: `{each}`"
                 raise NoImageError(place, problem + some(dotted or self.members), remedy)
             images = (dotted[0],)
         by_tar = asked.get("key") == URL
@@ -226,9 +226,9 @@ class SeenColumns:
         named = [name for name in asked.values() if name in pickles]
         if named or (pickles and not asked):
             problem = (
-                f"the column {escape((named or pickles)[0])} is a pickle, which runs what is in it when it is loaded"
+                f"the column {escape((named or pickles)[0])} is a pickle, which can run arbitrary code when loaded"
             )
-            taken = "" if named else f", or say what is to be taken: {naming('image', 'jpg')}"
+            taken = "" if named else f", or choose the columns: {naming('image', 'jpg')}"
             raise UsageError(place, problem, f"write it as cls, txt or json{taken}")
 
     def _infos(self, images: set[str], *, any_image: bool) -> list[ColumnInfo]:
@@ -265,7 +265,7 @@ class SeenColumns:
 
 
 def _most(kinds: Counter[str]) -> Any:
-    """The kind that most values have, of numbers "float" where one is; "text" where nothing tells."""
+    """Return the kind that most values have; for numbers "float" if one is; "text" if undetermined."""
     known = Counter({kind: count for kind, count in kinds.items() if kind != "null"})
     if known.keys() == {"integer", "float"} or known.keys() == {"integers", "floats"}:
         return "floats" if "floats" in known else "float"

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.errors import escape
+from shardfeed.errors import escape, without_secrets
+from shardfeed.storage.address import is_address
 from shardfeed.text import some
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
@@ -45,9 +46,11 @@ class PathLookup:
         written = text.encode("utf-8", "surrogateescape")
         index = self.listing.find(written, self._guess)
         if index < 0:
+            if is_address(text):
+                return Skipped(_unsigned(text), RejectCode.MISSING.value, "a URL, where other rows have file names")
             key = self._relative(written)
             if key is None:
-                return Skipped(written, RejectCode.PATH_ESCAPE.value, "it leaves the root")
+                return Skipped(written, RejectCode.PATH_ESCAPE.value, "it points outside the root")
             index = self.listing.find(key)
             for link, folder in self.listing.aliases if index < 0 else ():
                 if key.startswith(link + b"/"):
@@ -122,6 +125,11 @@ class PathLookup:
         return self.listing.missing(key)
 
 
+def _unsigned(address: str) -> bytes:
+    """An address as errors name it: its query may be a credential."""
+    return without_secrets(address).encode("utf-8", "surrogateescape")
+
+
 def _nfc(key: bytes) -> str:
     return unicodedata.normalize("NFC", key.decode("utf-8", "surrogateescape"))
 
@@ -145,9 +153,9 @@ class ImageLookup(PathLookup):
         try:
             written = text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            return Skipped(escape(text).encode(), RejectCode.MISSING.value, "no such file: its name is no text")
+            return Skipped(escape(text).encode(), RejectCode.MISSING.value, "no such file: its name is not text")
         if _ADDRESS.match(text):
-            return Skipped(written, RejectCode.PATH_ESCAPE.value, "an address: nothing is fetched")
+            return Skipped(_unsigned(text), RejectCode.PATH_ESCAPE.value, "a URL: nothing is downloaded")
         if _DRIVE.match(text):
             return Skipped(written, RejectCode.PATH_ESCAPE.value, "an absolute path, expected a path below the root")
         tries = [text] + ([text.replace("\\", "/")] if "\\" in text else [])
@@ -161,7 +169,7 @@ class ImageLookup(PathLookup):
             return found
         key = posixpath.normpath(tries[-1].encode("utf-8", "surrogateescape"))
         if key.startswith(b"/") or b".." in key.split(b"/"):
-            return Skipped(written, RejectCode.PATH_ESCAPE.value, "it leaves the root")
+            return Skipped(written, RejectCode.PATH_ESCAPE.value, "it points outside the root")
         return self._by_end(key, folder)
 
     def _by_end(self, key: bytes, folder: bytes) -> int | Skipped:
@@ -179,8 +187,8 @@ class ImageLookup(PathLookup):
             return found[0]
         if found:
             names = some(map(self.listing.key, found))
-            return Skipped(key, RejectCode.MISSING.value, f"{len(found)} files may be meant: {names}")
-        hint = f" ({some(map(self.listing.key, alike))} is called alike)" if alike else ""
+            return Skipped(key, RejectCode.MISSING.value, f"{len(found)} files match: {names}")
+        hint = f" ({some(map(self.listing.key, alike))} has a similar name)" if alike else ""
         return self.listing.missing(folder + key, hint)
 
 

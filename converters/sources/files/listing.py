@@ -137,7 +137,7 @@ def is_hidden(name: bytes) -> bool:
 
 
 def names_image(key: bytes) -> bool:
-    """Whether the extension is an image's. What the file is, its content says: this is what it was meant to be."""
+    """Whether the extension is that of an image. The content may differ: this is the intended type."""
     return os.path.splitext(key)[1][1:].lower() in _IMAGE_EXTENSIONS
 
 
@@ -213,7 +213,7 @@ class Listing:
         if skipped is not None:
             return Skipped(key, skipped.code, skipped.reason)
         hidden = any(map(is_hidden, key.split(b"/")))
-        reason = "hidden names are passed over" if hidden else f"no such file{hint}"
+        reason = "hidden names are ignored" if hidden else f"no such file{hint}"
         return Skipped(key, RejectCode.MISSING.value, reason)
 
     def _place(self, key: bytes) -> int:

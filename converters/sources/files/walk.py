@@ -36,7 +36,7 @@ _KINDS = {
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
 }
-_TAIL = 5  # bytes at the end of a name that say whether it is an image's: no extension of one is longer
+_TAIL = 5  # bytes at the end of a name that may hold an image's extension: none is longer
 _SHOWN = 5  # extensions in a sentence
 # A FIFO put there since the listing must not block us.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -60,20 +60,20 @@ def list_files(
 def nothing_listed(listing: Listing) -> UsageError:
     """The error to raise where a listing has no file."""
     if not listing.skipped and listing.choice:
-        problem = f"no file that is wanted in it ({'; '.join(listing.notes) or 'it is empty'})"
+        problem = f"no matching file in it ({'; '.join(listing.notes) or 'it is empty'})"
         return UsageError(listing.root, problem, "change include or exclude: patterns of paths relative to the folder")
     if not listing.skipped:
         return UsageError(listing.root, f"no file in it ({listing.hidden} hidden names)", "check the path")
     first = listing.skipped[0]
     problem = f"none of {len(listing.skipped)} inputs can be read, the first: {escape(first.key)}: {first.reason}"
-    remedy = "see that files are readable"
+    remedy = "check that the files are readable"
     if first.code == RejectCode.PATH_ESCAPE.value:
-        remedy = f"take what links outside the folder lead to: {argument('follow_links', True)}"
+        remedy = f"follow links that point outside the folder: {argument('follow_links', True)}"
     return UsageError(listing.root, problem, remedy)
 
 
 class _Names:
-    """How many names were met, and the least few of them, whatever order the disk gives them in."""
+    """Number of names found, and the smallest few, independent of the disk's order."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -105,9 +105,9 @@ class _Walk:
         except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the path
             raise UsageError(self.root, "no such folder", "check the path") from None
         except OSError as error:
-            raise StorageError(self.root, error.strerror or str(error), "see that the folder can be read") from None
+            raise StorageError(self.root, error.strerror or str(error), "check that the folder can be read") from None
         if not stat.S_ISDIR(mode):
-            raise UsageError(self.root, "not a folder", "give the folder that holds the images")
+            raise UsageError(self.root, "not a folder", "give the folder of the images")
         self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
         self._walk()
         tell("listing", len(self.sizes))
@@ -163,7 +163,9 @@ class _Walk:
                 names = [name for name in names if self._wants(prefix + name)]
         except OSError as error:
             if not prefix:
-                raise StorageError(self.root, error.strerror or str(error), "see that the folder can be read") from None
+                raise StorageError(
+                    self.root, error.strerror or str(error), "check that the folder can be read"
+                ) from None
             self._skip_unreadable(prefix[:-1], error)
             return []
         return sorted(names)
@@ -205,12 +207,12 @@ class _Walk:
                 return [name + b"/" if stat.S_ISDIR(mode) else name]
             if not stat.S_ISDIR(mode) and not self.choice.wants(key):
                 return [name]
-            # What the link says, not where it leads on this machine: the report is part of the dataset.
+            # The link's own text, not its target on this machine: the report is part of the dataset.
             written = escape(os.readlink(self.base + key))
             self._skip(
                 key,
                 RejectCode.PATH_ESCAPE,
-                f"a link that leaves the root: {written} (follow_links takes it)",
+                f"a link that points outside the root: {written} (follow_links includes it)",
             )
             if stat.S_ISDIR(mode):
                 self.bare.append(key)
@@ -230,7 +232,7 @@ class _Walk:
             self._skip_unreadable(key, error)
             return
         if not stat.S_ISREG(status.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file")
             self._skip(key, RejectCode.NOT_REGULAR, f"{kind}, expected a file")
             return
         self.blob += key
@@ -253,14 +255,14 @@ class _Walk:
     def _notes(self) -> tuple[str, ...]:
         notes = []
         if self.hidden.count:
-            notes.append(counted("hidden names passed over", self.hidden.least, self.hidden.count))
+            notes.append(counted("ignored hidden names", self.hidden.least, self.hidden.count))
         if self.unwanted.count:
             what = "files and folders left out by include and exclude"
             notes.append(counted(what, self.unwanted.least, self.unwanted.count))
         notes += self.choice.unused()
         if self.aliases:
             links = [link + b" -> " + (folder or b".") for link, folder in sorted(self.aliases)]
-            notes.append(counted("links to folders that are listed under another name", links, len(links)))
+            notes.append(counted("links to folders that are already listed under another name", links, len(links)))
         return tuple(notes)
 
 
@@ -273,11 +275,10 @@ class PassedOver:
 
 
 def only_images(files: Listing) -> tuple[Listing, PassedOver]:
-    """The files that are images by their names or by their first bytes, and the others.
+    """Divide files into images, by name or by first bytes, and others.
 
-    A name that says it is an image is believed here, and its file not opened: what is wrong with it is found, and
-    held against it, when it is read. So is a file that cannot be opened. Raises UsageError where files are no images
-    one and all, StorageError where the machine has no more file descriptors.
+    A file with an image's extension counts as an image and is not opened; faults are found when it is read. So does a
+    file that cannot be opened. Raises UsageError if no file is an image, StorageError if no file descriptors are left.
     """
     doubtful = _other_names(files)
     others, kinds = [], {}
@@ -295,7 +296,7 @@ def only_images(files: Listing) -> tuple[Listing, PassedOver]:
     passed = files.take(chosen)
     notes = [_note(passed)]
     if archives:
-        notes.append(counted("archives among them, which were not looked into", archives, len(archives)))
+        notes.append(counted("archives among them, which were not opened", archives, len(archives)))
     return files.take(np.delete(np.arange(len(files)), chosen)), PassedOver(passed, tuple(notes))
 
 
@@ -303,7 +304,7 @@ def _other_names(files: Listing) -> np.ndarray:
     """int64 [m]: the numbers of the files whose names are no image's."""
     if not len(files):
         return np.empty(0, np.int64)
-    # Few ends of names differ, so a million of them are looked at in a blink.
+    # Names have few different extensions, so a million are checked quickly.
     blob = np.frombuffer(bytes(_TAIL) + files.blob, np.uint8)
     tails = blob[files.ends[1:, None] + np.arange(_TAIL)]
     packed = (tails.astype(np.int64) << (8 * np.arange(_TAIL))).sum(axis=1)
@@ -349,10 +350,7 @@ def _kinds_text(counts: Counter[str]) -> str:
 def _note(passed: Listing) -> str:
     counts = _by_extension(passed)
     files = "1 file" if len(passed) == 1 else f"{len(passed):,} files"
-    return (
-        f"{files} passed over, images neither by name nor by content: {_kinds_text(counts)} "
-        f"({some(_examples(passed, counts))})"
-    )
+    return f"{files} ignored, not images by name or content: {_kinds_text(counts)} ({some(_examples(passed, counts))})"
 
 
 def _examples(passed: Listing, counts: Counter[str]) -> Iterator[bytes]:
@@ -366,7 +364,7 @@ def _examples(passed: Listing, counts: Counter[str]) -> Iterator[bytes]:
 
 
 def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
-    """The error where all files are passed over; it says what the most frequent ones are, where that is known."""
+    """Create the error for a folder without any usable file; it names the most frequent kinds, if known."""
     counts = _by_extension(files)
     usual = min(counts, key=lambda name: (-counts[name], name))
     first = next(i for i, key in enumerate(files) if _extension(key) == usual)

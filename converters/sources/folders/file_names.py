@@ -20,7 +20,7 @@ from shardfeed.errors import UsageError, argument
 from shardfeed.text import some
 
 # A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
-# part has a letter: of `cat_2020_01.jpg` nobody can say whether 2020 belongs to the class.
+# part has a letter: in `cat_2020_01.jpg` it is unclear whether 2020 belongs to the class.
 _CLASS = r"(?P<label>(?=[^\W\d_])(?:.*[ ._-])?(?=[^ ._-]*[^\W\d_])[^ ._-]+)"
 _USUAL = (re.compile(rf"{_CLASS}[ ._-]+\(?\d+\)?\.\w+"), re.compile(rf"\d+[ ._-]+{_CLASS}\.\w+"))
 _EXAMPLE = r"(?P<label>[^_]+)_.*"
@@ -66,10 +66,10 @@ class FileNames(ListedSource):
         chosen = asked or _usual_pattern(listing)
         found = _Found.of(listing, chosen)
         if not found.kept:
-            raise _unlike(listing, f"no file name fits the pattern {chosen.pattern!r}")
+            raise _unlike(listing, f"no file name matches the pattern {chosen.pattern!r}")
         numbering = _number(listing, found, given)
         if asked is None and given is None and len(numbering.names) == 1:
-            raise _unlike(listing, f"all names that fit say the same class, {numbering.names[0]!r}")
+            raise _unlike(listing, f"all matching names have the same class, {numbering.names[0]!r}")
         labels = np.array([numbering.labels[text] for text in found.texts], np.int64)
         column = ClassColumn("image/class", numbering.names, labels[np.array(found.text_of, np.int64)])
         super().__init__(
@@ -129,7 +129,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise UsageError("pattern", f"{pattern!r} is no regular expression: {error}", "correct it") from None
+        raise UsageError("pattern", f"{pattern!r} is not a valid regular expression: {error}", "correct it") from None
     if "label" not in compiled.groupindex:
         raise UsageError("pattern", f"{pattern!r} has no group 'label'", f"write it like {_EXAMPLE!r}")
     return compiled
@@ -140,7 +140,9 @@ def _usual_pattern(listing: Listing) -> re.Pattern[str]:
     fits = [pattern for pattern in _USUAL if any(_fit(pattern, key, False) for key in listing)]
     if len(fits) == 1:
         return fits[0]
-    problem = "some names are a class and a number, others a number and a class" if fits else "file names say no class"
+    problem = (
+        "some names are a class and a number, others a number and a class" if fits else "file names contain no class"
+    )
     raise _unlike(listing, problem)
 
 
@@ -150,7 +152,7 @@ def _unlike(listing: Listing, problem: str) -> UsageError:
     pattern = argument("pattern", typed="REGEX")
     remedy = f"give {pattern} with a group 'label', such as {_EXAMPLE!r}, or"
     remedy += f" {argument('labels', python='LabelFile', typed='FILE')}"
-    remedy += f", or {argument('unlabelled', python='Unlabelled')} where there are none"
+    remedy += f", or {argument('unlabelled', python='Unlabelled')} to convert without labels"
     return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", remedy)
 
 
@@ -174,5 +176,5 @@ def _splits(listing: Listing, found: _Found) -> Splits:
 
 
 def _rejected(found: _Found) -> list[Skipped]:
-    reason = "the file name does not fit the pattern, or the file is in no split"
+    reason = "the file name does not match the pattern, or the file is in no split"
     return [Skipped(key, RejectCode.NO_LABEL.value, reason) for key in found.strays]

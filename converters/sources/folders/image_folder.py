@@ -30,9 +30,9 @@ from shardfeed.converters.sources.split_names import folder_splits, top_folders,
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, some
 
-_LOOKED_AT = 1000  # files of a folder that tell what is in it
-_PAIRS = 200  # images for which a mask or a text is looked for
-_PARTNERS = 100_000  # files in which it is looked for
+_LOOKED_AT = 1000  # files of a folder that are examined to recognise it
+_PAIRS = 200  # images for which a mask or a text is searched
+_PARTNERS = 100_000  # files among which it is searched
 _YAML = (b"data.yaml", b"data.yml", b"dataset.yaml", b"dataset.yml")
 _OF_COCO = re.compile(rb"(images|train|val|valid|validation|test|unlabeled|minival)(_?\d{4})?(_images)?")
 _IMAGES = frozenset(
@@ -42,7 +42,7 @@ _MASKS = frozenset(
     b"masks mask labels label annotations annotation annots segmentation segmentations segmentationclass seg gt gtfine "
     b"gtcoarse groundtruth ground_truth ground-truth target targets trimaps output outputs matte mattes".split()
 )
-# What is added to a name: `train_masks` to `train`, `0001_mask.png` to `0001.jpg`.
+# Additions to a name: `train_masks` to `train`, `0001_mask.png` to `0001.jpg`.
 _ADDED = rb"masks?|labels?|labelids|annot|annotations?|gt|gtfine|gtcoarse|leftimg8bit|seg|segmentation|matte|trimap"
 _OF_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _ADDED)
 _OF_FILE = re.compile(rb"(?:(?:image|img|mask|label|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|image|img|sat|color|l))*" % _ADDED)
@@ -58,8 +58,8 @@ class ImageFolder(ListedSource):
 
     Files that are not images, by name or by their first bytes, are skipped and counted in the notes. Images next to the
     class folders are in `findings.rejected`. `include`, `exclude`, `follow_links`: see `list_files`. Features:
-    `image/class/label`, `image/class/text`. Raises UsageError if the folders are not classes, or are those of a COCO,
-    YOLO or VOC dataset, or of images and masks; with `class_names`, folders of images and masks are taken as classes.
+    `image/class/label`, `image/class/text`. Raises UsageError if the folders are not classes, or belong to a COCO, YOLO
+    or VOC dataset, or hold images and masks; with `class_names`, folders of images and masks are taken as classes.
 
     Example:
         source = ImageFolder("photos", class_names=["tulip", "rose", "daisy"])
@@ -184,7 +184,7 @@ def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tup
         raise UsageError(root, "got files and no folders, expected one folder for each class", tables)
     if len(found.folders) == 1 and not found.direct and found.inner and given is None:
         only = escape(found.folders[0])
-        problem = f"got one class folder, '{only}', that holds only folders ({some(sorted(found.inner))})"
+        problem = f"got one class folder, '{only}', with only folders in it ({some(sorted(found.inner))})"
         inner = b"" if splits else _innermost(listing, found.folders[0])
         root_ = f"'{escape(inner)}' in it" if inner.count(b"/") else "that folder"
         one = argument("class_names", python=f"class_names=['{only}']", typed=f"FILE with the line '{only}'")
@@ -216,7 +216,7 @@ def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> N
 
 def _rejected(found: _Found) -> Iterator[Skipped]:
     for key in found.strays:
-        yield Skipped(key, RejectCode.NO_LABEL.value, "an image beside the class folders")
+        yield Skipped(key, RejectCode.NO_LABEL.value, "an image next to the class folders")
 
 
 def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others: PassedOver) -> Iterator[str]:
@@ -224,22 +224,22 @@ def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others
     imageless = [inside + name for inside in insides for name in others.files.children(inside)[0]]
     imageless = [folder for folder in imageless if folder.rpartition(b"/")[2] not in found.folders]
     if imageless:
-        yield counted("folders with files and no image, which are no classes", imageless, len(imageless))
+        yield counted("folders without images, not used as classes", imageless, len(imageless))
     if found.bare:
-        yield counted("class folders without a file", found.bare, len(found.bare))
+        yield counted("empty class folders", found.bare, len(found.bare))
     for folder in found.folders if not splits else ():
         if usual_split(folder):
-            yield f"the folder {escape(folder)} is taken as a class, not as a split"
+            yield f"the folder {escape(folder)} is used as a class, not as a split"
     for top in splits:
         have = {numbering.labels[class_text(folder)] for t, folder in found.filled if t == top}
         lacking = [name for i, name in enumerate(numbering.names) if i not in have]
         if lacking:
-            yield counted(f"classes without a file in the split {splits[top]}", lacking, len(lacking))
+            yield counted(f"classes without files in the split {splits[top]}", lacking, len(lacking))
     if not splits:
         have = {numbering.labels[class_text(folder)] for folder in found.folders}
         lacking = [name for i, name in enumerate(numbering.names) if i not in have]
         if lacking:
-            yield counted("classes of the list without a folder", lacking, len(lacking))
+            yield counted("listed classes without a folder", lacking, len(lacking))
 
 
 def refuse_other_layouts(files: Listing) -> None:
@@ -251,11 +251,11 @@ def refuse_other_layouts(files: Listing) -> None:
         found = _layout(files, place)
         if found:
             name, evidence = found
-            problem = f"looks like {name} ({evidence}): the names of its folders are no classes"
+            problem = f"looks like {name} ({evidence}): its folder names are not classes"
             names = argument("class_names", typed="FILE")
-            remedy = f"{_deeper(files)}say what it is by {argument('reader', typed='NAME')}, "
-            remedy += "read it by a source of your own (docs/your-own-source.md), "
-            remedy += f"or name the folders in {names} to take them for classes all the same"
+            remedy = f"{_deeper(files)}choose a reader with {argument('reader', typed='NAME')}, "
+            remedy += "write a source class (docs/your-own-source.md), "
+            remedy += f"or list the folders in {names} to use them as classes"
             raise UsageError(files.root, problem, remedy)
 
 
@@ -285,7 +285,7 @@ def _layout(files: Listing, place: bytes) -> tuple[str, str] | None:
     if holding and all(name.lower() in _IMAGES for name in holding):
         for name in names:
             ends = {os.path.splitext(key)[1].lower() for key in _first(files, place + name + b"/")}
-            where = f"{escape(place + name)} has files named like the images, of the kind {some(sorted(ends))}"
+            where = f"{escape(place + name)} has files named like the images, with the extension {some(sorted(ends))}"
             if name in holding or not _share(files, place + holding[0], place + name):
                 continue
             if name.lower() == b"labels" and b".txt" in ends:

@@ -66,7 +66,7 @@ def read(look: Look, options: LabelOptions) -> ListedSource:
     if options.unlabelled:
         return Unlabelled(look.path, **wanted)
     if isinstance(options.class_names, Mapping):
-        raise UsageError("class_names", "got a mapping, which is about columns of a label file", "give the names")
+        raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
     if options.pattern is not None or look.is_flat:
         return FileNames(look.path, pattern=options.pattern, class_names=options.class_names, **wanted)
     passed = [name for name in look.files(_ANNOTATIONS) if _may_say_more(name)]
@@ -89,7 +89,7 @@ def _is_generic(name: str) -> bool:
 def _keep() -> str:
     """Return the clause of a remedy for folders that are classes."""
     names = argument("class_names", python="class_names=[...]", typed="FILE")
-    return f"or name the folders in {names} to take them for classes all the same"
+    return f"or list the folders in {names} to use them as classes"
 
 
 def _hardly_classes(look: Look, names: Sequence[str], passed: Sequence[str]) -> UsageError:
@@ -97,11 +97,11 @@ def _hardly_classes(look: Look, names: Sequence[str], passed: Sequence[str]) -> 
     table = next((name for name in passed if name.endswith(_TABLES)), "")
     way = f"give {escape(table)} as SOURCE if it has labels; " if table else ""
     splits = [name for name in look.names()[0] if usual_split(name)]
-    way += f"give {some(splits)} alone if its folders are classes; " if splits else ""
-    problem = f"its folders ({some(names)}) are hardly classes: {some(passed)} beside them may say what they are"
+    way += f"give only {some(splits)} if its folders are classes; " if splits else ""
+    problem = f"its folders ({some(names)}) may not be classes: see {some(passed)} next to them"
     nothing = argument("unlabelled", python="unlabelled=True")
-    way += f"say what it is by {argument('reader', typed='NAME')}, if a reader is made for it; "
-    return UsageError(look.path, problem, f"{way}{nothing} takes the images without labels; {_keep()}")
+    way += f"choose a reader with {argument('reader', typed='NAME')}, if one fits; "
+    return UsageError(look.path, problem, f"{way}{nothing} converts the images without labels; {_keep()}")
 
 
 def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
@@ -111,7 +111,7 @@ def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
         inner = [f"{name}/{deeper[0]}" for name in words if (deeper := look.names(name)[0])]
         each = " or ".join(map(escape, inner or words))
         raise UsageError(
-            look.path, f"its folders ({some(names)}) are called like splits", f"give {each} alone, {_keep()}"
+            look.path, f"its folders ({some(names)}) are named like splits", f"give {each} alone, {_keep()}"
         )
     if found.splits is None and not any(key.count(b"/") == 1 for key in found.listing):
         deeper = sorted({name for top in names for name in look.names(top)[0]})

@@ -19,7 +19,7 @@ _LOOKED_AT = 1000  # rows of JSON whose keys are the columns
 
 
 class Use(NamedTuple):
-    """A column in use, and its name. `feature`: of numbers, where it is asked for."""
+    """A column in use, and its name. `feature`: of numbers, if requested."""
 
     column: Column
     name: str
@@ -68,7 +68,7 @@ def choose_columns(table: LabelTable, lookup: PathLookup, options: LabelOptions)
     """
     first = next(iter(table), None)
     if first is None:
-        raise LabelFileError(table.path, "no row in it", "write one row for each image")
+        raise LabelFileError(table.path, "no rows in it", "write one row per image")
     numbers = options.number_columns
     features: Mapping[Column, Feature | None] = (
         numbers if isinstance(numbers, Mapping) else dict.fromkeys(numbers)  # type: ignore[assignment]
@@ -80,7 +80,7 @@ def choose_columns(table: LabelTable, lookup: PathLookup, options: LabelOptions)
     width, header = None, options.header
     if table.keyed:
         if header is not None:
-            raise UsageError("header", "got a value for JSON Lines or Parquet, which have no header", "leave it out")
+            raise UsageError("header", "JSON Lines and Parquet have no header", "leave it out")
         names = list(dict.fromkeys(str(key) for record in islice(table, _LOOKED_AT) for key in record.cells))
     else:
         names = [str(cell).strip() for cell in first.cells]
@@ -101,7 +101,8 @@ def choose_columns(table: LabelTable, lookup: PathLookup, options: LabelOptions)
         split = next((c for c in choice.columns if c not in taken and choice.name(c).casefold() == _SPLIT_WORD), None)
         taken.add(split)
     if options.label_columns is None and not options.one_hot:
-        others = bool(uses)  # say something of an image, so that there may be no label
+        # Options that describe an image, so that labels are optional.
+        others = any(use.name != options.group_column for use in uses)
         if not table.counted:
             usual = choice.usual_label(taken, optional=others)
             uses = [*(Use(column, choice.name(column), "label") for column in usual), *uses]
@@ -124,7 +125,7 @@ def _is_header(table: LabelTable, first: Record, cells: Sequence[str], lookup: P
         return True
     if any(names_image(cell.encode("utf-8", "surrogateescape")) for cell in cells) or any(map(lookup.is_id, cells)):
         return False
-    problem = f"the first row ({some(cells)}) names no file, and no column that is known to hold paths"
+    problem = f"the first row ({some(cells)}) has no file, and no column has a known name for paths"
     remedy = f"give {argument('header', True)} or {argument('header', False)}"
     raise LabelFileError(table.place(first.line), problem, remedy)
 
@@ -154,7 +155,7 @@ class _Choice:
             if word in folded:
                 return self.columns[folded.index(word)]
         if self.table.keyed:
-            raise self._error("no key is known to hold the path", f"give {argument('path_column')}")
+            raise self._error("no key has a known name for the path", f"give {argument('path_column')}")
         return 0
 
     def usual_label(self, taken: set[Column | None], *, optional: bool) -> list[Column]:
@@ -171,12 +172,12 @@ class _Choice:
         if not rest:
             delimiter, form = argument("delimiter"), argument("format")
             none = argument("unlabelled", python="label_columns=[]")
-            remedy = f"give {delimiter}, {form} or {arguments}, or {none} where images have no labels"
-            raise self._error("there is no column beside the path", remedy)
+            remedy = f"give {delimiter}, {form} or {arguments}, or {none} for images without labels"
+            raise self._error("there is only the path column", remedy)
         remedy = f"give {arguments}, {argument('text_columns')} or {argument('number_columns')}"
         if self._binary(rest) > 1:
             remedy = f"give {argument('one_hot')} with the columns of 0 and 1 (or -1 and 1), or {arguments}"
-        raise self._error(f"{len(known) or 'none'} of them is known to be the label", remedy)
+        raise self._error(f"{len(known) or 'none'} of them has a known name for labels", remedy)
 
     def _binary(self, columns: Sequence[Column]) -> int:
         """Count the `columns` with 0, 1 or -1 in the first row behind the header."""

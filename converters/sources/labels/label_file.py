@@ -12,6 +12,7 @@ from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.labels.addresses import AddressLookup, column_of_addresses, has_header
 from shardfeed.converters.sources.labels.columns import Columns, Use, choose_columns
 from shardfeed.converters.sources.labels.rows import LabelRows
 from shardfeed.converters.sources.labels.table import Column, LabelTable
@@ -36,9 +37,9 @@ from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, is_plain
-from shardfeed.text import counted, some
+from shardfeed.text import counted, number, some
 
-_LOOKED_AT = 1000  # lines that tell where they are split
+_LOOKED_AT = 1000  # lines examined to find the separator
 _OF_FOLDERS = ("labels", "images", "pattern")  # options that say what this is given by its place, or nothing
 _Made = TypeVar("_Made")
 
@@ -52,11 +53,13 @@ def recognise(look: Look, options: LabelOptions) -> Evidence | None:
 def read(look: Look, options: LabelOptions) -> "LabelFile":
     """The file that is opened, or `options.labels` for the images in the folder that is opened."""
     if options.labels is not None and look.is_file:
-        raise UsageError(look.path, "is a file, and so is the one with the labels", "give the folder of the images")
+        raise UsageError(
+            look.path, "is a file, but the labels are also given as a file", "give the folder of the images"
+        )
     if options.labels is None and look.is_folder:
         raise UsageError(look.path, "is a folder, expected a label file", "give the file itself")
     if options.labels is not None and options.images is not None:
-        raise UsageError(look.path, "is a folder of images, and images is one, too", "leave one out")
+        raise UsageError(look.path, "is a folder of images, and so is images", "leave one out")
     file, root = (look.path, options.images) if options.labels is None else (options.labels, look.path)
     values = {name: value for name, value in given(options).items() if name not in _OF_FOLDERS}
     wanted = {"include": look.include, "exclude": look.exclude, "follow_links": look.follow_links}
@@ -71,21 +74,21 @@ class LabelFile(ListedSource):
     its cells have decimal points. Another label column C gives `image/C/label` and `image/C/text`, or `image/C` if it
     holds numbers; JSON lists give any number of values. Several classes of an image form a set (the kind "tags"),
     without repeats. A column of numbers that is named like a box, mask or similar (`xmin`, `face_box`) has the kind
-    "place"; if that is the first label column, or its name begins with `object/`, the image has no class. You may write
-    `image/C` for C. Texts are UTF-8 bytes, without leading and trailing blanks; numbers are int64, or float32 if one
-    has a decimal point.
+    "place", a position in the image. If the first label column is one of these, or its name begins with `object/`, the
+    image has no class. You may write `image/C` for C. Texts are UTF-8 bytes, without leading and trailing blanks;
+    numbers are int64, or float32 if one has a decimal point.
 
-    Paths are relative to `root`, or absolute and inside it; they match exactly, or match the only file that differs in
-    Unicode normalization. If no row matches a file, the cells are taken as ids: an id matches the only image whose path
-    without extension equals it, or else ends with it. Rows without a file are in `findings.rejected`; files without a
-    row are counted in the notes.
+    Paths are relative to `root`, or absolute and inside it; they match exactly, or match the only file whose path
+    differs in nothing but Unicode normalization. If no row matches a file, the cells are taken as ids: an id matches
+    the only image whose path without extension equals it, or else ends with it. Rows without a file are in
+    `findings.rejected`; files without a row are counted in the notes.
 
     Args:
         path: the label file.
         root: the folder that its paths are relative to.
         include: one or more patterns of the files to take, relative to `root`. Rows of excluded files are counted.
         exclude: one or more patterns of the files to leave out.
-        follow_links: also take files outside of the folder that links lead to.
+        follow_links: also take files outside of the folder if links in it lead there.
         options: the options of `LabelOptions` for label files, from `format` to `missing`, `class_names` and
             `unlabelled`. `label_columns=[]` means `unlabelled`; texts and numbers are still allowed.
 
@@ -109,7 +112,7 @@ class LabelFile(ListedSource):
         **options: Any,
     ) -> None:
         if other := next((name for name in _OF_FOLDERS if name in options), None):
-            raise UsageError(other, "is no option of a label file that is read alone", "see open_source")
+            raise UsageError(other, "is not an option of LabelFile", "see open_source")
         asked = LabelOptions(**options)
         if asked.unlabelled:
             asked = replace(asked, unlabelled=False, label_columns=())
@@ -121,6 +124,13 @@ class LabelFile(ListedSource):
         if not len(listing):
             raise nothing_listed(listing)
         lookup = PathLookup(listing)
+        if (column := column_of_addresses(table, lookup, asked.path_column)) is not None:
+            if include or exclude:
+                problem = "is about files of a folder, and the table names addresses"
+                raise UsageError("include" if include else "exclude", problem, "leave rows out of the table")
+            header = has_header(table, column) if asked.header is None and not table.keyed else asked.header
+            asked, lookup = replace(asked, path_column=column, header=header), AddressLookup(table, column)
+            listing = lookup.listing
         table.at_first = table.format == "text" and not unlabelled and _classes_have_blanks(table, lookup)
         columns = choose_columns(table, lookup, asked)
         said = _Said(columns, asked)
@@ -132,12 +142,12 @@ class LabelFile(ListedSource):
         files = rows.files[chosen]
         made = _Features(rows, chosen, said)
         splits = _splits(rows, chosen)
-        notes = ["lines are split at their first blank: classes have blanks"] if table.at_first else []
+        notes = ["lines are split at the first space: classes contain spaces"] if table.at_first else []
         notes += [*listing.notes, *made.notes, *rows.notes(doubled, listing), *_unnamed(rows, listing, files)]
         rejected = rows.rejected()
         wanted = [skipped for skipped in rejected if listing.choice.wants(skipped.key)]
         if len(wanted) < len(rejected):
-            notes.append(f"rows whose files include and exclude leave out: {len(rejected) - len(wanted)}")
+            notes.append(f"rows whose files are left out by include and exclude: {len(rejected) - len(wanted)}")
         super().__init__(listing.take(files), tuple(made.columns), splits, Findings(wanted, notes))
 
 
@@ -172,8 +182,8 @@ class _Said:
             listed = class_list(names)
             if listed is not None and hot:
                 if len(listed) != len(hot):
-                    problem = f"got {len(listed)} names for {len(hot)} one-hot columns"
-                    raise UsageError("class_names", problem, "name each in their order, or leave it out")
+                    problem = f"got {number(len(listed), 'name')} for {number(len(hot), 'one-hot column')}"
+                    raise UsageError("class_names", problem, "name each column in order, or leave this option out")
                 self.one_hot, listed = listed, None
             names = self._of_first(labels, "class_names", listed)
         self.classes = {column: class_list(one) for column, one in _by_column(labels, "class_names", names).items()}
@@ -181,7 +191,7 @@ class _Said:
             separators = self._of_first(labels, "label_separator", separators)
         self.separators = _by_column(labels, "label_separator", separators)
         if "" in self.separators.values():
-            raise UsageError("label_separator", "got an empty text", "give what stands between two labels")
+            raise UsageError("label_separator", "got an empty text", "give the separator between two labels")
         missing = {column: str(value) for column, value in (options.missing or {}).items()}
         self.missing = _by_column(columns.of("label", "number", "one_hot"), "missing", missing)
 
@@ -189,11 +199,11 @@ class _Said:
     def _of_first(labels: Sequence[Use], argument: str, value: Any) -> dict[Column, Any]:
         """A value that is of the first label column, by that; nothing for None."""
         if value is not None and not labels:
-            raise UsageError(argument, "there is no label column that it is about", "leave it out")
+            raise UsageError(argument, "it needs a label column", "leave it out")
         return {} if value is None else {labels[0].column: value}
 
     def cells(self, column: Column, cells: Cells) -> Cells:
-        """The cells of a column of labels as they are meant."""
+        """Return the cells of a column of labels, with missing ones filled, and split into lists."""
         if column in self.missing:
             cells = cells.filled(self.missing[column])
         return cells.split_at(self.separators[column]) if column in self.separators else cells.listed()
@@ -252,7 +262,7 @@ class _Features:
         if not is_plain(use.name) or not self._taken.isdisjoint(column.features):
             place = self.rows.table.place(next(iter(self.rows.table)).line)
             problem = f"the column '{escape(use.name)}' cannot be stored as '{escape(next(iter(column.features)))}'"
-            raise LabelFileError(place, problem, "rename it: the name is taken, empty or not plain text")
+            raise LabelFileError(place, problem, "rename it: the name is used, empty or not plain text")
         self._taken.update(column.features)
         self.columns.append(column)
         self.notes += notes
@@ -289,4 +299,4 @@ def _unnamed(rows: LabelRows, listing: Listing, files: np.ndarray) -> Iterator[s
     skipped = [skipped for skipped in listing.skipped if skipped.key not in rows.missing]
     if skipped:
         shown = (s.key + b": " + s.code.encode() for s in skipped)
-        yield counted("inputs under the root that no row names and that cannot be read", shown, len(skipped))
+        yield counted("unreadable inputs under the root, in no row", shown, len(skipped))

@@ -1,4 +1,4 @@
-"""The rows of a label file: which file each one names, what it says of it, and whether two contradict each other."""
+"""The rows of a label file: the file that each one names, its values, and contradictions between rows."""
 
 from array import array
 from collections.abc import Collection, Iterator
@@ -30,9 +30,9 @@ class LabelRows:
     ) -> None:
         self.table, self.columns = table, columns
         self.missing: dict[bytes, tuple[int, Skipped, int]] = {}  # by key: (number, why, line)
-        self.ids: dict[bytes, int] = {}  # those that were taken for ids, with their files
-        self.rooted = Names("paths that begin with /, taken for relative to the root")
-        self.late: dict[Column, None] = {}  # keys of JSON that are no columns, since the first rows have none
+        self.ids: dict[bytes, int] = {}  # cells that were read as ids, with their files
+        self.rooted = Names("paths that begin with /, treated as relative to the root")
+        self.late: dict[Column, None] = {}  # keys of JSON that are not columns, because the first rows lack them
         codes: dict[Column, tuple[dict[Cell, int], array[int]]] = {c: ({}, array("q")) for c in columns.used}
         lines, files = array("q"), array("q")
         known = {columns.path, *columns.used, *(column for column, _ in columns.unused)}
@@ -115,12 +115,16 @@ class LabelRows:
         later, earlier, column = min(conflicts, key=lambda conflict: conflict[0])
         cells = self.cells[column]
         got, before = (_show(cells.values[int(cells.codes[row])]) for row in (later, earlier))
-        problem = f"got {got}, expected {before} as line {self.lines[earlier]} says of the same file"
-        problem += f" ({len({row for row, *_ in conflicts})} rows contradict others)" if len(conflicts) > 1 else ""
-        remedy = "leave one of the two rows out"
+        problem = f"got {got}, expected {before} as in line {self.lines[earlier]} for the same file"
+        problem += (
+            f" ({len({row for row, *_ in conflicts})} rows contradict earlier ones)" if len(conflicts) > 1 else ""
+        )
+        remedy = "remove one of the two rows"
         if column in [use.column for use in self.columns.of("text")]:
             captions = argument("reader", "captions")
-            remedy += f"; several texts of an image are a list in one row (JSON Lines), or {captions} takes them alone"
+            remedy += (
+                f"; several texts per image are a list in one row (JSON Lines), or {captions} converts only the texts"
+            )
         raise LabelFileError(self.place(later, column), problem, remedy)
 
     def _check_boxes(self, doubled: np.ndarray) -> None:
@@ -132,8 +136,10 @@ class LabelRows:
         if boxes and self._differ([column for column, _ in boxes]):
             line = self.lines[doubled[0]]
             names = some(name for _, name in boxes)
-            problem = f"rows that name a file again ({len(doubled):,}, the first here) differ in {names}: a row a box"
-            remedy = "write one row for each image, with its boxes as lists (JSON Lines), or a source of your own"
+            problem = (
+                f"rows that name a file again ({len(doubled):,}, the first here) differ in {names}: one row per box"
+            )
+            remedy = "write one row per image, with its boxes as lists (JSON Lines), or write a source class"
             raise LabelFileError(self.table.place(int(line)), problem, remedy)
 
     def _differ(self, columns: list[Column]) -> bool:
@@ -147,8 +153,8 @@ class LabelRows:
         return False
 
     def rejected(self) -> list[Skipped]:
-        """The inputs that rows name and that are not there; the reason says where the first such row is."""
-        name = escape(self.table.name)  # not its path: where the label file lies is no business of the dataset
+        """List missing inputs that rows name; the reason has the line of the first such row."""
+        name = escape(self.table.name)  # without the path: the dataset must not depend on the label file's location
         missing = [
             Skipped(key, why.code, f"{name}:{line}: {why.reason}") for key, (_, why, line) in self.missing.items()
         ]
@@ -157,7 +163,7 @@ class LabelRows:
     def nothing_found(self, listing: Listing) -> LabelFileError:
         """The error to raise when no row names a file."""
         if not self.missing:
-            return LabelFileError(self.table.path, "no row but the header", "write one row for each image")
+            return LabelFileError(self.table.path, "no rows after the header", "write one row per image")
         key, (_, why, line) = next(iter(self.missing.items()))
         problem = f"none of {len(self.lines)} rows names a file under {escape(listing.root)}: "
         problem += f"the first, '{escape(key)}': {why.reason}; a file there is '{escape(listing.key(0))}'"
@@ -170,16 +176,16 @@ class LabelRows:
         if self.ids:
             key, file = next(iter(self.ids.items()))
             example = f"'{escape(key)}' is '{escape(listing.key(file))}'"
-            yield f"paths of the label file taken for names without extension or folder: {len(self.ids)} ({example})"
+            yield f"paths of the label file matched without extension or folder: {len(self.ids)} ({example})"
         if len(doubled):
             lines = (f"line {line}" for line in self.lines[doubled])
-            yield counted("rows that say again what an earlier row says", lines, len(doubled))
+            yield counted("duplicate rows", lines, len(doubled))
         if self.missing:
-            yield counted("paths in the label file that lead to no file", self.missing, len(self.missing))
+            yield counted("paths in the label file without a file", self.missing, len(self.missing))
         yield from self.rooted.note
         unused = [*(name for _, name in self.columns.unused), *self.late]
         if unused:
-            yield counted("columns not used", map(str, unused), len(unused))
+            yield counted("unused columns", map(str, unused), len(unused))
 
 
 def _show(cell: Cell) -> str:

@@ -41,7 +41,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_AS_UTF8 = f"save the file as UTF-8, or give {argument('encoding', 'latin-1')}, or what else it is"
+_AS_UTF8 = f"save the file as UTF-8, or give {argument('encoding', 'latin-1')}, or another encoding"
 _BATCH = 4096  # rows of Parquet in memory at once
 _MAX_LINE = 1 << 20  # characters; a longer line is no label but another kind of file, not to be read into memory
 
@@ -62,11 +62,10 @@ class Record:
 
 
 class LabelTable:
-    """A label file's records, read anew at each iteration; blank lines are passed over.
+    """Iterate over a label file's records, reading it from the start each time; blank lines are skipped.
 
-    `encoding`: of the text; None: UTF-8, or what the mark at its beginning says. `paths_only`: whether a line of the
-    format "text" is a path and no label.
-    Raises LabelFileError with the line for what cannot be read.
+    `encoding`: of the text; None: UTF-8, or as the byte order mark says. `paths_only`: whether a line of the format
+    "text" is a path without a label. Raises LabelFileError with the line if it cannot be read.
     """
 
     def __init__(
@@ -183,7 +182,7 @@ class LabelTable:
                 while line := text.readline(_MAX_LINE + 1):
                     if len(line) > _MAX_LINE:
                         problem = f"more than {_MAX_LINE} characters in one line"
-                        raise LabelFileError(self.place(number), problem, "see that this is the label file")
+                        raise LabelFileError(self.place(number), problem, "check that this is the label file")
                     if "\0" in line:
                         problem = "got a NUL character, expected text"
                         raise LabelFileError(self.place(number), problem, _AS_UTF8)
@@ -211,7 +210,7 @@ class LabelTable:
         """Whether the first line is a number of rows, and the next names the columns behind the path, as CelebA's."""
         try:
             first, names, row = (line.split() for line in islice(self.lines(), 3))
-        except (ValueError, LabelFileError):  # not three, or no text, which is said when the rows are read
+        except (ValueError, LabelFileError):  # not three, or not text, which is reported when the rows are read
             return False
         return len(first) == 1 and first[0].isdecimal() and len(row) == len(names) + 1 > 2
 
@@ -240,9 +239,9 @@ class LabelTable:
                 csv_ = argument("format", "csv")
                 none = argument("unlabelled", python="label_columns=[]")
                 remedy = (
-                    f"write 'path label', or give {csv_} where cells are separated by commas, {none} for paths alone"
+                    f"write 'path label', or give {csv_} where cells are separated by commas, {none} for only paths"
                 )
-                raise LabelFileError(self.place(number), "no blank between path and label", remedy)
+                raise LabelFileError(self.place(number), "no space between path and label", remedy)
             yield Record(number, [path, text[start:]])
 
     def _objects(self) -> Iterator[Record]:
@@ -254,7 +253,7 @@ class LabelTable:
             cells = {key: _cell(value) for key, value in found}
             if len(cells) < len(found):
                 twice = next(key for i, (key, _) in enumerate(found) if key in [k for k, _ in found[:i]])
-                problem = f"the key '{escape(twice)}' is there twice"
+                problem = f"the key '{escape(twice)}' appears twice"
                 raise LabelFileError(self.place(line), problem, "leave one out")
             yield Record(line, cells)
 
@@ -273,7 +272,7 @@ class LabelTable:
                 problem = f"not JSON: {str(error)[:80] if isinstance(error, ValueError) else 'nested too deep'}"
                 raise LabelFileError(place, problem, "write plain numbers, texts and lists") from None
             if not isinstance(found, kind):
-                problem = "got no JSON object, expected one on each line"
+                problem = "not a JSON object, expected one on each line"
                 raise LabelFileError(place, problem, 'write {"path": ..., "label": ...}')
             yield number, found
 
@@ -286,7 +285,7 @@ def _check_encoding(encoding: str | None) -> None:
         except UnicodeError:
             return  # not one of its texts, but known
         except LookupError:
-            remedy = "usual ones are latin-1, cp1252, utf-16, gbk and shift_jis"
+            remedy = "common ones are latin-1, cp1252, utf-16, gbk and shift_jis"
             raise UsageError("encoding", f"got {encoding!r}, expected a text encoding", remedy) from None
 
 
@@ -295,7 +294,7 @@ class _JsonObject(list[tuple[str, Any]]):
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _cell(value: Any) -> Cell:

@@ -28,7 +28,7 @@ _NO_NUMBER = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadshe
 _MARKS = {text: text.startswith(("1", "t")) for text in ("0", "0.0", "false", "1", "1.0", "true")}
 _SIGNED = {"-1": False, "-1.0": False, "1": True, "1.0": True}
 _BETWEEN = re.compile(r"[\s,;]+")  # numbers of a list that is written in one cell
-# One word of a column's name is enough: TensorFlow's (object/bbox/xmin) and what people call columns of their own.
+# One word of a column's name is enough: TensorFlow's (object/bbox/xmin), and common names.
 _PLACE_WORDS = {"bbox", "bboxes", "box", "boxes", "xmin", "xmax", "ymin", "ymax", "mask", "masks", "segmentation"}
 _PLACE_WORDS |= {"keypoint", "keypoints", "polygon", "polygons"}
 _BOX_WORDS = _PLACE_WORDS | {"x", "y", "w", "h", "x1", "x2", "y1", "y2", "left", "top", "right", "bottom"}
@@ -71,7 +71,7 @@ class Cells:
 
 
 class BadCellError(Exception):
-    """A cell that cannot be meant: its `code`, for the caller to say where it stands."""
+    """An invalid cell: its `code`; the caller adds the location."""
 
     def __init__(self, code: int, problem: str, remedy: str) -> None:
         super().__init__(code, problem, remedy)
@@ -163,7 +163,7 @@ def label_column(
         if separator:
             remedy += f"; several labels in a cell: give {argument('label_separator', separator)}"
         elif all(map(is_integer, first_code)):
-            remedy += f"; for numbers that are no classes give {argument('number_columns')}"
+            remedy += f"; for numeric values give {argument('number_columns')}"
         raise BadCellError(first_code[error.value], error.problem, remedy) from None
     note = f"column {escape(name)}: integers that are not 0 to K-1 are stored as numbers, not as classes"
     notes = (note,) if meaning == "integers" and not lists else ()
@@ -173,7 +173,7 @@ def label_column(
 
 
 def _once_each(cells: Cells, rows: np.ndarray, labels: Mapping[str, int], name: str) -> tuple[Cells, tuple[str, ...]]:
-    """The same lists without what comes again in one, and a note where that is so in any of `rows`."""
+    """Return the lists without duplicates, and a note if any of `rows` had some."""
     sets = []
     for cell in cells.values:
         first: dict[int, str] = {}
@@ -182,12 +182,12 @@ def _once_each(cells: Cells, rows: np.ndarray, labels: Mapping[str, int], name: 
         sets.append(tuple(first.values()))
     shorter = [len(found) < len(_texts(cell)) for found, cell in zip(sets, cells.values, strict=True)]
     count = int(np.array(shorter, bool)[cells.codes[rows]].sum())
-    note = f"column {escape(name)}: {count} of {len(rows)} cells name a class twice, which is stored once"
+    note = f"column {escape(name)}: {count} of {len(rows)} cells repeat a class, which is stored once"
     return Cells(sets, cells.codes), (note,) if count else ()
 
 
 def text_column(cells: Cells, rows: np.ndarray, name: str) -> TextColumn:
-    """The feature of a column of texts for `rows` (int64 [m]): its cells as they are, empty ones too.
+    """Return the feature of a column of texts for `rows` (int64 [m]): its cells unchanged, also empty ones.
 
     Raises BadCellError.
     """
@@ -197,7 +197,7 @@ def text_column(cells: Cells, rows: np.ndarray, name: str) -> TextColumn:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            remedy = f"give {argument('encoding', 'latin-1')}, or what else the file is in"
+            remedy = f"give {argument('encoding', 'latin-1')}, or another encoding"
             raise BadCellError(code, f"got '{escape(text[:40])}', which is not UTF-8", remedy) from None
     places = {text: i for i, text in enumerate(first_code)}
     texts = [text.encode("utf-8") for text in first_code]
@@ -207,11 +207,11 @@ def text_column(cells: Cells, rows: np.ndarray, name: str) -> TextColumn:
 def number_column(
     cells: Cells, rows: np.ndarray, name: str, asked: Feature | None, missing: str | None
 ) -> tuple[NumberColumn, tuple[str, ...]]:
-    """The feature of a column of numbers for `rows` (int64 [m]), and notes for the report.
+    """Return the feature of a column of numbers for `rows` (int64 [m]), and notes for the report.
 
-    int64, or float32 where a cell has a point or exponent, unless `asked` says the dtype; so many in each row where
-    `asked` says the shape. A cell that says that there is no number (empty, NA, nan, null) is `missing`.
-    Raises BadCellError.
+    int64, or float32 if a cell has a point or exponent, unless `asked` gives the dtype; a fixed number per row if
+    `asked` gives the shape. A cell without a number (empty, NA, nan, null) gets the value `missing`. Raises
+    BadCellError.
     """
     count = asked.shape[0] if asked and asked.shape else None
     if count is not None:
@@ -225,7 +225,7 @@ def number_column(
         if (text in absent and missing is None) or (_kind(number) == "word" and number.casefold() != "nan"):
             got = f"got '{escape(text[:40])}'" if text else "got an empty cell"
             value = argument("missing", python=f"missing={{{name!r}: 'nan'}}", typed=f"{name}=nan")
-            remedy = f"give {value}, or another number instead of nan, for cells without a number"
+            remedy = f"give {value}, or another number than nan, for empty cells"
             raise BadCellError(
                 first_code[text], f"{got}, expected a number", remedy if text in absent else "correct it"
             )
@@ -248,7 +248,7 @@ def number_column(
     lacking = sum(
         bool(absent.intersection(_texts(cell))) for cell in (cells.values[code] for code in cells.codes[rows])
     )
-    return made, ((f"column {escape(name)}: {lacking} cells without a number are {missing}",) if lacking else ())
+    return made, ((f"column {escape(name)}: {lacking} empty cells are set to {missing}",) if lacking else ())
 
 
 def are_signed(columns: Iterable[Cells]) -> bool:
@@ -331,14 +331,14 @@ def _check_cells(cells: Cells, *, empty_allowed: bool = False) -> bool:
             remedy = f"fill it in, leave the row out, or give {argument('missing')}"
             others = [text for text in _first_codes(cells) if text]
             if others and all(_kind(text) != "word" for text in others):
-                remedy += f"; for numbers that are no classes {argument('number_columns')} and {argument('missing')}"
+                remedy += f"; for numeric values {argument('number_columns')} and {argument('missing')}"
             raise BadCellError(code, "got an empty cell, expected a label", remedy)
     if lists and single:
         counts = np.bincount(cells.codes, minlength=len(cells.values))
         listed = counts[lists].sum() > counts[single].sum()
         code = single[0] if listed else lists[0]
         got, expected = ("a value", "a list") if listed else ("a list", "a value")
-        raise BadCellError(code, f"got {got}, expected {expected} as in other rows", "write all rows alike")
+        raise BadCellError(code, f"got {got}, expected {expected} as in other rows", "write all rows in the same form")
     if lists and not any(cells.values):
         raise BadCellError(lists[0], "every list is empty", "leave the column out")
     return bool(lists)
@@ -347,7 +347,7 @@ def _check_cells(cells: Cells, *, empty_allowed: bool = False) -> bool:
 def _meaning(
     cells: Cells, first_code: Mapping[str, int], *, main: bool, lists: bool
 ) -> Literal["classes", "integers", "fractions"]:
-    """Decide what a column without a class list holds. Raises BadLabelError for the first text unlike the others."""
+    """Decide the type of a column without a class list. Raises BadLabelError for the first text unlike the others."""
     kinds = {text: _kind(text) for text in first_code}
     first = {kind: text for text, kind in reversed(kinds.items())}
     counts = np.bincount(cells.codes, minlength=len(cells.values)).tolist()
@@ -362,10 +362,10 @@ def _meaning(
         else:
             odd, expected = first["word"], "a number" if "fraction" in first else "an integer"
         problem = f"got '{escape(odd)}', expected {expected} as in other rows"
-        remedy = f"correct it, or give {argument('class_names')} with every name in it"
+        remedy = f"correct it, or give {argument('class_names')} with all names"
         if odd.casefold() in _NO_NUMBER:
             remedy = (
-                f"give {argument('number_columns')} instead of {argument('label_columns')} for numbers of which some "
+                f"give {argument('number_columns')} instead of {argument('label_columns')} for numbers that are partly "
             )
             remedy += "are missing"
         raise BadLabelError(odd, problem, remedy)
@@ -373,7 +373,7 @@ def _meaning(
         return "classes"
     if "fraction" in first:
         if main and rows["integer"] > rows["fraction"]:
-            remedy = f"correct it; give {argument('number_columns')} for numbers that are no classes"
+            remedy = f"correct it; give {argument('number_columns')} for numeric values"
             raise BadLabelError(first["fraction"], f"got {first['fraction']!r}, expected an integer", remedy)
         return "fractions"
     labels = {int(text) for text in kinds}
@@ -389,7 +389,9 @@ def _number(text: str, dtype: type[np.int64] | type[np.float32]) -> int | float:
     if dtype is np.float32:
         number = float(text)
         if is_integer(text) and abs(number) < _LARGE and int(np.float32(number)) != int(text):
-            raise BadLabelError(text, f"got {text[:40]} beside fractions, which float32 cannot say exactly", "round it")
+            raise BadLabelError(
+                text, f"got {text[:40]} among fractions, which float32 cannot represent exactly", "round it"
+            )
         if not abs(number) > float(np.finfo(np.float32).max):  # nan is not, either
             return number
     else:

@@ -1,4 +1,4 @@
-"""Images and their annotations, by name: a reader says which images there are and what is in each; the rest is here."""
+"""Images and their annotations, by name: a reader adds images and their objects; this module does the rest."""
 
 import os
 from array import array
@@ -25,6 +25,7 @@ from shardfeed.converters.sources.rows.columns import (
     as_array,
     ragged,
 )
+from shardfeed.converters.sources.rows.image_field import ImageField
 from shardfeed.converters.sources.rows.object_table import ObjectClasses
 from shardfeed.converters.sources.rows.objects import ObjectGather, class_text
 from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles, Names, Rasters
@@ -33,7 +34,7 @@ from shardfeed.converters.sources.split_names import split_in_cell, splits_by_fo
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
 from shardfeed.text import counted, number
 
-_EMPTY = "classes that no object has, which are kept"
+_EMPTY = "classes without objects, kept"
 
 
 class Annotations:
@@ -58,7 +59,7 @@ class Annotations:
         masks: whether outlines are read; default: if the user asks for masks.
         tasks: the tasks that the format supports; others are refused.
         files: the images, if they are already listed.
-        flags: feature keys of objects that exist even if no object has a value.
+        flags: keys of 0-or-1 features of objects, which the dataset has even if no object has a value for them.
     """
 
     def __init__(
@@ -79,10 +80,10 @@ class Annotations:
         self.place, self.options, self.ledger = place, options, Ledger()
         others = sorted(frozenset(options.tasks).difference(tasks))
         if others:
-            problem = f"got the task '{others[0]}', expected {' or '.join(tasks)}, which it has"
-            hint = "; classes are those of whole images, and objects have theirs with the boxes"
+            problem = f"got the task '{others[0]}', expected {' or '.join(tasks)}"
+            hint = "; classes are for whole images; objects have their classes with the boxes"
             hint = hint if others[0] == "classes" and "boxes" in tasks else ""
-            raise UsageError("tasks", problem, f"ask for those, or for none in particular{hint}")
+            raise UsageError("tasks", problem, f"request these tasks, or none{hint}")
         masks = "masks" in options.tasks if masks is None else masks
         self.listing = files if files is not None else look.list_files(_text(options.images) or root)
         self.ledger.notes += self.listing.notes
@@ -90,11 +91,12 @@ class Annotations:
         self.objects = ObjectGather(
             what=what, unit=unit, upright=options.upright, keypoints=keypoints, masks=masks, flags=flags
         )
-        self._files: list[int | Skipped] = []  # of each image: the number of its file, or why there is none
+        self._files: list[int | Skipped] = []  # by image: the number of its file, or the reason why there is none
         self._where: list[str | int] = []
         self._by_name: dict[str, int] = {}
         self._by_file: dict[int, int] = {}
         self._splits: dict[int, str] = {}
+        self._field = None if options.group_column is None else ImageField(options.group_column, place)
         self._numbers = array("q")  # of each image up to the last that has one, -1 without
         self._captions, self._captioned = ByteStrings(), array("q")  # and the image of each
         self._classes: dict[int, list[str]] = {}
@@ -105,7 +107,7 @@ class Annotations:
         self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
         self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
         self.boxed = "boxes" in tasks or masks or keypoints is not None
-        self.unnamed = "image files that the annotations do not name"
+        self.unnamed = "image files without annotations"
 
     # --- what a reader says
 
@@ -120,13 +122,15 @@ class Annotations:
         size: tuple[Any, Any] | None = None,
         once: bool = False,
         awaited: int | None = None,
+        fields: Mapping[str, Any] | None = None,
     ) -> int:
-        """Return the number of the image with this name, for the calls below; the same name gives the same image.
+        """Return the index of the image with this name, for the calls below; the same name gives the same image.
 
         `where`: the line or the number of the entry, for the report. `folder`: the folder below the root that the name
         is relative to, with "/" at its end. `split`, `number` (the image's own, for evaluation), `size` (width, height,
         as annotated): if known. `once`: whether the format names each image once; a second time raises LabelFileError.
-        `awaited`: the number that `await_image` returned for the image.
+        `awaited`: the index that `await_image` returned for the image. `fields`: all that the format says of the
+        image, by name, for `options.group_column`, which is stored.
         """
         key = folder + name
         image = -1 if once else self._by_name.get(key, -1)
@@ -145,20 +149,20 @@ class Annotations:
                 self._refuse_twice(image, name, where)
             if not once:  # which would be remembered for nothing
                 self._by_name[key] = image
-        self._know(image, where, split, number, size)
+        self._know(image, where, split, number, size, fields)
         return image
 
     def file(self, index: int, **known: Any) -> int:
-        """Return the number of the image in file `index` of `listing`; `known`: keywords as for `image`."""
+        """Return the index of the image in file `index` of `listing`; `known`: keywords as for `image`."""
         image = self._by_file.setdefault(index, len(self._files))
         if image == len(self._files):
             self._files.append(index)
             self._where.append(known.get("where", ""))
-        self._know(image, known.get("where", ""), known.get("split"), known.get("number"), known.get("size"))
+        self._know(image, known.get("where", ""), *map(known.get, ("split", "number", "size", "fields")))
         return image
 
     def await_image(self, reason: str) -> int:
-        """Return a number for an image with annotations before its name. `reason`: reported if the name never comes."""
+        """Return an index for an image whose annotations precede its name. `reason`: reported if no name follows."""
         self._files.append(Skipped(os.path.basename(os.fsencode(self.place)), AnnotationCode.ORPHAN.value, reason))
         self._where.append("")
         return len(self._files) - 1
@@ -166,10 +170,14 @@ class Annotations:
     def _refuse_twice(self, image: int, name: str, where: str | int) -> None:
         place = f"{self.place}, {_at(where)}" if where != "" else self.place
         before = f" ({_at(self._where[image])})" if self._where[image] != "" else ""
-        problem = f"{escape(name)} means {escape(self.key(image))}, which is named before{before}"
-        raise LabelFileError(place, problem, "give each image one entry: it would be two samples, or in two splits")
+        problem = f"{escape(name)} refers to {escape(self.key(image))}, which is listed before{before}"
+        raise LabelFileError(place, problem, "give each image one entry")
 
-    def _know(self, image: int, where: str | int, split: str | None, number: int | None, size: Any) -> None:
+    def _know(
+        self, image: int, where: str | int, split: str | None, number: int | None, size: Any, fields: Any
+    ) -> None:
+        if self._field is not None and fields is not None:
+            self._field.add(image, f"{self.place}, {_at(where)}", fields)
         if split is not None:
             try:
                 split = split_in_cell(split)
@@ -181,7 +189,7 @@ class Annotations:
                 problem = (
                     f"got the split '{split}', expected '{self._splits[image]}' as before for {escape(self.key(image))}"
                 )
-                raise LabelFileError(f"{self.place}, {_at(where)}", problem, "name one split for each image")
+                raise LabelFileError(f"{self.place}, {_at(where)}", problem, "give each image one split")
         if type(number) is int and 0 <= number < 2**63:
             self._numbers.extend([-1] * (image + 1 - len(self._numbers)))
             self._numbers[image] = number if self._numbers[image] < 0 else self._numbers[image]
@@ -205,7 +213,7 @@ class Annotations:
             self.leave_out(image, error.code, f"{self.objects.what} {number}: {error.reason}")
 
     def take_rest(self, what: str) -> None:
-        """Take the images that no annotation names, as images without objects; list the images that cannot be offered.
+        """Take the images that no annotation names, as images without objects; list unusable ones as rejected.
 
         `what`: text of the note that counts these images.
         """
@@ -228,13 +236,13 @@ class Annotations:
         except (AttributeError, UnicodeEncodeError):
             encoded = b""
         if not encoded:
-            self.leave_out(image, AnnotationCode.LINE, f"{what}: it is empty, or no text in UTF-8")
+            self.leave_out(image, AnnotationCode.LINE, f"{what}: it is empty or not UTF-8")
             return
         self._captions.add(encoded)
         self._captioned.append(image)
 
     def label(self, image: int, *values: Any) -> None:
-        """Set the class of an image, a text or a number, or several; all are sets unless each image has exactly one.
+        """Set the class or classes of an image, names or numbers: stored as sets unless every image has exactly one.
 
         An image with a value that is not a class is rejected (E_NO_LABEL), and so is an image without a class if others
         have one.
@@ -249,11 +257,11 @@ class Annotations:
             self._classes[image] = list(dict.fromkeys(texts))
 
     def leave_out(self, image: int | str, code: AnnotationCode, reason: str) -> None:
-        """List an annotation of an image, given by number or name, as left out; unselected images are not listed."""
+        """List an annotation of an image, given by index or name, as left out; unselected images are not listed."""
         self._left.append((image, code, reason))
 
     def reject(self, image: int | str, code: RejectCode, reason: str) -> None:
-        """List an image, given by number or name, as rejected, and do not take it."""
+        """List an image, given by index or name, as rejected, and do not take it."""
         if isinstance(image, int):
             self._rejected.add(image)
         key = self.key(image) if isinstance(image, int) else name_bytes(image)
@@ -271,7 +279,7 @@ class Annotations:
         return file.key if isinstance(file, Skipped) else self.listing.key(file)
 
     def _place(self, image: int) -> str:
-        """Where an image is named first, for the beginning of a message; "" where that is not known."""
+        """The place where an image is first named, to begin a message with; "" if unknown."""
         return f"{_at(self._where[image])}: " if self._where[image] != "" else ""
 
     def is_there(self, image: int) -> bool:
@@ -293,8 +301,8 @@ class Annotations:
     ) -> ColumnarSource:
         """Create the source: the images that exist, sorted by path, each with its annotations.
 
-        `rasters`: the masks, or a function that makes them from the place of each image in the source, int64 [images],
-        -1 for an image that is not in it. Raises LabelFileError if no image exists.
+        `rasters`: the masks, or a function that makes them from the position of each image in the source, int64
+        [images], -1 for an image that is not in it. Raises LabelFileError if no image exists.
         """
         self.settle()
         if self._wants("classes"):
@@ -341,7 +349,7 @@ class Annotations:
         others = bool(labelled) and not self.sets
         for image, file in enumerate(self._files):
             if self.is_there(image) and file not in labelled and (others or image in self._unlabelled):
-                why = self._unlabelled.get(image, "it has no class, and others have one")
+                why = self._unlabelled.get(image, "it has no class, but others have one")
                 self.reject(image, RejectCode.NO_LABEL, why)
 
     def _wants(self, *tasks: Task) -> bool:
@@ -352,7 +360,7 @@ class Annotations:
         return isinstance(file, int) or file.code == AnnotationCode.ORPHAN or self.listing.choice.wants(file.key)
 
     def settle(self) -> None:
-        """Match images after all are named: if no name is a file, treat names as ids, without extension or folder.
+        """Match names to files, once all images are named. If no name is a file, names are ids, without folder.
 
         `source` calls it. Raises LabelFileError if an id matches two files, or if no image exists.
         """
@@ -381,7 +389,7 @@ class Annotations:
             raise LabelFileError(self.place, problem, remedy)
         key, file = next(iter(found.items()))
         example = f"'{escape(key)}' is '{escape(self.listing.key(file))}'"
-        self.note(f"names of images taken for names without extension or folder: {len(found)} ({example})")
+        self.note(f"image names matched without extension or folder: {len(found)} ({example})")
 
     def _missing(self) -> Iterator[tuple[int, Skipped]]:
         """The images that are named and not there, and why."""
@@ -408,7 +416,7 @@ class Annotations:
         if not len(taken):
             first = next(iter(self.ledger.rejected.values()), None)
             why = f"; the first: {escape(first.key)}: {first.reason}" if first else ""
-            raise LabelFileError(self.place, f"no image that it names can be used{why}", "correct it")
+            raise LabelFileError(self.place, f"none of its images can be used{why}", "correct it")
         places = np.searchsorted(taken, of_image)
         return np.where(of_image >= 0, places, -1), taken
 
@@ -421,7 +429,7 @@ class Annotations:
         return found
 
     def _columns(self, places: np.ndarray, count: int) -> list[ListedColumn]:
-        """Classes and captions of whole images."""
+        """Classes and captions of whole images, and the field for groups."""
         columns: list[ListedColumn] = []
         if self._classes and self._wants("classes"):
             lists = self._of_places(self._classes, places, count, [])
@@ -446,6 +454,8 @@ class Annotations:
             columns.append(TextColumn(CAPTION, self._captions, numbers, ends))
             if without := count - int(np.count_nonzero(np.diff(ends))):
                 self.note(f"images without a caption: {without:,}")
+        if self._field is not None:
+            columns.append(self._field.column(places, count))
         return columns
 
     def _table(self, places: np.ndarray) -> Any:
@@ -482,7 +492,7 @@ class Annotations:
         if found.min() < 0 or ((np.diff(found[order]) == 0) & (np.diff(split[order]) == 0)).any():
             return None
         if found.max() > EXACT:
-            self.note(f"ids of images are above {EXACT:,}: evaluation that carries them as float32 confuses them")
+            self.note(f"ids of images are above {EXACT:,}: as float32 they are not unique")
         return found
 
     def _note_others(self, taken: np.ndarray) -> None:

@@ -15,12 +15,12 @@ def is_absent(text: str) -> bool:
 
 
 def read_number(text: str | None, what: str) -> float:
-    """The number that a cell or an element holds; NaN and infinity are for the caller to judge.
+    """Return the number in a cell or element; the caller checks for NaN and infinity.
 
-    Raises BadAnnotationError: E_BOX_EMPTY where there is none, E_VALUE where it is something else.
+    Raises BadAnnotationError: E_BOX_EMPTY if there is none, E_VALUE for anything else.
     """
     try:
-        if text and "_" not in text and text.isascii():  # Python reads both as numbers, nobody writes them so
+        if text and "_" not in text and text.isascii():  # Python reads both as numbers, but they are not used in files
             value = float(text)
             if value == value:
                 return value
@@ -47,6 +47,6 @@ def _number_of_pixels(text: str | None) -> int | None:
 
 
 def read_size(width: str | None, height: str | None) -> tuple[int, int] | None:
-    """(width, height) of an image, pixels; None where they do not say it: empty, 0, no whole numbers."""
+    """(width, height) of an image, pixels; None if unusable: empty, 0, not whole numbers."""
     wide, high = _number_of_pixels(width), _number_of_pixels(height)
     return None if wide is None or high is None else (wide, high)

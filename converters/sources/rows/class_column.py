@@ -1,7 +1,7 @@
-"""The class of each sample: by what a file says, what names lie beside it, and what the user says of it.
+"""Classes of samples, from the file, from names beside it, and from the user's options.
 
-Some count classes from 0, others from 1, where 0 means background. A guess is off by one in every label, so a number is
-moved only where something names its class, and refused otherwise.
+Some formats count classes from 0, others from 1 with 0 for the background. A wrong guess shifts every label by one, so
+numbers are shifted only if something names their classes, and refused otherwise.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from shardfeed.schema import is_plain
 from shardfeed.text import counted, some
 
 _MOST_CLASSES = 1 << 20  # different numbers of classes whose names are kept
-_BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # a label map's item 0, where it has one
+_BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # item 0 of a label map, if it has one
 _SEPARATORS = ("|", ";", ",", " ")
 _FEW = 20  # rows in which it is no wonder that all texts differ
 _MANY = 1000  # classes; who has more, has more than one image of most of them
@@ -28,7 +28,7 @@ _MANY = 1000  # classes; who has more, has more than one image of most of them
 
 @dataclass(frozen=True)
 class NamesBeside:
-    """Names that lie beside the files: `file`, as messages call it; number -> name; whether it is a label map."""
+    """Class names beside the files: `file`, for messages; number -> name; whether it is a label map."""
 
     file: str
     names: Mapping[int, str]
@@ -36,13 +36,13 @@ class NamesBeside:
 
 
 class TextsBeside:
-    """The text that stands beside each number of a class, in most of the samples that have one."""
+    """The text for each class number, from most of the samples that have one."""
 
     def __init__(self) -> None:
         self._known: Counter[tuple[Any, Any]] = Counter()
 
     def add(self, labels: Sequence[Any], texts: Any) -> None:
-        """Count those of a sample: as many texts as labels, or the one beside its one label."""
+        """Count the texts of a sample, if there are as many as labels."""
         texts = texts if isinstance(texts, list) else [texts]
         if len(texts) == len(labels) and len(self._known) < _MOST_CLASSES:
             self._known.update(zip(labels, texts, strict=True))
@@ -55,7 +55,7 @@ class TextsBeside:
             if isinstance(text, str) and text and agreed.setdefault(int(label), text) != text:
                 odd.append(f"{int(label)}: {text!r}, not {agreed[int(label)]!r}")
         if odd:
-            notes.append(counted(f"texts beside {column} that differ from those of most samples", odd, len(odd)))
+            notes.append(counted(f"texts in {column} that differ from those of most samples", odd, len(odd)))
         return agreed or None
 
 
@@ -113,7 +113,7 @@ def class_column(
     for name in ("label_offset", "label_map"):
         if getattr(options, name):
             first = next((text for text in values if not is_integer(text)), "")
-            problem = f"{argument(name)} is about numbers, and labels are texts, such as '{escape(first[:40])}'"
+            problem = f"{argument(name)} is for numbers, but labels are texts, such as '{escape(first[:40])}'"
             raise UsageError(place, problem, "leave it out")
     given = class_list(options.class_names) or (None if stated is None else tuple(stated))
     try:
@@ -140,17 +140,17 @@ def number_labels(
     if options.label_map is not None:
         if given is not None or options.label_offset:
             other = argument("class_names") if given is not None else argument("label_offset")
-            raise UsageError("label_map", f"names and numbers the classes, and {other} does, too", "leave one out")
+            raise UsageError("label_map", f"names and numbers the classes, and so does {other}", "leave one out")
         names = read_label_map(options.label_map)
         classes = _by_map(found, names)
         if classes is None:
             lacking = some(str(number) for number in found if number not in names)
             problem = f"has the numbers {lacking}, which {escape(options.label_map)} does not name"
-            raise UsageError(place, problem, "complete the label map, or give the one that they were written with")
+            raise UsageError(place, problem, "complete the label map, or give the original one")
         return _agreeing(classes, texts, place)
     if stated is not None:
         if given is not None and len(given) != len(stated):
-            problem = f"got {len(given)} names, and {escape(place)} has {len(stated)} classes ({some(stated)})"
+            problem = f"got {len(given)} names, but {escape(place)} has {len(stated)} classes ({some(stated)})"
             raise UsageError("class_names", problem, "name each of them")
         given = given or tuple(stated)
     if given is not None:
@@ -159,9 +159,9 @@ def number_labels(
     if beside is not None:
         classes = _by_map(found, beside.names) if beside.is_map else _in_order(found, beside.names, options)
         if classes is not None:
-            said = f"class names of {_key(place)}: from {escape(beside.file)}"
+            said = f"class names of {_key(place)}: taken from {escape(beside.file)}"
             return _agreeing(NumberedClasses(classes.names, classes.numbers, (said,)), texts, place)
-        notes.append(f"{escape(beside.file)} does not name all classes of {_key(place)}: not used")
+        notes.append(f"{escape(beside.file)} does not name all classes of {_key(place)}, so it is not used")
     return _by_themselves(found, texts, options.label_offset, place, notes)
 
 
@@ -192,10 +192,10 @@ def _by_list(found: Sequence[int], names: tuple[str, ...], first: int, place: st
     """The classes of a list that was given. Raises UsageError where a number has no place in it."""
     low, high = found[0], found[-1]
     if low < first or high >= first + len(names):
-        problem = f"has the numbers {low} to {high}, and the {len(names)} class names are those of {first} to "
+        problem = f"has the numbers {low} to {high}, but the {len(names)} class names are those of {first} to "
         problem += f"{first + len(names) - 1}"
         counted_from_one = first == 0 and low >= 1 and high <= len(names)
-        offset = f"where the first is number 1 there, give {argument('label_offset', 1)}"
+        offset = f"if the first is number 1, give {argument('label_offset', 1)}"
         raise UsageError(
             place, problem, offset if counted_from_one else "name every class, in the order of the numbers"
         )
@@ -203,13 +203,13 @@ def _by_list(found: Sequence[int], names: tuple[str, ...], first: int, place: st
 
 
 def _agreeing(classes: NumberedClasses, texts: Mapping[int, str] | None, place: str) -> NumberedClasses:
-    """The same classes. Raises UsageError where the text beside a number is the name of another class."""
+    """Return the same classes. Raises UsageError if a number's text is the name of another class."""
     labels = {name: label for label, name in enumerate(classes.names)}
     numbers = classes.numbers.tolist()
     for number, text in (texts or {}).items():
         label = labels.get(text)
         if label is not None and numbers[label] != number:
-            problem = f"has the text '{escape(text)}' beside {number}, and by the class names that is {numbers[label]}"
+            problem = f"has the text '{escape(text)}' for {number}, but the class names have {numbers[label]}"
             moved = {number - numbers[labels[text]] for number, text in (texts or {}).items() if text in labels}
             by_one = moved == {1} and int(numbers[0]) == 0
             raise UsageError(place, problem, f"give {argument('label_offset', 1)}" if by_one else "correct the names")
@@ -226,22 +226,26 @@ def _by_themselves(
     if high - low + 1 == len(found):
         if low == 1 and first == 0 and named:
             first = 1  # each has its name beside it, which moves with it
-            notes.append(f"{_key(place)}: numbers 1 to {high} are the labels 0 to {high - 1}, by the texts beside them")
+            notes.append(
+                f"{_key(place)}: numbers 1 to {high} are the labels 0 to {high - 1}, from the texts next to them"
+            )
         if low == first:
             names = tuple((texts or {})[number] if named else str(number) for number in found)
             return NumberedClasses(names, np.array(found, np.int64), tuple(notes))
-    listed = f"name all: {argument('class_names', typed='FILE')}, or {argument('label_map', typed='FILE.pbtxt')}"
+    listed = (
+        f"name all classes: {argument('class_names', typed='FILE')}, or {argument('label_map', typed='FILE.pbtxt')}"
+    )
     got = f"has {len(found)} different numbers from {low} to {high}"
     if low == 1 and first == 0:
         whole = " (0 then means background)" if high == len(found) else ""
         remedy = f"if 1 is the first class, give {argument('label_offset', 1)}{whole}; {listed}"
-        raise UsageError(place, f"{got}, and nothing says what they are: labels are 0 to {len(found) - 1}", remedy)
+        raise UsageError(place, f"{got}, without names: labels are 0 to {len(found) - 1}", remedy)
     if low < first:
         remedy = f"give the number of the first class: {argument('label_offset', low)}" if low >= 0 else listed
         raise UsageError(place, f"{got}: expected {first} or more", remedy)
     if low > first and high - low + 1 == len(found):
         listed = f"give the number of the first class: {argument('label_offset', low)}; or {listed}"
-    raise UsageError(place, f"{got}, and not all from {first} on: a number without a name may be a class", listed)
+    raise UsageError(place, f"{got}, with gaps after {first}: a missing number may be a class", listed)
 
 
 def _key(place: str) -> str:
@@ -254,7 +258,7 @@ def check_captions(texts: Sequence[str], rows: int, first_code: Mapping[str, int
         first = min(first_code, key=lambda text: first_code[text])
         problem = f"got {len(texts)} classes in {rows} rows, the first '{escape(first[:40])}'"
         texts_, numbers, names = (argument(name) for name in ("text_columns", "number_columns", "class_names"))
-        remedy = f"give {texts_} for texts, {numbers} for numbers, or {names} where these are classes"
+        remedy = f"give {texts_} for texts, {numbers} for numbers, or {names} if these are classes"
         raise BadLabelError(first, problem, remedy)
 
 
@@ -264,10 +268,10 @@ def combined_note(texts: Sequence[str], rows: int, name: str) -> tuple[str, ...]
     if separator:
         parts = sorted({part.strip() for text in texts for part in text.split(separator) if part.strip()})
         what = f"{len(texts)} classes look like combinations of {len(parts)} ({some(parts)})"
-        option = f"--label-separator '{separator}', in Python label_separator={separator!r}, makes lists of them"
+        option = f"--label-separator '{separator}' (in Python label_separator={separator!r}) splits them"
         return (f"column {escape(name)}: {what}; {option}",)
     if rows > _FEW and _alone(texts, rows):
-        option = "--text-column, in Python text_columns, keeps texts as they are"
+        option = "--text-column (in Python text_columns) keeps them as text"
         return (f"column {escape(name)}: {len(texts)} classes in {rows} rows; {option}",)
     return ()
 

@@ -41,9 +41,9 @@ def read_label_map(path: str | os.PathLike[str]) -> dict[int, str]:
     place = os.fspath(path)
     if names := _numbered(place):
         return names
-    read_class_list(path)  # says what is wrong with a file that is not even that
-    problem = "is a list of names, expected the number of each: `item { id: 1 name: 'cat' }` in a .pbtxt, or `1:cat`"
-    remedy = f"give it as {argument('class_names', typed='FILE')}, and where the first is number 1 "
+    read_class_list(path)  # reports a file that is not even text
+    problem = "is a list of names, expected each with its number: `item { id: 1 name: 'cat' }` in a .pbtxt, or `1:cat`"
+    remedy = f"give it as {argument('class_names', typed='FILE')}, and if the first is number 1 "
     raise LabelFileError(place, problem, remedy + argument("label_offset", 1))
 
 
@@ -86,7 +86,7 @@ def in_label_order(names: NamedClasses, least: int = 0) -> tuple[str, ...]:
 
 
 def _text(path: str) -> str | None:
-    """The file's text; None where it cannot be read, or is no UTF-8, which who reads it as a list says."""
+    """The file's text; None if it cannot be read or is not UTF-8, which the reader of the list reports."""
     try:
         with open(path, "rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -116,7 +116,7 @@ def parse_label_map(text: str, place: str) -> dict[int, str]:
         line = tokens[at].line
         at = _after_colon(tokens, at + 1)
         if at == len(tokens) or tokens[at].text not in ("{", "<"):
-            raise _error(place, line, "no '{' behind `item`")
+            raise _error(place, line, "no '{' after `item`")
         fields, at = _fields(tokens, at + 1, place, line)
         _add(names, fields, place, line)
     if not names:
@@ -135,9 +135,9 @@ def _add(names: dict[int, str], fields: dict[str, str], place: str, line: int) -
         got = f"the name '{escape(name)}', expected plain text" if name else "no name"
         raise _error(place, line, f"item {number} has {got}")
     if int(number) in names:
-        raise _error(place, line, f"the id {number} is that of '{escape(names[int(number)])}' already")
+        raise _error(place, line, f"the id {number} is already that of '{escape(names[int(number)])}'")
     if name in names.values():
-        raise _error(place, line, f"the name '{escape(name)}' is there already")
+        raise _error(place, line, f"the name '{escape(name)}' already exists")
     names[int(number)] = name
 
 
@@ -146,7 +146,7 @@ def _tokens(text: str, place: str) -> Iterator[_Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise _error(place, line, f"got {text[at : at + 20]!r}, which is no label map, or a text that does not end")
+            raise _error(place, line, f"got {text[at : at + 20]!r}, which is not a label map, or an unterminated text")
         if match.lastgroup is not None:
             yield _Token(match.lastgroup, match[0], line)
         line += match[0].count("\n")
@@ -182,7 +182,7 @@ def _fields(tokens: list[_Token], at: int, place: str, line: int) -> tuple[dict[
         elif depth == 1 and name:
             found[name] = token.text
         name = ""
-    raise _error(place, line, "an item that does not end")
+    raise _error(place, line, "an unterminated item")
 
 
 def _unquoted(token: _Token, place: str) -> str:
@@ -199,7 +199,7 @@ def _unquoted(token: _Token, place: str) -> str:
     try:
         return _ESCAPE.sub(one, token.text[1:-1].encode()).decode()
     except UnicodeDecodeError:
-        raise _error(place, token.line, f"{token.text[:40]} is no UTF-8") from None
+        raise _error(place, token.line, f"{token.text[:40]} is not UTF-8") from None
 
 
 def _error(place: str, line: int, problem: str) -> LabelFileError:

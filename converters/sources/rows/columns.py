@@ -157,7 +157,7 @@ class Splits:
 
     @classmethod
     def of(cls, said: Sequence[str | None]) -> "Splits":
-        """From the name of each sample's split."""
+        """Make the splits from the split name of each sample."""
         names = sorted(set(said), key=lambda name: (name is None, name))
         places = {name: place for place, name in enumerate(names)}
         return cls(tuple(names), np.array([places[name] for name in said], np.int64))
@@ -216,7 +216,7 @@ class Values:
         self.key, self._lists = key, lists
         self._texts: ByteStrings | None = None
         self._numbers: Any = None
-        self._inexact: int | None = None  # the first integer that a float32 cannot say
+        self._inexact: int | None = None  # the first integer that float32 cannot represent
         self._ends = array("q", [0])
 
     def add(self, value: Any) -> None:
@@ -225,7 +225,7 @@ class Values:
         if self._lists is None:
             self._lists = listed
         if listed != self._lists:
-            raise UnlikeError(f"got {'a list' if listed else 'one value'}, expected the other as in samples before")
+            raise UnlikeError(f"got {'a list' if listed else 'one value'}, unlike earlier samples")
         items = value if listed else (value,)
         for item in items:
             self._check(item)
@@ -238,7 +238,7 @@ class Values:
             raise UnlikeError(f"got {'null' if item is None else type(item).__name__}, expected a text or a number")
         text = isinstance(item, str | bytes)
         if (self._texts is not None and not text) or (self._numbers is not None and text):
-            raise UnlikeError(f"got a {'text' if text else 'number'}, expected the other as in samples before")
+            raise UnlikeError(f"got a {'text' if text else 'number'}, unlike earlier samples")
         if isinstance(item, str):
             try:
                 item.encode()
@@ -253,7 +253,7 @@ class Values:
             raise UnlikeError(f"got {item:g}, expected a number that fits float32")
         floats = isinstance(item, float) or (self._numbers is not None and self._numbers.typecode == "d")
         if floats and not text and self._inexact is not None:
-            raise UnlikeError(f"got {self._inexact} beside numbers with a point, and float32 cannot say it exactly")
+            raise UnlikeError(f"got {self._inexact} among floats, and float32 cannot represent it exactly")
 
     def _add(self, item: Any) -> None:
         if isinstance(item, str | bytes):

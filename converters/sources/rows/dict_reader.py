@@ -17,7 +17,7 @@ from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, LABEL, is_plain
-from shardfeed.text import some
+from shardfeed.text import number, some
 
 _OBJECTS = ("boxes", "labels", "iscrowd", "area", "segmentation", "keypoints", "size")
 _KNOWN = ("image", "key", "split", "image_id", "label", "tags", "caption", "captions", *_OBJECTS)
@@ -53,7 +53,9 @@ def _checked_extra(argument: str, names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         taken = name in _KNOWN or feature_key(name) in {*IMAGE_KEYS, LABEL, CAPTION}
         if taken or not is_plain(name) or feature_key(name).startswith("image/object/"):
-            raise UsageError(argument, f"got {escape(name)!r}, which is taken, or of objects", "rename it")
+            raise UsageError(
+                argument, f"got {escape(name)!r}, which is already used, or belongs to objects", "rename it"
+            )
     return tuple(names)
 
 
@@ -86,8 +88,8 @@ class DictReader:
         for name in said:
             if name not in known:
                 close = difflib.get_close_matches(str(name), known, 1)
-                remedy = f"did you mean {close[0]!r}?" if close else f"name it in numbers or texts; {_USUAL}"
-                raise UsageError(place, f"got {escape(str(name))!r}, which says nothing here", remedy)
+                remedy = f"did you mean {close[0]!r}?" if close else f"list it in numbers or texts; {_USUAL}"
+                raise UsageError(place, f"got {escape(str(name))!r}, an unknown key", remedy)
         key, image = self._image(place, said)
         split = said.get("split")
         if split is not None:
@@ -111,7 +113,7 @@ class DictReader:
                 raise UsageError(place, f"{problem}, expected a relative name such as 'cats/1.jpg'")
         if isinstance(image, bytes) or callable(image):
             if key is None:
-                raise UsageError(place, "it has no 'key', and its image no path", "give each a name of its own")
+                raise UsageError(place, "it has no 'key', and its image has no path", "give each a unique name")
             return key, cast(Image, image)
         if not isinstance(image, str | os.PathLike):
             got = f"got {type(image).__name__}" if "image" in said else "it has no 'image'"
@@ -119,7 +121,7 @@ class DictReader:
         path = os.path.normpath(os.path.join(self._root, os.fsencode(image)))
         if key is None:
             if not path.startswith(self._root.rstrip(b"/") + b"/"):
-                folder = "that they are all in" if self._rooted else "of the images, such as root='/data/photos'"
+                folder = "that contains all images" if self._rooted else "of the images, such as root='/data/photos'"
                 problem = f"image: {escape(os.fsencode(image))} is not in {escape(self._root)}"
                 raise UsageError(place, problem, f"give the folder {folder}, or each dict a 'key'")
             key = os.path.relpath(path, self._root)
@@ -146,16 +148,16 @@ class DictReader:
             read.captions = captions
         for name in (*self.numbers, *self.texts):
             if name not in said:
-                raise read.error(f"it has no {escape(name)!r}", "give each one, nan for a number that is not known")
+                raise read.error(f"it has no {escape(name)!r}", "give each one, nan for an unknown number")
         for name in self.texts:
             texts = _texts(read, name, said)
             read.extra[name] = texts if isinstance(said[name], list | tuple) else texts[0]
         for name in self.numbers:
             value = said[name].tolist() if isinstance(said[name], np.ndarray | np.generic) else said[name]
             values = list(value) if isinstance(value, list | tuple) else [value]
-            for number in values:
-                if isinstance(number, bool) or not isinstance(number, int | float):
-                    got = type(number).__name__
+            for one in values:
+                if isinstance(one, bool) or not isinstance(one, int | float):
+                    got = type(one).__name__
                     raise read.error(f"{escape(name)}: got {got}, expected a number, or a list of them")
             read.extra[name] = values if isinstance(value, list | tuple) else value
 
@@ -173,11 +175,11 @@ class DictReader:
             read.classes["labels"] = _classes(read, "labels", _listed(read, "labels", said))
         if "keypoints" in said:
             if self.keypoints is None:
-                raise read.error("got 'keypoints', whose names are not known", "give keypoints=Keypoints(names)")
+                raise read.error("got 'keypoints', without their names", "give keypoints=Keypoints(names)")
             points = np.asarray(_listed(read, "keypoints", said), dtype=object)
             flat = said["keypoints"] if points.ndim < 3 else points.reshape(len(points), -1).tolist()
             each = 3 * len(self.keypoints.names)
-            expected = f"x, y and visibility for {len(self.keypoints.names)} names"
+            expected = f"x, y and visibility for {number(len(self.keypoints.names), 'name')}"
             read.of_objects["keypoints"] = _array(read, "keypoints", flat, each, expected).tolist()
         if "iscrowd" in said:
             crowds = [_whole(f"dicts[{read.index}]", "iscrowd", crowd) for crowd in _listed(read, "iscrowd", said)]
@@ -191,7 +193,9 @@ class DictReader:
             read.of_objects["segmentation"] = [_plain(outline) for outline in _listed(read, "segmentation", said)]
         for name, values in (read.of_objects | {"labels": read.classes.get("labels", [None] * count)}).items():
             if len(values) != count:
-                raise read.error(f"got {len(values)} of {name!r} for {count} boxes", "give one for each box")
+                raise read.error(
+                    f"got {len(values)} of {name!r} for {number(count, 'box', 'boxes')}", "give one for each box"
+                )
         if said.get("size") is not None:
             sides = [_whole(f"dicts[{read.index}]", "size", side) for side in _listed(read, "size", said)]
             if len(sides) != 2 or not all(sides):
@@ -204,7 +208,7 @@ def _whole(place: str, name: str, value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise UsageError(place, f"{name}: got {value!r}, expected a whole number of 0 or more")
+        raise UsageError(place, f"{name}: got {value!r}, expected an integer of 0 or more")
     return int(value)
 
 

@@ -55,9 +55,9 @@ def from_dicts(
 ) -> ColumnarSource:
     """A source with one image per dict, with the labels and objects in the dict.
 
-    A dict has "image": a path, the bytes of an encoded file, or a function that returns them and pickles. Beside it:
+    A dict has "image": a path, the bytes of an encoded file, or a picklable function that returns them. Optional:
 
-    * "key": the sample's unique name, by default the path. "split": its split, by default what `convert` decides.
+    * "key": the sample's unique name, by default the path. "split": its split, by default chosen by `convert`.
       "image_id": its own id, which evaluation tools use; if one dict has it, all must.
     * "label": its class, a name or a number from 0. Or "tags": a list of different classes; a missing list means no
       classes.
@@ -76,11 +76,11 @@ def from_dicts(
         root: the folder that paths are relative to; the relative paths are the keys. Default: the current folder.
         numbers: further keys of numbers that are not classes: one number per image, or a list of any length. `age`
             gives the feature `image/age`, int64, or float32 if a number has a decimal point.
-        texts: further keys of texts, likewise.
+        texts: further keys with strings: one string per image, or a list of any length.
         fractions: whether boxes, key points and outlines are fractions of the image's sides. Default: pixels, but boxes
             that all lie within 0 to 1 are refused; False accepts them as pixels.
-        boxes_on: which image the boxes refer to if EXIF rotates it: the displayed or the stored one. Default: decided
-            by "size"; an image for which that is not possible is rejected.
+        boxes_on: whether boxes refer to the "upright" image or the "stored" one, if EXIF rotates it. Default: decided
+            by "size"; an image is rejected if its "size" does not settle this.
         keypoints: the names of an object's key points.
 
     Raises:
@@ -99,7 +99,7 @@ def from_dicts(
     reader = DictReader(numbers, texts, root, keypoints)
     read = [reader.read(i, said) for i, said in enumerate(dicts)]
     if not read:
-        raise UsageError("dicts", "there is none", "give a dict for each image")
+        raise UsageError("dicts", "the list is empty", "give a dict for each image")
     read.sort(key=lambda one: one.key)
     for one, other in pairwise(read):
         if one.key == other.key:
@@ -132,11 +132,11 @@ def _check_numbers(read: Sequence[ReadDict]) -> None:
     numbered = [one for one in read if one.number is not None]
     if numbered and len(numbered) < len(read):
         lacking = min((one for one in read if one.number is None), key=lambda one: one.index)
-        problem = f"it has no 'image_id', and dicts[{numbered[0].index}] has one"
-        raise lacking.error(problem, "give each its own, or none")
+        problem = f"it has no 'image_id', but dicts[{numbered[0].index}] has one"
+        raise lacking.error(problem, "give each a unique one, or none")
     for one in numbered:
         if (other := first.setdefault(one.number, one)) is not one:
-            raise one.error(f"has the image_id {one.number} of dicts[{other.index}]", "give each its own, or none")
+            raise one.error(f"has the image_id {one.number} of dicts[{other.index}]", "give each a unique one, or none")
 
 
 class _GivenNames:
@@ -150,7 +150,7 @@ class _GivenNames:
                 if name not in _CLASSES:
                     raise UsageError("class_names", f"got {escape(str(name))!r}, expected one of {', '.join(_CLASSES)}")
                 if name not in used:
-                    raise UsageError("class_names", f"got names for {name!r}, which no dict has", "leave them out")
+                    raise UsageError("class_names", f"got names for {name!r}, but no dict has it", "leave them out")
             self._given = {name: class_list(names) for name, names in class_names.items()}
         else:
             self._given = dict.fromkeys(used, class_list(class_names))
@@ -183,7 +183,7 @@ def _columns(
     columns: list[ListedColumn] = []
     if {"label", "tags"} <= set(given.used):
         one = next((one for one in read if "tags" in one.classes), read[0])
-        raise one.error("got 'tags', and others have 'label': both are image/class", "make the label one of the tags")
+        raise one.error("got 'tags', but others have 'label': both are image/class", "make the label one of the tags")
     if "label" in given.used:
         _all_have(read, "label", lambda one: "label" in one.classes)
         labels = given.numbering("label")
@@ -215,8 +215,8 @@ def _all_have(read: Sequence[ReadDict], name: str, has: Callable[[ReadDict], boo
     lacking = [one.index for one in read if not has(one)]
     having = [one.index for one in read if has(one)]
     if lacking and having:
-        problem = f"it has no {name!r}, and dicts[{min(having)}] has"
-        raise UsageError(f"dicts[{min(lacking)}]", problem, "say it of all, or of none")
+        problem = f"it has no {name!r}, but dicts[{min(having)}] has one"
+        raise UsageError(f"dicts[{min(lacking)}]", problem, "give it to all, or to none")
 
 
 def _objects(
@@ -228,7 +228,7 @@ def _objects(
     fractions: bool | None,
     boxes_on: str | None,
 ) -> ObjectTable | None:
-    """The boxes of all dicts, and what is known of them; None where no dict has any."""
+    """Return the table of the objects of all dicts; None if no dict has boxes."""
     boxed = [one for one in read if one.boxes is not None]
     if not boxed:
         return None

@@ -44,10 +44,10 @@ _MISSING: Any = object()
 class Row(NamedTuple):
     """One sample as read from a file.
 
-    `file`: the number of its file. `record`: its number in that file. `where`: integers from which the reader finds the
-    image, followed by those of a mask. `values`: values of the columns that have a role, by name; missing ones are left
-    out. `name`: the sample's own name, b"" if it has none. `ending`: the extension that is added if its name has none,
-    such as b".jpg". `fault`: why it cannot be used.
+    `file`: the number of its file. `record`: its number in that file. `where`: integers that locate the image, followed
+    by the integers that locate its mask, if any. `values`: values of the columns that have a role, by name; missing
+    ones are left out. `name`: the sample's own name, b"" if it has none. `ending`: the extension that is added if its
+    name has none, such as b".jpg". `fault`: why it cannot be used.
 
     Example:
         gather.add(Row(0, number, (offset, size), {"label": "cat", "name": "a.jpg"}, b"a.jpg"))
@@ -63,7 +63,7 @@ class Row(NamedTuple):
 
 
 class Gather:
-    """Collector of rows, which makes the source.
+    """Collector of rows; `source` makes a source of them.
 
     Args:
         files: the files that the rows come from, in order.
@@ -180,7 +180,7 @@ class Gather:
     def _no_value(self, row: Row, what: str, column: str) -> RejectedError:
         """The error for a row that has no value in a column."""
         file = escape(self.files.names[row.file])
-        got = "null" if column in row.values else f"{file} has no such column, or the sample has none"
+        got = "null" if column in row.values else f"{file} or the sample has no such column"
         return RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {got}")
 
     def _one(self, row: Row, what: str, column: str) -> str:
@@ -202,10 +202,10 @@ class Gather:
         if not self._lists and len(items) != 1:
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: got {len(items)}, expected one")
         if -1 in items:
-            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: -1, which stands for no label")
+            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: -1, which means no label")
         texts = [str(item) if type(item) is int else _text("label", column, item) for item in items]
         if self._whole and (odd := next((text for text in texts if not is_integer(text)), None)) is not None:
-            reason = f"label from {escape(column)}: got '{escape(odd[:40])}', expected a whole number as elsewhere"
+            reason = f"label from {escape(column)}: got '{escape(odd[:40])}', expected an integer, as in other rows"
             raise RejectedError(RejectCode.NO_LABEL, reason)
         return texts
 
@@ -254,12 +254,14 @@ class Gather:
                 values.add(row.values[column])
             except UnlikeError as error:
                 place = f"{name_text(self.files.files[row.file].path)}, row {row.record}, column {column}"
-                raise UsageError(place, str(error), "leave the column out, or write it alike in all rows") from None
+                raise UsageError(
+                    place, str(error), "leave the column out, or write it in the same form in all rows"
+                ) from None
         for key, (column, values) in [*self._offered.items()]:
             value = row.values.get(column)
             try:
                 if isinstance(value, bool) or not isinstance(value, int | float):
-                    raise UnlikeError("not every sample has a number there")
+                    raise UnlikeError("some samples have no number")
                 values.add(value)
             except UnlikeError:
                 del self._offered[key]
@@ -289,7 +291,7 @@ class Gather:
     ) -> ColumnarSource:
         """Create the source. `what`: a word for one of its files. `beside`: class names from separate files, by column.
 
-        `rasters`: a function that takes the place of the files and the keys, and returns the masks and notes on them.
+        `rasters`: a function of the files' path (for errors) and the keys that returns the masks and notes on them.
         Raises UsageError if no row can be taken, or if nothing names the classes.
         """
         if not len(self):
@@ -306,8 +308,8 @@ class Gather:
         offered = {column: key for key, (column, _) in self._offered.items()}
         if self.roles.unused:
             unused = [column for column in self.roles.unused if column not in offered]
-            said += [counted("columns not used", unused, len(unused))] if unused else []
-        said += [counted("columns taken as numbers", offered, len(offered))] if offered else []
+            said += [counted("unused columns", unused, len(unused))] if unused else []
+        said += [counted("columns used as numbers", offered, len(offered))] if offered else []
         self.ledger.notes += said
         for skipped in self.files.skipped:
             self.ledger.rejected.setdefault(skipped.key, skipped)
@@ -348,13 +350,13 @@ class Gather:
         return columns + [values.column() for values in of_features]
 
     def _keys(self, notes: list[str]) -> Keys:
-        """The name of each sample, and a note where it is not what the samples say."""
+        """Return the name of each sample; adds a note if names are made of file and number."""
         if (own := self._names.unique()) is not None:
             return own
         if self._key is not None and self._named_by is None:
             place = f"{self.files.place}, column {self._key}"
-            raise UsageError(place, "a value is no key, or comes again", "name a column of unique relative names")
-        notes.append("samples are called by their file and number: nothing in them is a name that is unique")
+            raise UsageError(place, "a value is not a key, or repeats", "name a column of unique relative names")
+        notes.append("keys are made of file and number: no column has unique names")
         return self._names.numbers(self.file_of, self.record_of)
 
     def _table(self, keys: Keys, beside: Mapping[str, NamesBeside], notes: list[str]) -> ObjectTable:
@@ -398,8 +400,8 @@ class Gather:
             problem = f"no sample in its {number(len(self.files.files), what)}"
             return UsageError(self.files.place, problem, "check the path")
         first = self.ledger.rejected[min(self.ledger.rejected)]
-        problem = f"none of {number(self._seen, 'sample')} can be taken, the first: {escape(first.key)}: {first.reason}"
-        return UsageError(self.files.place, problem, f"say what is what: {naming('label', 'COLUMN')}")
+        problem = f"none of {number(self._seen, 'sample')} can be used, the first: {escape(first.key)}: {first.reason}"
+        return UsageError(self.files.place, problem, f"name the columns: {naming('label', 'COLUMN')}")
 
 
 def _text(what: str, column: str, value: Any) -> str:

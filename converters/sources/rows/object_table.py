@@ -219,7 +219,7 @@ class ObjectClasses:
         """The label of a class. Raises BadAnnotationError, E_CATEGORY, for an unknown class."""
         label = self._labels.get(text)
         if label is None and not text:
-            raise BadAnnotationError(AnnotationCode.CATEGORY, "it names no class")
+            raise BadAnnotationError(AnnotationCode.CATEGORY, "it has no class")
         if label is None:
             known = f"of {some(self.names)}" if is_plain(text) else "that is plain text"
             raise BadAnnotationError(AnnotationCode.CATEGORY, f"got the class '{escape(text)}', expected one {known}")

@@ -16,10 +16,11 @@ from shardfeed.converters.sources.rows.columns import Codes, as_array, repeated
 from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable, Outlines
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
 from shardfeed.errors import UsageError, argument, escape
+from shardfeed.text import number
 
-MOST = 1e9  # pixels: a coordinate beyond it is none, and would take pycocotools' memory
-_MOST_AREA = 1e15  # pixels squared: a float32 can say it
-_FAR = 2.0  # a fraction beyond it is none: rounding leaves the image by less
+MOST = 1e9  # pixels: a larger coordinate is invalid, and would take pycocotools' memory
+_MOST_AREA = 1e15  # pixels squared: representable in float32
+_FAR = 2.0  # a fraction beyond it is invalid: rounding exceeds the image by less
 
 
 def said(value: Any) -> str:
@@ -64,7 +65,10 @@ class ObjectColumns:
         lists = {"classes": self.labels, "texts": self.texts, "areas": self.areas, "ids": self.ids, **self.flags}
         for name, values in lists.items():
             if values is not None and len(values) != count:
-                raise BadRowError(max(count, 1), f"objects has {len(values)} of {name} for {count} boxes")
+                raise BadRowError(
+                    max(count, 1),
+                    f"objects has {number(len(values), 'value')} of {name} for {number(count, 'box', 'boxes')}",
+                )
 
     def one(self, place: int) -> dict[str, Any]:
         """The values of one object, by the names of `ObjectGather.add`."""
@@ -82,7 +86,7 @@ def objects_of(value: Any) -> list[Mapping[str, Any]]:
         return []
     if isinstance(value, list):
         if not all(isinstance(one, dict) for one in value):
-            raise BadRowError(len(value), "objects is a list of other things than objects")
+            raise BadRowError(len(value), "objects is not a list of objects")
         return value
     if not isinstance(value, dict):
         raise BadRowError(1, f"got {type(value).__name__} in objects")
@@ -94,8 +98,8 @@ def objects_of(value: Any) -> list[Mapping[str, Any]]:
     columns = {name: values for name, values in value.items() if name in known}
     for name, values in columns.items():
         if not isinstance(values, list) or len(values) != len(boxes):
-            got = f"{len(values)} of {escape(name)}" if isinstance(values, list) else f"no list {escape(name)}"
-            raise BadRowError(max(len(boxes), 1), f"objects has {got} for {len(boxes)} of {key}")
+            got = f"{len(values)} values of {escape(name)}" if isinstance(values, list) else f"no list {escape(name)}"
+            raise BadRowError(max(len(boxes), 1), f"objects has {got} for {number(len(boxes), 'box', 'boxes')}")
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
@@ -163,7 +167,7 @@ class ObjectGather:
         self._images, self._numbers, self._hashes = array("i"), array("q"), array("q")
         self._boxes = array("d")
         self._classes = Codes()
-        self._areas: array[float] | None = None  # from the first object on that says its area
+        self._areas: array[float] | None = None  # from the first object that has an area
         self._points, self._point_ends = array("d"), array("q")  # ends from the first object on that has any
         self._flags: dict[str, array[int]] = {key: array("b") for key in flags}
         self._outlines = Outlines() if masks else None
@@ -220,7 +224,7 @@ class ObjectGather:
         flagged = {key: _flag(key, value) for key, value in flags.items()} if flags else {}
         for key in flagged:
             if not key.startswith("image/"):
-                raise UsageError("flags", f"got {key!r}, expected a feature key", f'say "image/object/{key}"')
+                raise UsageError("flags", f"got {key!r}, expected a feature key", f'write "image/object/{key}"')
         points: tuple[float, ...] = ()
         if keypoints is not None:
             sound = isinstance(keypoints, Sequence) and not isinstance(keypoints, str)
@@ -303,8 +307,8 @@ class ObjectGather:
             "class": codes[i] != codes[j],
             "box": boxes[4 * i : 4 * i + 4] != boxes[4 * j : 4 * j + 4],
         }
-        parts = [name for name, differs in differing.items() if differs] or ["what is said of them"]
-        return f"two {self.what}s have the number {self._numbers[i]}, and differ in {', '.join(parts)}"
+        parts = [name for name, differs in differing.items() if differs] or ["their attributes"]
+        return f"two {self.what}s have the id {self._numbers[i]}, but differ in {', '.join(parts)}"
 
     def check_unit(self, place: object, unit: Unit | None, *, said: Callable[[Unit], str] | None = None) -> None:
         """Raise UsageError if the boxes cannot be in the unit of the format.
@@ -316,12 +320,13 @@ class ObjectGather:
             return
         give = said if said is not None else lambda unit: argument("unit", unit)
         if self.unit == "pixels" and len(self) and self._largest <= 1:
-            problem = f"no coordinate of its {len(self):,} boxes is larger than {self._largest:g}, expected pixels"
-            remedy = f"give {give('fractions')} where they are fractions of the image, else {give('pixels')}"
+            boxes = number(len(self), "box", "boxes")
+            problem = f"no coordinate of its {boxes} is larger than {self._largest:g}, expected pixels"
+            remedy = f"give {give('fractions')} if they are fractions of the image, else {give('pixels')}"
             raise UsageError(place, problem, remedy)
         if self.unit == "fractions" and self._far * 2 > len(self):
             problem = f"{self._far:,} of {len(self):,} boxes have coordinates beyond {_FAR:g}, expected fractions"
-            raise UsageError(place, problem, f"give {give('pixels')} where they are in pixels")
+            raise UsageError(place, problem, f"give {give('pixels')} if they are in pixels")
 
     def finish(
         self,
@@ -348,7 +353,7 @@ class ObjectGather:
                     faults |= dict.fromkeys(np.flatnonzero(codes == code).tolist(), (error.code, error.reason))
             labels = of_code[codes]
         for i in twins:
-            faults.setdefault(i, (AnnotationCode.TWICE, "it is there already, the same in everything"))
+            faults.setdefault(i, (AnnotationCode.TWICE, "it is an exact duplicate"))
         points = None
         if self.keypoints is not None:
             points = self._key_points(3 * len(self.keypoints.names))
@@ -363,7 +368,7 @@ class ObjectGather:
         kept = np.delete(np.arange(len(images)), list(faults)) if faults else slice(None)
         areas = None if self._areas is None else self._filled_areas()[kept]
         if self.unit == "fractions" and areas is not None and not areas.max(initial=0) > 1:
-            areas = np.zeros(0)  # no pixels, or some missing: who knows the image's size takes those of boxes or masks
+            areas = np.zeros(0)  # unknown, or not for all: areas of boxes or masks are used
         sizes = {image if places is None else int(places[image]): size for image, size in self._sizes.items()}
         return ObjectTable(
             place[kept],
@@ -397,7 +402,7 @@ class ObjectGather:
         return np.where(np.isnan(areas), (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), areas)
 
     def _key_points(self, each: int) -> np.ndarray:
-        """float64 [n, each]: those of each object; zeros where it has none, NaN where they are unsound."""
+        """float64 [n, each]: values of each object; zeros if it has none, NaN if they are invalid."""
         count = len(self._images)
         ends = as_array(self._point_ends) if self._point_ends else np.zeros(count, np.int64)
         lengths = np.diff(ends, prepend=0)
@@ -470,7 +475,7 @@ def check_outline(found: Any) -> Outline:
         if pair and ((isinstance(counts, str) and counts.isascii()) or isinstance(counts, list)):
             return {"size": size, "counts": counts}
         raise BadAnnotationError(AnnotationCode.OUTLINE, f"{said(found)}, expected a run-length code")
-    why = "it has no region: segmentation is empty or missing; tasks without masks take its box alone"
+    why = "it has no region: segmentation is empty or missing; tasks without masks use only its box"
     raise BadAnnotationError(AnnotationCode.OUTLINE, why)
 
 

@@ -1,4 +1,4 @@
-"""Which column of a file is the image, the label, the caption ...: one table of words for all formats."""
+"""Roles of columns (image, label, caption, ...): one table of usual names for all formats."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Kind = Literal["image", "integer", "integers", "float", "floats", "text", "texts
 
 # Names of columns, in lower case, those that are preferred first. A column called otherwise is named by the user.
 WORDS: Mapping[str, tuple[str, ...]] = {
-    # the name of an image file, or what it is called in a table beside the files
+    # the name of an image file, or its name in a table beside the files
     "path": (
         *("path", "filepath", "file_path", "image_path", "filename", "file_name", "file", "image", "image_name", "img"),
         *("img_path", "img_name", "imagename", "image_file", "fname", "image index", "image_index", "image_id"),
@@ -29,7 +29,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "mask": ("mask", "segmentation_mask"),
     "label": ("label", "labels", "class", "class_name", "class_id", "category", "cls", "target", "targets", "ans"),
     "text": ("caption", "captions", "text", "txt"),
-    "split": (),  # only where it is asked for: in many files it means something else
+    "split": (),  # only on request: in many files it has another meaning
     "objects": ("objects", "annotations"),
 }
 _KINDS: Mapping[str, tuple[Kind, ...]] = {
@@ -42,7 +42,7 @@ _KINDS: Mapping[str, tuple[Kind, ...]] = {
     "number": ("integer", "text"),
     "objects": ("objects",),
 }
-# The words for a role in options, beside its own name.
+# Words for a role in options, besides its own name.
 _OPTION = {ENCODED: "image", LABEL: "label", TEXT: "label text", FILENAME: "key", CAPTION: "text", SOURCE_ID: "number"}
 _ASKED = ("image", "mask", "label", "text", "split", "key", "objects")
 # Keys inside an object, of its box and of its class.
@@ -54,9 +54,9 @@ CLASS_KEYS = ("categories", "category", "category_id", "labels", "label", "class
 class ColumnInfo:
     """A column of a file. `name`: as in `--columns`. `kind`: the kind of its values.
 
-    `word`: the part of the name that is compared with `WORDS`; default what follows its last "/" or ".". `role`: the
-    role that the format itself states, which takes precedence over the word. `class_names`: in label order, where the
-    format has them.
+    `word`: the part of the name that is compared with the usual names of each role; default: the part after the last
+    "/" or ".". `role`: the role that the format itself states, which takes precedence over the word. `class_names`: in
+    label order, where the format has them.
 
     Example:
         infos = [ColumnInfo("image", "image"), ColumnInfo("name", "text", role="key")]
@@ -70,7 +70,7 @@ class ColumnInfo:
 
     @property
     def said(self) -> str:
-        """The column's word, in lower case."""
+        """The word to compare with the usual names, in lower case."""
         return (self.word or self.name.rpartition("/")[2].rpartition(".")[2]).casefold()
 
 
@@ -115,8 +115,8 @@ def choose_roles(
     """Choose the role of each column: by the user's choice, else by the format, else by the column's name.
 
     `asked`: column by role or feature key, as in `ColumnOptions.columns`. `images`: whether there must be an image
-    column. `names`: columns that may hold an image's name, most trusted first, in addition to their other role. Raises
-    UsageError if a column is missing or holds other values, or if two columns would fit.
+    column. `names`: columns that may hold the names of images, best first; such a column may have another role too.
+    Raises UsageError if a column is missing or holds other values, or if two columns would fit.
 
     Example:
         infos = [ColumnInfo("image", "image"), ColumnInfo("label", "text")]
@@ -141,7 +141,7 @@ def choose_roles(
             found[role] = info  # type: ignore[index]  # one of the roles
         elif not what.startswith("image/") or what in image_features(sha256=True):
             known = ", ".join(_ASKED)
-            problem = f"got {escape(what)!r}, expected {known}, or image/NAME for a feature of your own"
+            problem = f"got {escape(what)!r}, expected {known}, or image/NAME for another feature"
             raise UsageError("columns", problem, f"write {naming('image/NAME', name)}")
         else:
             extra[what] = info
@@ -165,7 +165,7 @@ def choose_roles(
             taken.add(chosen.name)
     if "label text" in found and "label" in found and found["label"].kind in ("text", "texts"):
         label, text = (escape(repr(found[role].name)) for role in ("label", "label text"))
-        problem = f"the labels in {label} are texts, expected numbers that {text} names"
+        problem = f"the labels in {label} are texts, expected numbers with names in {text}"
         raise UsageError(place, problem, "leave one of the two out")
     if images and "image" not in found:
         raise _no_image(place, list(by_name.values()))
@@ -188,7 +188,7 @@ def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo |
 
 
 def _stated(place: str, role: Role, infos: Sequence[ColumnInfo]) -> ColumnInfo:
-    """The column of which the format says its role; of several the one that is called so. Raises UsageError."""
+    """Return the column to which the format gives the role; of several, the usual name. Raises UsageError."""
     if len(infos) == 1:
         return infos[0]
     if (chosen := _by_word(place, role, infos)) is None:
@@ -199,14 +199,14 @@ def _stated(place: str, role: Role, infos: Sequence[ColumnInfo]) -> ColumnInfo:
 def _several(place: str, role: Role, infos: Sequence[ColumnInfo]) -> UsageError:
     kind = NoImageError if role == "image" else UsageError
     problem = f"several columns may be the {role}: {some(info.name for info in infos)}"
-    return kind(place, problem, f"say which is it: {naming(role, infos[0].name)}")
+    return kind(place, problem, f"choose one: {naming(role, infos[0].name)}")
 
 
 def _no_image(place: str, infos: Sequence[ColumnInfo]) -> UsageError:
     if images := [info for info in infos if info.kind == "image"]:
         return _several(place, "image", images)
     problem = f"no column of images in it: it has {some(info.name for info in infos)}"
-    return NoImageError(place, problem, f"say which is it: {naming('image', 'COLUMN')}")
+    return NoImageError(place, problem, f"choose one: {naming('image', 'COLUMN')}")
 
 
 class NoImageError(UsageError):
@@ -214,7 +214,7 @@ class NoImageError(UsageError):
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a value of JSON as roles.py has it; "object" for one object, "null" where it tells none."""
+    """Return the kind of a JSON value, as in roles.py; "object" for a dict, "null" if unknown."""
     if value is None or value == [] or value == {}:
         return "null"
     if isinstance(value, list):

@@ -66,8 +66,8 @@ class ListedFiles:
 class ColumnarSource:
     """A Source (see source.py) of samples by number.
 
-    `numbers`: int64 [n], the source's own number of each image, for evaluation; None without. `described`: in words,
-    what was taken for what. `kept`: what must live as long as the source, such as a temporary folder.
+    `numbers`: int64 [n], the source's id of each image, for evaluation; or None. `described`: a sentence on what each
+    column was used for. `kept`: an object that must live as long as the source, such as a temporary folder.
     """
 
     keys: Keys
@@ -162,14 +162,14 @@ def _check(path: bytes | str, now: os.stat_result, size: int, mtime_ns: int) -> 
 
 def _refused(path: bytes | str, error: OSError) -> RejectedError:
     if isinstance(error, FileNotFoundError):
-        return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} was there and is gone")
+        return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} was deleted after it was listed")
     problem = f"{escape(path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
     return RejectedError(RejectCode.UNREADABLE, problem)
 
 
 def changed(path: bytes | str) -> RejectedError:
     """The error for a file that is another than the one that was listed."""
-    return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} is not as it was when it was listed")
+    return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} changed after it was listed")
 
 
 class FilePart(NamedTuple):
@@ -292,7 +292,7 @@ def block_source(
     keys = Blocks(blocks, kept)
     if not len(keys):
         first = f", the first: {escape(listed[0].key)}: {listed[0].reason}" if listed else ""
-        raise UsageError(place, f"none of {number(len(every), 'sample')} can be taken{first}", "check what it holds")
+        raise UsageError(place, f"none of {number(len(every), 'sample')} can be used{first}", "check its contents")
     names = sorted({block.split for block in blocks}, key=lambda name: (name is None, name or ""))
     splits = None
     if names != [None]:

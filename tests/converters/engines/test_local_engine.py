@@ -182,7 +182,7 @@ def test_what_cannot_be_sent_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     module.load.__module__ = module.load.__qualname__ = "only_here"  # type: ignore[attr-defined]
     module.load.__qualname__ = "load"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "only_here", module)
-    with pytest.raises(UsageError, match=r"cannot be sent to workers.*define the class or function in a module"):
+    with pytest.raises(UsageError, match=r"cannot be pickled for workers.*define the class or function in a module"):
         run(LocalEngine(1), [task(tmp_path, 0, [module.load])])  # type: ignore[attr-defined]
 
 
@@ -277,7 +277,7 @@ def test_ctrl_c_while_workers_start_prints_one_line(
             time.sleep(0.002)
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (130, "shardfeed: interrupted; run the same command again to go on\n")
+        assert (process.returncode, errors) == (130, "shardfeed: interrupted; run the same command again to resume\n")
 
 
 @pytest.mark.promise(5)
@@ -299,7 +299,7 @@ def test_a_signal_stops_the_command(folder: Callable[..., Path], tmp_path: Path,
     os.killpg(process.pid, number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code, errors
-    assert "run the same command again to go on" in errors
+    assert "run the same command again to resume" in errors
     assert "Traceback" not in errors
     assert not {pid for pid in below if os.path.exists(f"/proc/{pid}/exe")}
     assert not (tmp_path / "out").exists()
@@ -325,6 +325,7 @@ class Breaks:
         return Sample(b"%d" % i, self.paths[i].read_bytes(), {LABEL: i % 2})
 
 
+@pytest.mark.usefixtures("worker_processes")
 @pytest.mark.promise(4)
 def test_what_is_done_is_kept_when_the_source_fails(folder: Callable[..., Path], tmp_path: Path) -> None:
     paths = sorted(folder(12).rglob("*.jpg"))

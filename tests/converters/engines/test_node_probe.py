@@ -38,7 +38,7 @@ def test_another_place(task: ShardTask, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=f"{re.escape(str(tmp_path))}: node .* it has another file there"):
         probe.check(look(probe.question))
     os.unlink(probe.question.path)
-    with pytest.raises(StorageError, match="does not see this directory: No such file or directory; put it where"):
+    with pytest.raises(StorageError, match="does not see this directory: No such file or directory; use a path"):
         probe.check(look(probe.question))
 
 

@@ -168,7 +168,7 @@ def test_a_signal_stops_it(cluster: Any, folder: Callable[..., Path], tmp_path: 
         os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, len(errors.splitlines())) == (code, 1), errors
-        assert "run the same command again to go on" in errors
+        assert "run the same command again to resume" in errors
         found = len(list(receipts.glob("*.json")))
         assert not (tmp_path / "out").exists()
     assert 2 <= found < 24
@@ -215,7 +215,7 @@ def test_a_signal_inside_a_call_of_ray(
     for module in (cli, command_list):
         monkeypatch.setattr(module, "command_module", lambda name: command)
     assert cli.main(["verify"]) == 128 + number
-    assert capsys.readouterr().err == f"shardfeed: {said}; run the same command again to go on\n"
+    assert capsys.readouterr().err == f"shardfeed: {said}; run the same command again to resume\n"
     ray.kill(sleeper)
 
 
@@ -298,7 +298,7 @@ def test_a_shard_that_loses_every_actor(
 def test_actors_that_cannot_begin(connected: Any, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_engine, "_DOOMED", 2)
     monkeypatch.setattr(ray_engine, "ShardWriter", NeverBorn)
-    with pytest.raises(WorkerLostError, match=r"2 in a row were lost before they could begin.*installed on every node"):
+    with pytest.raises(WorkerLostError, match=r"2 in a row were lost before they started.*installed on every node"):
         run(RayEngine(str(tmp_path / "tries"), connected.address, 1), [task(tmp_path, 0, [image.read_bytes()])])
 
 
@@ -352,7 +352,7 @@ def test_a_node_must_see_the_output_and_the_images(
 def test_what_cannot_be_sent_is_said(connected: Any, tmp_path: Path) -> None:
     """Images that do not pickle at all, and images that only Ray pickles."""
     for image in (threading.Lock().acquire, lambda: b""):
-        with pytest.raises(UsageError, match="its samples cannot be sent to workers"):
+        with pytest.raises(UsageError, match="its samples cannot be pickled for workers"):
             run(RayEngine(str(tmp_path / "tries"), connected.address, 1), [task(tmp_path, 0, [image])])
 
 
@@ -482,7 +482,7 @@ def test_a_silent_head(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster._head = ("127.0.0.1", 1)
     cluster.check()
     monkeypatch.setattr(ray_cluster, "_SILENCE", 0.0)
-    with pytest.raises(WorkerLostError, match=r"Ray cluster 127.0.0.1:1: its head has not answered for 0 seconds"):
+    with pytest.raises(WorkerLostError, match=r"Ray cluster 127.0.0.1:1: its head node has not answered for 0 seconds"):
         cluster.check()
 
 
@@ -501,7 +501,7 @@ def test_a_lost_head(
             killed.append(connected.head_node)
             connected.head_node.kill_gcs_server()
 
-    with pytest.raises(WorkerLostError, match=r"Ray cluster .*: its head has not answered for") as caught:
+    with pytest.raises(WorkerLostError, match=r"Ray cluster .*: its head node has not answered for") as caught:
         convert(source, tmp_path / "out", shards=10, workers=RayWorkers(address=connected.address), progress=progress)
     assert caught.value.exit_code == 5
     report = convert(source, tmp_path / "out", shards=10, workers=2)

@@ -94,7 +94,7 @@ def test_model_garden_files_are_linked(garden: Path, tmp_path: Path) -> None:
     assert manifest.schema.features["image/object/bbox/xmin"] == Feature("float32", (None,), "place")
     assert manifest.schema.features[LABEL] == Feature("int64", (), "label")
     assert manifest.splits["train"].class_counts[LABEL] == (0, 14, 13, 13)
-    assert manifest.splits["train"].formats == {"jpeg": 40}, "by their bytes"
+    assert manifest.splits["train"].formats == {"jpeg": 40}, "by its bytes"
     link = tmp_path / "out" / "train-00002-of-00004.tfrecord"
     assert link.readlink() == garden / "train-00002-of-00004"
     assert verify(tmp_path / "out", check_image).damages == []
@@ -177,11 +177,11 @@ def test_beside_where_the_names_are_ours(tmp_path: Path) -> None:
     assert shardfeed.open(home)["train"].column(LABEL).tolist() == [0, 1, 2, 3] * 2
     (home / "manifest.json").unlink()
     (home / "folder").mkdir()
-    with pytest.raises(UsageError, match="folder, which no dataset has"):
+    with pytest.raises(UsageError, match="folder, which is not part of a dataset"):
         adopt(survey(home))
     (home / "folder").rmdir()
     (home / "index" / "mine.npy").write_bytes(b"1")
-    with pytest.raises(UsageError, match=r"index/mine\.npy, which no dataset has"):
+    with pytest.raises(UsageError, match=r"index/mine.npy, which is not part of a dataset"):
         adopt(survey(home))
     assert (home / "index" / "mine.npy").exists()
 
@@ -189,7 +189,7 @@ def test_beside_where_the_names_are_ours(tmp_path: Path) -> None:
 def test_not_beside_where_they_are_not(garden: Path, tmp_path: Path) -> None:
     found = survey(garden)
     assert not found.fits_beside
-    with pytest.raises(UsageError, match="train-00000-of-00004 is not named as"):
+    with pytest.raises(UsageError, match="train-00000-of-00004 is not named like"):
         adopt(found)
     (tmp_path / "taken").mkdir()
     with pytest.raises(OutputExistsError):
@@ -245,7 +245,7 @@ def test_what_cannot_be_adopted(garden: Path, tmp_path: Path) -> None:
     refused(shard.read_bytes(), UsageError, "gzip")
     write(shard, [imagenet(0)], tf.io.TFRecordOptions(compression_type="ZLIB"))
     refused(shard.read_bytes(), UsageError, "zlib")
-    refused(b"<html>not found</html>" * 20, UsageError, "no TFRecord file")
+    refused(b"<html>not found</html>" * 20, UsageError, "not a TFRecord file")
     refused(whole[:2000] + b"x" + whole[2001:], IntegrityError, r"00001-of-00004, record \d, offset \d+: .*salvage")
     refused(whole[:-1], IntegrityError, "record 9, offset .*salvage")
     refused(frame(b"no example at all"), IntegrityError, "record 0, offset 0: not a tf.train.Example")
@@ -253,7 +253,7 @@ def test_what_cannot_be_adopted(garden: Path, tmp_path: Path) -> None:
     sequence.feature_lists.feature_list["x"].feature.add().int64_list.value.append(1)
     refused(frame(sequence.SerializeToString()), UsageError, "SequenceExample")
     mixed = frame(example(image__height=1.5))
-    refused(mixed, IntegrityError, "00001-of-00004, record 0.*image/height is float32, and int64 in .*00000-of-00004")
+    refused(mixed, IntegrityError, "00001-of-00004, record 0.*image/height is float32, but int64 in .*00000-of-00004")
     shard.unlink()
     with pytest.raises(UsageError, match=r"split train: of 4 shards 1 are missing: 1; .*partial=True"):
         survey(garden)
@@ -263,10 +263,10 @@ def test_what_cannot_be_adopted(garden: Path, tmp_path: Path) -> None:
 def test_folders_without_records(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         survey(tmp_path / "none")
-    with pytest.raises(UsageError, match="no TFRecord file in it"):
+    with pytest.raises(UsageError, match="like a TFRecord file"):
         survey(tmp_path)
     (tmp_path / "a.tfrecord").write_bytes(b"")
-    with pytest.raises(UsageError, match="hold no record"):
+    with pytest.raises(UsageError, match="contain no records"):
         survey(tmp_path)
     (tmp_path / "a.tfrecord").write_bytes(frame(b""))
     with pytest.raises(UsageError, match="no record has a feature"):
@@ -336,7 +336,7 @@ def test_a_manifest_of_something_else(tmp_path: Path) -> None:
     (root / "manifest.json").write_text('{"name": "an app of the web"}')
     assert main(["adopt", str(root), str(tmp_path / "out"), "--quiet"]) == 0
     assert verify(tmp_path / "out").damages == []
-    with pytest.raises(UsageError, match=r"a manifest.json of something else"):
+    with pytest.raises(UsageError, match=r"a manifest.json of another program"):
         adopt(survey(root))
     assert (root / "manifest.json").read_text() == '{"name": "an app of the web"}'
 
@@ -347,6 +347,6 @@ def test_a_file_where_the_indexes_go(tmp_path: Path) -> None:
     write(place / "train-00000-of-00001.tfrecord", [imagenet(0)])
     (place / "index").write_text("of something else")
     found = survey(place)
-    with pytest.raises(UsageError, match="holds index, which no dataset has; move it away"):
+    with pytest.raises(UsageError, match="holds index, which is not part of a dataset; move it away"):
         adopt(found)
     assert (place / "index").read_text() == "of something else"

@@ -47,7 +47,7 @@ def test_one_folder_that_is_no_split(tmp_path: Path, capsys: pytest.CaptureFixtu
     write(tmp_path / "in" / "tfrecords" / "train.tfrecord", [{"image": picture(1)}])
     assert main(["adopt", str(tmp_path / "in")]) == 2
     said = capsys.readouterr().err
-    assert "no TFRecord file in it; tfrecords in it holds 1; give " in said
+    assert "no TFRecord file in it; its folder tfrecords has 1; give " in said
     write(tmp_path / "in" / "other" / "train.tfrecord", [{"image": picture(1)}])
     (tmp_path / "in" / "tfrecords").rename(tmp_path / "in" / "oth er")
     assert sorted(shardfeed.open(adopted(tmp_path / "in"))) == ["oth_er", "other"]
@@ -71,7 +71,7 @@ def test_patterns_of_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--split", "train"], "expected NAME=PATTERN"),
         (["--split", "a=*.tar", "--split", "a=x"], "is given twice"),
         (["--split", "a b=*.tar"], "got the name 'a b'"),
-        (["--split", "a=*.tar", "--split-name", "b"], "beside patterns of splits"),
+        (["--split", "a=*.tar", "--split-name", "b"], "a split name and split patterns"),
     ):
         assert main(["adopt", str(home), *options]) == 2
         assert match in capsys.readouterr().err
@@ -81,7 +81,7 @@ def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
     write(tmp_path / "in" / "train.tfrecord", [{"image": picture(1)}])
     out = adopted(tmp_path / "in")
     (tmp_path / "in").rename(tmp_path / "moved")
-    gone = f"train-00000-of-00001.tfrecord is a link to {tmp_path / 'in' / 'train.tfrecord'}, which is gone"
+    gone = f"train-00000-of-00001.tfrecord is a link to {tmp_path / 'in' / 'train.tfrecord'}, which no longer exists"
     with pytest.raises(IntegrityError, match=gone):
         shardfeed.open(out)
     (damage,) = verify(out).damages
@@ -94,16 +94,16 @@ def test_what_deep_did_not_decode_is_said(tmp_path: Path, capsys: pytest.Capture
     code, printed = deep(out, capsys)
     assert code == 0
     assert (
-        "every byte as written, 5 images not decoded: no feature is an image, by the bytes of image/encoded" in printed
+        "all bytes unchanged, 5 images not decoded: no feature contains images, by the bytes of image/encoded"
+        in printed
     )
-    assert "all as written" not in printed
     assert main(["verify", str(out), "--deep", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["images"]
     assert (told["decoded"], told["not_decoded"]) == (0, 5)
     assert main(["verify", str(out), "--json"]) == 0
     assert "images" not in json.loads(capsys.readouterr().out)
     write(tmp_path / "floats" / "train.tfrecord", [{"x": 1.5}])
-    assert "1 image not decoded: no feature is an image\n" in deep(adopted(tmp_path / "floats"), capsys)[1]
+    assert "1 image not decoded: no feature contains images\n" in deep(adopted(tmp_path / "floats"), capsys)[1]
 
 
 def test_deep_decodes_by_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +112,7 @@ def test_deep_decodes_by_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture
     rows = [{ENCODED: picture(n, forms[n % 5]), FORMAT: b"jpg", LABEL: n} for n in range(10)]
     write(tmp_path / "in" / "train.tfrecord", rows)
     code, printed = deep(adopted(tmp_path / "in"), capsys)
-    assert (code, "all as written, every image decodes" in printed) == (0, True)
+    assert (code, "all bytes unchanged, every image decodes" in printed) == (0, True)
     for number, form in enumerate(forms):
         cut = [{"image": picture(n, form)[: -150 if n == 3 else None]} for n in range(5)]
         write(tmp_path / f"cut{number}" / "train.tfrecord", cut)
@@ -122,7 +122,9 @@ def test_deep_decodes_by_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture
         assert "its image does not decode" in printed
     wrong = [{ENCODED: picture(1), "image/height": 41, "image/width": 56}]
     write(tmp_path / "size" / "train.tfrecord", wrong)
-    assert "got jpeg of 40 x 56 pixels, its record says jpeg of 41 x 56" in deep(adopted(tmp_path / "size"), capsys)[1]
+    assert (
+        "got jpeg of 40 x 56 pixels, its record declares jpeg of 41 x 56" in deep(adopted(tmp_path / "size"), capsys)[1]
+    )
 
 
 def test_a_damaged_image_is_named_by_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +134,7 @@ def test_a_damaged_image_is_named_by_index(tmp_path: Path, capsys: pytest.Captur
     told = json.loads(capsys.readouterr().out)
     assert told["notes"] == [
         "images in image: 1 damaged, 3 jpeg",
-        "train.tfrecord, record 2: its image is cut, or its header is damaged",
+        "train.tfrecord, record 2: its image is truncated, or its header is damaged",
     ]
     assert (told["image_key"], told["label_key"]) == ("image", "label")
 
@@ -152,7 +154,9 @@ def test_preview_needs_no_file_name(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert not (pixels == (209, 36, 47)).all(2).any(), "a cross: some did not decode"
         assert main(["inspect", str(out)]) == 0
     write(tmp_path / "two" / "train.tfrecord", [{"left": picture(1), "right": picture(2)}])
-    with pytest.raises(UsageError, match="no feature of its records is one image; of bytes there is left, right"):
+    with pytest.raises(
+        UsageError, match="its records have no feature with one image; features with bytes: left, right"
+    ):
         contact_sheet(shardfeed.open(adopted(tmp_path / "two"))["train"])
 
 

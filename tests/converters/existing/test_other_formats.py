@@ -58,5 +58,5 @@ def test_an_index_cannot_be_made_again(tars: Dataset, tmp_path: Path) -> None:
     assert not rebuild(copy).written
     index = copy / "index" / "train-00001-of-00002.index"
     index.write_bytes(index.read_bytes()[:-1])
-    with pytest.raises(IntegrityError, match=r"00002.index: has \d+ bytes.* is not made again; .*--reader webdataset"):
+    with pytest.raises(IntegrityError, match=r"00002.index: has \d+ bytes.* cannot be restored; .*--reader webdataset"):
         rebuild(copy)

@@ -90,7 +90,7 @@ def test_a_damaged_shard_is_refused_and_nothing_is_written(copy: Path) -> None:
     (copy / "features.json").unlink()
     whole = (copy / SHARD).read_bytes()
     for changed, match in (
-        (whole[:-1], "the shard itself; .*salvage"),
+        (whole[:-1], "the shard itself is damaged; .*salvage"),
         (whole[:500] + bytes([whole[500] ^ 1]) + whole[501:], r"record \d+, offset \d+.*salvage"),
     ):
         (copy / SHARD).write_bytes(changed)
@@ -112,7 +112,7 @@ def test_whole_records_that_are_not_those_that_were_written(copy: Path) -> None:
     assert len(parts[0]) != len(parts[1])
     (copy / SHARD).write_bytes(b"".join([parts[1], parts[0], *parts[2:]]))
     (copy / INDEX).unlink()
-    with pytest.raises(IntegrityError, match="not those that were written"):
+    with pytest.raises(IntegrityError, match="since they were written"):
         rebuild(copy)
 
 
@@ -182,9 +182,9 @@ def test_an_index_that_cannot_be_made_again(name: str, tmp_path: Path, folder: C
     with pytest.raises(IntegrityError, match="`shardfeed rebuild DIR`"):
         shardfeed.open(place)
     index.unlink()
-    with pytest.raises(IntegrityError, match=f"missing, and an index of {name} shards is not made again") as caught:
+    with pytest.raises(IntegrityError, match=f"missing, and indexes of {name} shards cannot be restored") as caught:
         rebuild(place)
-    with pytest.raises(UsageError, match="`shardfeed rebuild DIR` says how"):
+    with pytest.raises(UsageError, match="`shardfeed rebuild DIR` shows the"):
         salvage(place, tmp_path / "salvaged")
     (tmp_path / "names.txt").write_text("\n".join(classes))
     stands_for = {"DIR": str(place), "NEW": str(tmp_path / "new"), "NAMES": str(tmp_path / "names.txt")}

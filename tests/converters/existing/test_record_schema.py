@@ -39,7 +39,7 @@ def test_scalars_and_ragged() -> None:
 
 def test_two_dtypes_are_refused_and_leave_no_trace() -> None:
     found = inferred(record(a=1, b=b"x"))
-    with pytest.raises(IntegrityError, match="record 1: feature a is float32, and int64 in record 0"):
+    with pytest.raises(IntegrityError, match="record 1: feature a is float32, but int64 in record 0"):
         found.add(decode(record(new=1, a=1.0)), "record 1")
     assert found.features() == {"a": Feature("int64"), "b": Feature("bytes")}
     with pytest.raises(IntegrityError):

@@ -294,11 +294,11 @@ def test_what_is_refused(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such"):
         salvage(tmp_path / "none", tmp_path / "out")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="no shard"):
+    with pytest.raises(UsageError, match="named like a shard"):
         salvage(tmp_path / "empty", tmp_path / "out")
     for path in copy.glob("*.tfrecord"):
         path.write_bytes(bytes(path.stat().st_size))
-    with pytest.raises(IntegrityError, match="no record"):
+    with pytest.raises(IntegrityError, match="no intact record"):
         salvage(copy, tmp_path / "out")
     shutil.copy(copy / "train-00000-of-00004.tfrecord", copy / "train-00000-of-00005.tfrecord")
     (copy / "manifest.json").unlink()

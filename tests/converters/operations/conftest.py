@@ -1,9 +1,6 @@
-"""Datasets that operations take from, and places for those they make: in memory, where no fsync waits for a disk."""
+"""Datasets that operations take from."""
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,25 +13,10 @@ from shardfeed.readers import Dataset
 from others import picture
 
 
-def new_directory() -> Path:
-    """In memory where that is possible."""
-    memory = "/dev/shm"
-    return Path(tempfile.mkdtemp(prefix="shardfeed-test-", dir=memory if os.access(memory, os.W_OK) else None))
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    path = new_directory()
-    yield path
-    shutil.rmtree(path)
-
-
 @pytest.fixture(scope="session")
-def kept_path() -> Iterator[Path]:
+def kept_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory for the whole run."""
-    path = new_directory()
-    yield path
-    shutil.rmtree(path)
+    return tmp_path_factory.mktemp("kept")
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from datasets import here, payloads, scenes, sound
+from format_1 import unpack
 
 import shardfeed
 from shardfeed.column import column_dtype, encode_column, extend_column
@@ -35,7 +36,6 @@ from shardfeed.tools.cli import main
 
 from in_process import OwnEngine
 from others import picture, write
-from repository import GOLDEN
 from trees import tree
 
 SHARES = {"train": 0.7, "validation": 0.3}
@@ -115,13 +115,13 @@ def test_files_that_are_there_already_are_passed_over(
     old: Path, folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     report = append(old, folders[2], tmp_path / "out", workers=here())
-    assert "30 samples passed over: the dataset has the same files under these keys" in report.notes
+    assert "30 samples skipped: the dataset has the same files under these keys" in report.notes
     append(old, folders[1], tmp_path / "same", workers=here())
     assert payloads(shardfeed.open(tmp_path / "out")) == payloads(shardfeed.open(tmp_path / "same"))
-    with pytest.raises(UsageError, match="has all of its 42 samples already"):
+    with pytest.raises(UsageError, match="already has all of its 42 samples"):
         append(tmp_path / "out", folders[2], tmp_path / "no")
     image(tmp_path / "changed", "rose/001.jpg", 999)
-    with pytest.raises(UsageError, match=r"has the key rose/001.jpg of a record in split \w+, and other bytes"):
+    with pytest.raises(UsageError, match=r"has the key rose/001.jpg of a record in split \w+, but different bytes"):
         append(old, tmp_path / "changed", tmp_path / "no")
     assert not (tmp_path / "no").exists()
 
@@ -138,7 +138,7 @@ def test_classes_are_matched_by_name(old: Path, tmp_path: Path) -> None:
 
 
 def test_features_that_differ_are_named(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the feature image/class/label: the source has none"):
+    with pytest.raises(UsageError, match="the feature image/class/label: the source lacks it"):
         append(old, open_source(folders[1], options=LabelOptions(unlabelled=True)), tmp_path / "out")
     with pytest.raises(UsageError, match="is a dataset; `shardfeed merge`"):
         append(old, old, tmp_path / "out")
@@ -167,15 +167,15 @@ def test_objects_keep_their_classes_and_numbers(tmp_path: Path) -> None:
     by_key = {record[FILENAME]: everything.payload(i) for i, record in enumerate(everything)}
     assert {record[FILENAME]: out.payload(i) for i, record in enumerate(out)} == by_key
     assert sound(tmp_path / "out")
-    with pytest.raises(UsageError, match=r"has the number \d+ of an image in split train"):
+    with pytest.raises(UsageError, match=r"has the id \d+ of an image in split train"):
         append(tmp_path / "old", _Some(source, range(8), b"other/"), tmp_path / "no")
 
 
 @pytest.mark.parametrize(
     ("names", "ids", "problem"),
     [
-        (None, 99, r"the class \w+ has the id 99, and \d+ in "),
-        ("new", None, r"not each new class of image/object/class/label has an id \(new\)"),
+        (None, 99, r"the class \w+ has the id 99, but \d+ in "),
+        ("new", None, r"some new classes of image/object/class/label have no id \(new\)"),
     ],
 )
 def test_ids_of_classes_that_contradict_the_datasets(
@@ -234,7 +234,7 @@ def test_where_no_links_can_be_files_are_copied(
 
     monkeypatch.setattr(local.os, "link", refuse)
     report = append(old, folders[1], tmp_path / "out", workers=here())
-    assert any("copied: its disk takes no links" in note for note in report.notes)
+    assert any("copied: its disk does not support links" in note for note in report.notes)
     assert sound(tmp_path / "out")
     assert all(path.stat().st_nlink == 1 for path in (tmp_path / "out").glob("*.tfrecord"))
 
@@ -280,11 +280,11 @@ def test_a_dry_run_refuses_what_the_run_would(old: Path, folders: tuple[Path, Pa
     assert "an unfinished conversion with other options: seed was 3, now 0;" in refusal()
     assert not append(old, folders[1], tmp_path / "out", dry_run=True, restart=True).committed
     (staging / "mine").write_text("x")
-    assert "holds mine, which no conversion put there" in refusal(restart=True)
+    assert "holds mine, which shardfeed did not write" in refusal(restart=True)
     shutil.rmtree(staging)
     (tmp_path / "out").mkdir()
     assert "OutputExistsError" in refusal()
-    assert "holds no manifest.json of ours" in refusal(replace=True)
+    assert "has no manifest.json of a shardfeed dataset" in refusal(replace=True)
     (tmp_path / "out").rmdir()
     convert(ImageFolder(folders[1]), tmp_path / "out", workers=here())
     assert "exists already" in refusal()
@@ -318,18 +318,13 @@ def test_columns_are_extended_in_pieces_of_any_size() -> None:
 
 def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
     """Its indexes lie elsewhere, and it has few columns."""
-    found = next(
-        path
-        for path in [GOLDEN / "format1", *sorted((GOLDEN / "format1").iterdir())]
-        if (path / "manifest.json").exists()
-    )
-    data = shardfeed.open(found)
+    data = shardfeed.open(unpack(tmp_path))
     names = data.class_names
     image(tmp_path / "more", f"{names[0]}/new.jpg", 4)
     report = append(data, tmp_path / "more", tmp_path / "out", split={"train": 1.0}, workers=here())
     told = [note for note in report.notes if note.startswith("without 7 columns (image/class/text, image/filename, ")]
     assert len(told) == 1
-    assert told[0].endswith("`shardfeed reshard` of the new dataset makes them")
+    assert told[0].endswith("`shardfeed reshard` of the new dataset adds them")
     reshard(tmp_path / "out", tmp_path / "again", workers=here())
     assert len(shardfeed.open(tmp_path / "again").manifest.splits["train"].columns) == 8
     assert sound(tmp_path / "again")
@@ -349,9 +344,9 @@ def test_records_of_others_grow_once_they_are_converted(keys: tuple[str, str], t
     image(tmp_path / "more", "rose/2.jpg", 12)
     convert(tmp_path / "more", tmp_path / "new", workers=here())
     command = "`shardfeed convert DIR NEW --reader tfrecord`"
-    with pytest.raises(UsageError, match=f"others made its records; {command} .* to which you append"):
+    with pytest.raises(UsageError, match=f"its records come from another program; {command} .* which you can append"):
         append(tmp_path / "old", tmp_path / "more", tmp_path / "out")
-    with pytest.raises(UsageError, match=f"others made the records of {tmp_path / 'old'}: {command} .* to merge"):
+    with pytest.raises(UsageError, match=f"the records of {tmp_path / 'old'} are foreign: {command} .* to merge"):
         merge([tmp_path / "new", tmp_path / "old"], tmp_path / "out")
     source = open_source(tmp_path / "old", reader="tfrecord")
     convert(source, tmp_path / "converted", workers=here())
@@ -387,7 +382,7 @@ def test_splits_that_each_count_their_images_from_one(tmp_path: Path) -> None:
     append(tmp_path / "old", grown, tmp_path / "out", workers=here())  # type: ignore[arg-type]
     for split in shardfeed.open(tmp_path / "out").values():
         assert sorted(split.column(SOURCE_ID)) == [b"1", b"2", b"3"]
-    with pytest.raises(UsageError, match="has the number 1 of an image in split train"):
+    with pytest.raises(UsageError, match="has the id 1 of an image in split train"):
         append(tmp_path / "old", clashing, tmp_path / "other", workers=here())  # type: ignore[arg-type]
 
 
@@ -416,7 +411,9 @@ def test_a_merge_of_images_that_were_stored_in_two_ways_does_not_say_how(
     merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both", workers=here())
     image(tmp_path / "new", "rose/new.jpg", 77)
     for name in ("both", "again"):
-        with pytest.raises(UsageError, match="does not say how its images were stored: several conversions made it"):
+        with pytest.raises(
+            UsageError, match="does not record how its images were stored: it comes from several conversions"
+        ):
             append(tmp_path / name, tmp_path / "new", tmp_path / "out", workers=here())
         if name == "both":
             reshard(tmp_path / "both", tmp_path / "again", workers=here())
@@ -445,11 +442,11 @@ def test_a_label_that_changed_is_told(
     command = ["append", str(old), str(folders[2]), str(tmp_path / "out"), *labels]
     assert main(command) == 0
     said = capsys.readouterr().out
-    assert "30 samples passed over" in said
-    assert "1 sample of them has other values in the source (rose/001.jpg: image/class/label is rose, in" in said
+    assert "30 samples skipped" in said
+    assert "1 sample of them has different values in the source (rose/001.jpg: image/class/label is rose, in" in said
     rows = {bytes(r[FILENAME]): r for split in shardfeed.open(tmp_path / "out").values() for r in split}  # type: ignore[arg-type]
     assert rows[b"rose/001.jpg"]["image/class/text"] == b"rose"
-    with pytest.raises(UsageError, match="all of its 42 samples already; 1 sample of them has other values"):
+    with pytest.raises(UsageError, match="all of its 42 samples; 1 sample of them has different values"):
         append(
             tmp_path / "out",
             open_source(folders[2], options=LabelOptions(labels=tmp_path / "labels.csv")),
@@ -468,5 +465,5 @@ def test_a_picture_that_another_split_has_is_told(name: str, tmp_path: Path) -> 
     report = append(tmp_path / "old", tmp_path / "more", tmp_path / "out", workers=here())
     [pair] = report.same_pictures.splits
     assert (pair.split, pair.other, pair.images, pair.of) == ("test", "train", 1, 4)
-    assert "1 of 4 images of test is byte for byte in train too: test/a/x.jpg (a) = train/b/1.jpg (b)" in report.notes
+    assert "1 of 4 images of test is also in train, byte for byte: test/a/x.jpg (a) = train/b/1.jpg (b)" in report.notes
     assert report.same_pictures.classes is not None

@@ -146,14 +146,14 @@ def test_without_the_mark_ids_are_the_sources_own_unless_it_can_be_proven(
         without_mark(tmp_path / name)
     shardfeed.split(tmp_path / "large", tmp_path / "out", {"all": 1.0}, workers=here())
     assert sorted(numbers(tmp_path / "out").values()) == list(range(60))
-    with pytest.raises(UsageError, match=r"both have the number \d+ .*renumber=True"):
+    with pytest.raises(UsageError, match=r"both have the id \d+ .*renumber=True"):
         shardfeed.split(tmp_path / "small", tmp_path / "no", {"all": 1.0}, workers=here())
     shardfeed.split(tmp_path / "small", tmp_path / "yes", {"all": 1.0}, renumber=True, workers=here())
     manifest = read_manifest(str(tmp_path / "large"))
     (tmp_path / "large" / "manifest.json").write_bytes(
         replace(manifest, options=dict(manifest.options) | {"adopted": True}).to_bytes()
     )
-    with pytest.raises(UsageError, match="both have the number"):
+    with pytest.raises(UsageError, match="both have the id"):
         shardfeed.split(tmp_path / "large", tmp_path / "no", {"all": 1.0}, workers=here())
 
 
@@ -168,5 +168,5 @@ def test_counted_ids_with_a_gap_are_no_loss_for_an_export(images_of_small: Path,
     assert sorted(found.values()) != list(range(len(found)))
     assert export(tmp_path / "ds", tmp_path / "out", to="folder").left_out == {}
     own = coco(tmp_path / "own", ["a.jpg", "b.jpg"], [0, 1])
-    with pytest.raises(UsageError, match=r"cannot hold its areas .*ids"):
+    with pytest.raises(UsageError, match=r"cannot store its areas .*ids"):
         export(own, tmp_path / "no", to="yolo")

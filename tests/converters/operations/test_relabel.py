@@ -67,17 +67,17 @@ def test_order_is_as_asked(small: Dataset, tmp_path: Path) -> None:
     relabel(small, tmp_path / "out", {"rose": "a"}, order=["tulip", "a", "daisy"], workers=here())
     assert shardfeed.open(tmp_path / "out").class_names == ("tulip", "a", "daisy")
     assert {bytes(r[TEXT]): r[LABEL] for r in rows(tmp_path / "out").values()} == {b"tulip": 0, b"a": 1, b"daisy": 2}
-    with pytest.raises(UsageError, match="differs from the classes there will be in rose"):
+    with pytest.raises(UsageError, match="differs from the resulting classes in rose"):
         relabel(small, tmp_path / "no", {"rose": "a"}, order=["tulip", "rose", "a", "daisy"])
 
 
 @pytest.mark.parametrize(
     ("classes", "problem"),
     [
-        ({"ross": "x"}, r"'ross' is no class of the dataset; did you mean rose\?"),
+        ({"ross": "x"}, r"'ross' is not a class of the dataset; did you mean rose\?"),
         ({"rose": None, "daisy": None, "tulip": None}, "no class of image/class/label would be left"),
         ({"rose": "a\nb"}, "got the class name 'a\\\\\\\\nb'"),
-        ({}, "no class is named"),
+        ({}, "no class"),
         ({"rose": 3}, "got 'rose': 3"),
     ],
 )
@@ -91,13 +91,13 @@ def test_what_cannot_be_is_refused(classes: Any, problem: str, small: Dataset, t
     ("name", "text", "found"),
     [
         ("m.json", '{"a": "b", "c": null}', {"a": "b", "c": None}),
-        ("m.json", '{"a": "b", "a": "c"}', "names a class twice"),
-        ("m.json", "[1]", "is no JSON object"),
-        ("m.json", "{", "is no JSON"),
+        ("m.json", '{"a": "b", "a": "c"}', "lists a class twice"),
+        ("m.json", "[1]", "is not a JSON object"),
+        ("m.json", "{", "is not valid JSON"),
         ("m.csv", 'old,new\na,b\n"c,d",\n', {"a": "b", "c,d": None}),
         ("m.csv", "a,b\na,c\n", "m.csv:2: names the class 'a' a second time"),
         ("m.csv", "a,b,c\n", "m.csv:1: got 3 cells"),
-        ("m.csv", 'a,"b\n', "is no CSV"),
+        ("m.csv", 'a,"b\n', "is not valid CSV"),
         ("m.csv", "\xff", "no file"),
     ],
 )
@@ -125,7 +125,7 @@ def test_objects_of_a_dropped_class_go_with_all_that_is_known_of_them(task: str,
         names = ("triangle", "other")
     schema = shardfeed.open(tmp_path / "old").manifest.schema
     report = relabel(tmp_path / "old", tmp_path / "out", {names[0]: None}, workers=here())
-    assert any("left out, of dropped classes" in note for note in report.notes)
+    assert any("left out with dropped classes" in note for note in report.notes)
     new_schema = report.manifest.schema
     assert new_schema.class_names[OBJECT_LABEL] == names[1:]
     assert new_schema.class_ids.get(OBJECT_LABEL, ()) == schema.class_ids.get(OBJECT_LABEL, ())[1:]
@@ -176,7 +176,7 @@ def test_rasters_are_renamed_and_not_put_together(tmp_path: Path) -> None:
     assert out.manifest.schema.raster.class_names[:2] == (first, "renamed")
     assert payloads(out) == payloads(old)
     for classes in ({second: first}, {second: None}):
-        with pytest.raises(UsageError, match="of rasters would be dropped or put together"):
+        with pytest.raises(UsageError, match="of rasters would be dropped or merged, but"):
             relabel(tmp_path / "old", tmp_path / "no", classes)
 
 
@@ -274,7 +274,7 @@ def test_on_the_command_line(small: Dataset, tmp_path: Path, capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["class_names"] == {LABEL: ["flower", "tulip"]}
     (tmp_path / "map.csv").write_text("ross,flower\n")
     assert main(command) == 2
-    assert "shardfeed: --map: 'ross' is no class of the dataset; did you mean rose?" in capsys.readouterr().err
+    assert "shardfeed: --map: 'ross' is not a class of the dataset; did you mean rose?" in capsys.readouterr().err
     assert main(["filter", small.directory, str(tmp_path / "out"), "--where", "height >"]) == 2
     assert "shardfeed: --where: it ends, expected a number" in capsys.readouterr().err
     assert main(["remove", small.directory, str(tmp_path / "out")]) == 2
@@ -296,7 +296,10 @@ def test_exchanged_names_keep_their_list(small: Dataset, tmp_path: Path) -> None
 
 
 def test_an_order_of_no_feature_is_refused(small: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="order: is the list of no feature: cat, dog; there will be daisy, ro"):
+    with pytest.raises(
+        UsageError,
+        match="order: does not match the classes of any feature: cat, dog; the resulting classes are daisy, ro",
+    ):
         relabel(small, tmp_path / "out", {"rose": "ros"}, order=["cat", "dog"])
     convert(
         open_source(
@@ -310,7 +313,7 @@ def test_an_order_of_no_feature_is_refused(small: Dataset, tmp_path: Path) -> No
     assert raster is not None
     first, *others = raster.class_names
     for feature in (None, RASTER):
-        with pytest.raises(UsageError, match="order: is another order of the classes of rasters"):
+        with pytest.raises(UsageError, match="order: reorders the classes of rasters"):
             relabel(tmp_path / "masks", tmp_path / "out", {first: "x"}, feature=feature, order=[*others, "x"])
         out = tmp_path / f"out{feature is None}"
         relabel(tmp_path / "masks", out, {first: "x"}, feature=feature, order=["x", *others], workers=here())

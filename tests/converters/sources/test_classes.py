@@ -57,8 +57,7 @@ def test_labels_from_1_offer_both_remedies() -> None:
     with pytest.raises(BadLabelError) as caught:
         number_classes(["1", "2", "3"])
     assert UsageError("place", "problem", caught.value.remedy).remedy == (
-        "give class_names: '1' to '3' makes label 1 the class 0, "
-        "4 names of which the first is 'background' keep the numbers"
+        "give class_names: '1' to '3' makes label 1 the class 0; 4 names, with 'background' first, keep the numbers"
     )
     # Both do what they say.
     assert number_classes(["1", "2", "3"], ("1", "2", "3")).labels == {"1": 0, "2": 1, "3": 2}
@@ -132,11 +131,11 @@ def test_read_class_list(tmp_path: Path, content: bytes) -> None:
     ("content", "place", "words"),
     [
         (b"dog\n\ncat\n", "2:1", "got the class name '', expected"),
-        (b"dog\ncat\ndog\n", "3:1", "'dog' is on line 1 already"),
-        ("caf\u00e9\ncafe\u0301\n".encode(), "2:1", "is on line 1 already"),
+        (b"dog\ncat\ndog\n", "3:1", "'dog' is already on line 1"),
+        ("caf\u00e9\ncafe\u0301\n".encode(), "2:1", "is already on line 1"),
         (b"dog\nc\xc3\xa9\xe9\n", "2:3", "not UTF-8"),
         (b"dog\na\x07b\n", "2:1", "got the class name 'a\\x07b'"),
-        (b"", "1:1", "no class is named"),
+        (b"", "1:1", "no class"),
     ],
 )
 def test_a_class_list_with_a_mistake(tmp_path: Path, content: bytes, place: str, words: str) -> None:
@@ -157,9 +156,9 @@ def test_a_class_list_that_is_not_there(tmp_path: Path) -> None:
     ("names", "words"),
     [
         (["dog", ""], r"class_names\[1\]: got the class name ''"),
-        (["dog", "dog"], r"class_names\[1\]: 'dog' is class 0 already"),
+        (["dog", "dog"], r"class_names\[1\]: 'dog' is already class 0"),
         (["dog", 3], r"class_names\[1\]: got int, expected str"),
-        ([], "class_names: no class is named"),
+        ([], "class_names: got no class"),
     ],
 )
 def test_class_names_with_a_mistake(names: list[str], words: str) -> None:

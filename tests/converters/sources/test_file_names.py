@@ -66,19 +66,21 @@ def test_both_orders_at_once_are_refused(tmp_path: Path) -> None:
         f"{tmp_path}: some names are a class and a number, others a number and a class; "
         "names are for example 3_cat.jpg, cat_1.jpg, dog_1.jpg; "
         "give pattern with a group 'label', such as '(?P<label>[^_]+)_.*', or LabelFile, "
-        "or Unlabelled where there are none"
+        "or Unlabelled to convert without labels"
     )
 
 
 def test_names_that_say_nothing_are_refused_with_three_of_them(tmp_path: Path) -> None:
     plant(tmp_path, *(f"{i:03d}.jpg" for i in range(9)))
-    with pytest.raises(UsageError, match=r"file names say no class; names are for example 000.jpg, 004.jpg, 008.jpg; "):
+    with pytest.raises(
+        UsageError, match=r"file names contain no class; names are for example 000.jpg, 004.jpg, 008.jpg; "
+    ):
         FileNames(tmp_path)
 
 
 def test_a_cameras_names_are_no_classes(tmp_path: Path) -> None:
     plant(tmp_path, "IMG_1.jpg", "IMG_2.jpg")
-    with pytest.raises(UsageError, match="all names that fit say the same class, 'IMG'"):
+    with pytest.raises(UsageError, match="all matching names have the same class, 'IMG'"):
         FileNames(tmp_path)
     assert len(FileNames(tmp_path, class_names=["IMG"])) == 2
     assert len(FileNames(tmp_path, pattern=r"(?P<label>[A-Z]+)_\d\.jpg")) == 2
@@ -88,7 +90,7 @@ def test_only_images_are_looked_at(tmp_path: Path) -> None:
     source = FileNames(plant(tmp_path, "cat_1.jpg", "dog_1.jpg", "labels_2.csv", "README"))
     assert source.schema.class_names == {LABEL: ("cat", "dog")}
     assert source.findings.notes == [
-        "2 files passed over, images neither by name nor by content: 1 .csv, 1 without extension (labels_2.csv, README)"
+        "2 files ignored, not images by name or content: 1 .csv, 1 without extension (labels_2.csv, README)"
     ]
     assert not source.findings.rejected
 
@@ -140,10 +142,13 @@ def test_a_class_list_is_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [
-        ("(", "pattern: '(' is no regular expression: missing ), unterminated subpattern at position 0"),
+        ("(", "pattern: '(' is not a valid regular expression: missing ), unterminated subpattern at position 0"),
         (r"(\w+)_.*", "has no group 'label'"),
-        (r"(?P<label>x+)_.*", "no file name fits the pattern '(?P<label>x+)_.*'; names are for example cat_1.jpg"),
-        (r"(?P<label>z?).*", "no file name fits"),
+        (
+            r"(?P<label>x+)_.*",
+            "no file name matches the pattern '(?P<label>x+)_.*'; names are for example cat_1.jpg",
+        ),
+        (r"(?P<label>z?).*", "no file name matches"),
     ],
 )
 def test_patterns_that_cannot_be_meant(tmp_path: Path, pattern: str, words: str) -> None:

@@ -127,7 +127,7 @@ def test_time_without_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 118.0
     found.alive()
     now = 120.0
-    with pytest.raises(HostileError, match="nothing new"):
+    with pytest.raises(HostileError, match="no progress"):
         found.alive()
 
 

@@ -59,14 +59,14 @@ def test_classes_are_those_of_all_splits_and_gaps_are_told(tmp_path: Path) -> No
     source = ImageFolder(plant(tmp_path, "train/cat/x.jpg", "train/dog/x.jpg", "test/cats/x.jpg", "test/dog/x.jpg"))
     assert source.schema.class_names == {LABEL: ("cat", "cats", "dog")}
     assert source.findings.notes == [
-        "classes without a file in the split test: 1 (cat)",
-        "classes without a file in the split train: 1 (cats)",
+        "classes without files in the split test: 1 (cat)",
+        "classes without files in the split train: 1 (cats)",
     ]
 
 
 def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
     plant(tmp_path, "val/a/x.jpg", "validation/a/x.jpg")
-    with pytest.raises(UsageError, match="more than one folder means the split 'validation'"):
+    with pytest.raises(UsageError, match="more than one folder is the split 'validation'"):
         ImageFolder(tmp_path)
 
 
@@ -84,14 +84,14 @@ def test_splits_beside_other_folders_are_refused(tmp_path: Path) -> None:
 def test_one_class_may_have_a_splits_name(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "train/x.jpg", "bus/x.jpg"))
     assert [told[2:] for told in told(source)] == [(0, "bus"), (1, "train")]
-    assert source.findings.notes == ["the folder train is taken as a class, not as a split"]
+    assert source.findings.notes == ["the folder train is used as a class, not as a split"]
 
 
 def test_a_class_list_sets_order_and_is_checked(tmp_path: Path) -> None:
     plant(tmp_path, "cat/x.jpg", "dog/x.jpg")
     source = ImageFolder(tmp_path, class_names=["dog", "cow", "cat"])
     assert [told[2:] for told in told(source)] == [(2, "cat"), (0, "dog")]
-    assert source.findings.notes == ["classes of the list without a folder: 1 (cow)"]
+    assert source.findings.notes == ["listed classes without a folder: 1 (cow)"]
     with pytest.raises(UsageError, match="got the class 'dog', expected one of the class list"):
         ImageFolder(tmp_path, class_names=["cat", "dgo"])
 
@@ -109,7 +109,7 @@ def test_folders_0_to_k_are_numbers(tmp_path: Path) -> None:
 def test_folders_from_1_are_names_with_a_note(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, *(f"{i}/x.jpg" for i in range(1, 11))))
     assert source.schema.class_names[LABEL][:2] == ("1", "10")
-    assert "label 1 is 10; --class-names, in Python class_names, gives another order" in source.findings.notes[0]
+    assert "label 1 is 10; --class-names (in Python class_names) sets another order" in source.findings.notes[0]
     ordered = ImageFolder(tmp_path, class_names=[str(i) for i in range(1, 11)])
     assert [label for key, _, label, _ in told(ordered) if key == "10/x.jpg"] == [9]
 
@@ -119,7 +119,7 @@ def test_an_empty_class_folder_is_a_class_and_told(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     source = ImageFolder(tmp_path)
     assert [told[2:] for told in told(source)] == [(0, "a"), (2, "c")]
-    assert source.findings.notes == ["class folders without a file: 1 (b)"]
+    assert source.findings.notes == ["empty class folders: 1 (b)"]
 
 
 @pytest.mark.promise(30)
@@ -127,17 +127,15 @@ def test_strays_in_the_root(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "a/x.jpg", "b/x.jpg", "README.md", "LICENSE", "lost.JPG", ".DS_Store"))
     assert [(s.key, s.code) for s in source.findings.rejected] == [(b"lost.JPG", "E_NO_LABEL")]
     assert source.findings.notes == [
-        "hidden names passed over: 1 (.DS_Store)",
-        "2 files passed over, images neither by name nor by content: 1 .md, 1 without extension (README.md, LICENSE)",
+        "ignored hidden names: 1 (.DS_Store)",
+        "2 files ignored, not images by name or content: 1 .md, 1 without extension (README.md, LICENSE)",
     ]
 
 
 def test_strays_in_a_split(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "train/a/x.jpg", "train/b/x.jpg", "train/lost.png", "train/list.txt"))
     assert [s.key for s in source.findings.rejected] == [b"train/lost.png"]
-    assert source.findings.notes == [
-        "1 file passed over, images neither by name nor by content: 1 .txt (train/list.txt)"
-    ]
+    assert source.findings.notes == ["1 file ignored, not images by name or content: 1 .txt (train/list.txt)"]
 
 
 def test_a_folder_with_files_and_no_image_is_no_class(tmp_path: Path) -> None:
@@ -146,12 +144,12 @@ def test_a_folder_with_files_and_no_image_is_no_class(tmp_path: Path) -> None:
     source = ImageFolder(tmp_path)
     assert source.schema.class_names == {LABEL: ("a", "b", "empty")}
     assert source.findings.notes[1:] == [
-        "folders with files and no image, which are no classes: 1 (meta)",
-        "class folders without a file: 1 (empty)",
+        "folders without images, not used as classes: 1 (meta)",
+        "empty class folders: 1 (empty)",
     ]
     splits = ImageFolder(plant(tmp_path / "root", "train/a/x.jpg", "test/a/x.txt", "test/b/x.txt", "test/a/y/x.jpg"))
     assert splits.schema.class_names == {LABEL: ("a",)}
-    assert splits.findings.notes[1] == "folders with files and no image, which are no classes: 1 (test/b)"
+    assert splits.findings.notes[1] == "folders without images, not used as classes: 1 (test/b)"
 
 
 def test_text_beside_splits_is_no_class(tmp_path: Path) -> None:
@@ -188,7 +186,7 @@ def test_a_folder_too_high_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         ImageFolder(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}: got one class folder, 'flower_photos', that holds only folders (rose, tulip); "
+        f"{tmp_path}: got one class folder, 'flower_photos', with only folders in it (rose, tulip); "
         "give that folder as the root, or class_names=['flower_photos'] for one class"
     )
     assert len(ImageFolder(tmp_path, class_names=["flower_photos"])) == 2
@@ -215,7 +213,9 @@ def test_nothing_that_can_be_read(tmp_path: Path) -> None:
     plant(tmp_path / "elsewhere", "x.jpg")
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "cats").symlink_to("../elsewhere")
-    with pytest.raises(UsageError, match="none of 1 inputs can be read, the first: cats: a link that leaves the root"):
+    with pytest.raises(
+        UsageError, match="none of 1 inputs can be read, the first: cats: a link that points outside the root"
+    ):
         ImageFolder(tmp_path / "root")
 
 

@@ -117,7 +117,7 @@ def test_header_or_none(images: Path) -> None:
     assert LabelFile(write(images, "x,y\na.jpg,cat\n"), header=False).findings.rejected[0].key == b"x"
     assert LabelFile(write(images, "lost.jpg,cat\na.jpg,cat\n")).findings.rejected[0].reason == "l.csv:1: no such file"
     assert refusal(images, "x,y\na.jpg,cat\n") == (
-        "1: the first row (x, y) names no file, and no column that is known to hold paths; "
+        "1: the first row (x, y) has no file, and no column has a known name for paths; "
         "give header=True or header=False"
     )
     plant(images, "path")  # a file called like a header's word is a file
@@ -128,22 +128,22 @@ def test_header_or_none(images: Path) -> None:
 def test_rows_that_say_the_same_are_a_note(images: Path) -> None:
     source = LabelFile(write(images, "a.jpg,cat\nb.jpg,dog\n./a.jpg,cat\nsub/c d.jpg,cat\na.jpg,cat\n"))
     assert labels(source) == EXPECTED
-    assert source.findings.notes == ["rows that say again what an earlier row says: 2 (line 3, line 5)"]
+    assert source.findings.notes == ["duplicate rows: 2 (line 3, line 5)"]
 
 
 @pytest.mark.promise(37)
 def test_rows_that_contradict_each_other_are_an_error(images: Path) -> None:
     assert refusal(images, "path,label\na.jpg,cat\nb.jpg,dog\n./a.jpg,dog\n") == (
-        "4, column 'label': got 'dog', expected 'cat' as line 2 says of the same file; leave one of the two rows out"
+        "4, column 'label': got 'dog', expected 'cat' as in line 2 for the same file; remove one of the two rows"
     )
     assert refusal(images, "path,label,split\na.jpg,cat,train\na.jpg,cat,test\n") == (
-        "3, column 'split': got 'test', expected 'train' as line 2 says of the same file; leave one of the two rows out"
+        "3, column 'split': got 'test', expected 'train' as in line 2 for the same file; remove one of the two rows"
     )
     # Also where there is no file: the label file contradicts itself.
     assert refusal(images, "a.jpg,cat\ngone.jpg,cat\ngone.jpg,dog\n").startswith(
-        "3, column 1: got 'dog', expected 'cat' as line 2"
+        "3, column 1: got 'dog', expected 'cat' as in line 2"
     )
-    assert "(2 rows contradict others)" in refusal(images, "a.jpg,x\na.jpg,y\nb.jpg,x\nb.jpg,y\n")
+    assert "(2 rows contradict earlier ones)" in refusal(images, "a.jpg,x\na.jpg,y\nb.jpg,x\nb.jpg,y\n")
 
 
 @pytest.mark.promise(37)
@@ -151,10 +151,10 @@ def test_rows_without_file_are_rejected_and_counted(images: Path) -> None:
     content = "path,label\na.jpg,cat\ngone.jpg,dog\nb.jpg,cat\n.hidden.jpg,cat\n"
     source = LabelFile(write(plant(images, ".hidden.jpg"), content))
     assert [(s.key, s.code, s.reason) for s in source.findings.rejected] == [
-        (b".hidden.jpg", "E_MISSING", "l.csv:5: hidden names are passed over"),
+        (b".hidden.jpg", "E_MISSING", "l.csv:5: hidden names are ignored"),
         (b"gone.jpg", "E_MISSING", "l.csv:3: no such file"),
     ]
-    assert "paths in the label file that lead to no file: 2 (gone.jpg, .hidden.jpg)" in source.findings.notes
+    assert "paths in the label file without a file: 2 (gone.jpg, .hidden.jpg)" in source.findings.notes
     assert source.schema.class_names == {LABEL: ("cat", "dog")}  # a lost file shifts no label
 
 
@@ -174,8 +174,8 @@ def test_no_row_has_a_file(images: Path) -> None:
         "a file there is 'a.jpg'; give the folder that paths are relative to as root"
     )
     assert refusal(images, "path,label\nsub\\c d.jpg,cat\n").endswith("; write '/' instead of '\\\\'")
-    assert refusal(images, "path,label\n") == "no row but the header; write one row for each image"
-    assert refusal(images, "\n\n") == "no row in it; write one row for each image"
+    assert refusal(images, "path,label\n") == "no rows after the header; write one row per image"
+    assert refusal(images, "\n\n") == "no rows in it; write one row per image"
 
 
 @pytest.mark.promise(37)
@@ -186,7 +186,7 @@ def test_leaving_the_root_is_an_escape(images: Path, path: str) -> None:
     path = path.format(parent=images)
     source = LabelFile(write(root, f"a.jpg,cat\n{path},dog\n"))
     assert [(os.fsdecode(s.key), s.code, s.reason) for s in source.findings.rejected] == [
-        (path, "E_PATH_ESCAPE", "l.csv:2: it leaves the root")
+        (path, "E_PATH_ESCAPE", "l.csv:2: it points outside the root")
     ]
 
 
@@ -204,11 +204,10 @@ def test_not_an_integer(images: Path) -> None:
     rows = "path,label\na.jpg,0\nb.jpg,{}\nsub/c d.jpg,1\n"
     assert refusal(images, rows.format("x")) == (
         "3, column 'label': got 'x', expected an integer as in other rows; "
-        "correct it, or give class_names with every name in it"
+        "correct it, or give class_names with all names"
     )
     assert refusal(images, rows.format("1.5")) == (
-        "3, column 'label': got '1.5', expected an integer; "
-        "correct it; give number_columns for numbers that are no classes"
+        "3, column 'label': got '1.5', expected an integer; correct it; give number_columns for numeric values"
     )
     assert refusal(images, "a.jpg,cat\nb.jpg,7\nsub/c d.jpg,dog\n").startswith(
         "2, column 1: got '7', expected a name as in other"
@@ -220,7 +219,7 @@ def test_not_an_integer(images: Path) -> None:
 def test_negative_and_shifted_integers(images: Path) -> None:
     assert refusal(images, "path,label\na.jpg,0\nb.jpg, -1\n") == (
         "3, column 'label': got the label -1, expected 0 or more; correct the label; "
-        "for numbers that are no classes give number_columns"
+        "for numeric values give number_columns"
     )
     assert refusal(images, "path,label\na.jpg,2\nb.jpg,1\n").startswith(
         "3, column 'label': got 2 integer labels from 1 to 2, expected 0 to 1: labels start at 1, not at 0; "
@@ -263,7 +262,7 @@ def test_spaces_in_the_path_of_path_label(tmp_path: Path) -> None:
     plant(tmp_path, "my  photo 1.jpg", " lead.jpg")
     source = LabelFile(write(tmp_path, "my  photo 1.jpg 0\n lead.jpg\t1 \n", "l.txt"))
     assert labels(source) == {" lead.jpg": (1, b"1"), "my  photo 1.jpg": (0, b"0")}
-    assert refusal(tmp_path, " lead.jpg 0\nx.jpg\n", "l.txt").startswith("2: no blank between path and label")
+    assert refusal(tmp_path, " lead.jpg 0\nx.jpg\n", "l.txt").startswith("2: no space between path and label")
 
 
 @pytest.mark.promise(37)
@@ -302,7 +301,7 @@ def test_a_path_is_found_exactly_else_by_unique_unicode_form(tmp_path: Path) -> 
     ]
     # Two rows that mean the same file contradict each other whichever way they are written.
     assert refusal(tmp_path, f"one/{nfc},cat\none/{nfd},dog\n").startswith(
-        "2, column 1: got 'dog', expected 'cat' as line 1"
+        "2, column 1: got 'dog', expected 'cat' as in line 1"
     )
 
 
@@ -332,8 +331,7 @@ def test_a_row_gets_the_code_of_what_it_names(images: Path) -> None:
         b"outside/passwd": "E_PATH_ESCAPE",
     }
     assert source.findings.notes[-1] == (
-        "inputs under the root that no row names and that cannot be read: "
-        "2 (other.jpg: E_NOT_REGULAR, outside: E_PATH_ESCAPE)"
+        "unreadable inputs under the root, in no row: 2 (other.jpg: E_NOT_REGULAR, outside: E_PATH_ESCAPE)"
     )
 
 
@@ -343,7 +341,7 @@ def test_a_row_may_go_through_a_link_to_a_folder(images: Path) -> None:
     source = LabelFile(write(images, "alias/c d.jpg,cat\nhere/a.jpg,dog\n"))
     assert [s.key for s in source] == [b"a.jpg", b"sub/c d.jpg"]
     assert refusal(images, "alias/c d.jpg,cat\nsub/c d.jpg,dog\n").startswith(
-        "2, column 1: got 'dog', expected 'cat' as line 1"
+        "2, column 1: got 'dog', expected 'cat' as in line 1"
     )
 
 
@@ -374,7 +372,7 @@ def test_several_label_columns(images: Path) -> None:
     assert [s.split for s in source] == ["train", "validation"]
     assert source.findings.notes[:2] == [
         "column age: integers that are not 0 to K-1 are stored as numbers, not as classes",
-        "columns not used: 1 (id_)",
+        "unused columns: 1 (id_)",
     ]
 
 
@@ -389,9 +387,9 @@ def test_columns_by_number_and_without_header(images: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("path,x,y\na.jpg,1,2\n", {}, "1: got the columns path, x, y: none of them is known to be the label; give"),
-        ("path,label,class\na.jpg,1,2\n", {}, "2 of them is known to be the label; give label_columns"),
-        ("path\na.jpg\n", {}, "there is no column beside the path; give delimiter, format or label_columns, or"),
+        ("path,x,y\na.jpg,1,2\n", {}, "1: got the columns path, x, y: none of them has a known name for labels; give"),
+        ("path,label,class\na.jpg,1,2\n", {}, "2 of them has a known name for labels; give label_columns"),
+        ("path\na.jpg\n", {}, "there is only the path column; give delimiter, format or label_columns, or"),
         ("path,label\na.jpg,1\n", {"label_columns": ["lable"]}, "there is no column 'lable'; name one of these"),
         ("path,label\na.jpg,1\n", {"label_columns": [2]}, "there is no column 2;"),
         ("path,label\na.jpg,1\n", {"label_columns": [-1]}, "there is no column -1;"),
@@ -415,7 +413,7 @@ def test_columns_that_cannot_be_meant(images: Path, content: str, options: dict[
     [
         ("l.csv", {"label_columns": "label"}, "label_columns: got the text 'label', expected a list"),
         ("l.csv", {"label_columns": ["path"]}, "label_columns: the columns in use are path, path;"),
-        ("l.jsonl", {"header": True}, "header: got a value for JSON Lines or Parquet"),
+        ("l.jsonl", {"header": True}, "header: JSON Lines and Parquet"),
     ],
 )
 def test_arguments_that_cannot_be_meant(images: Path, name: str, options: dict[str, Any], words: str) -> None:
@@ -438,7 +436,7 @@ def test_numbers_in_the_first_label_column(images: Path) -> None:
 def test_a_class_for_every_row_is_told(tmp_path: Path) -> None:
     plant(tmp_path, *(f"{i}.jpg" for i in range(21)))
     source = LabelFile(write(tmp_path, "".join(f"{i}.jpg,caption {i}\n" for i in range(21))))
-    option = "--text-column, in Python text_columns, keeps texts as they are"
+    option = "--text-column (in Python text_columns) keeps them as text"
     assert source.findings.notes == [f"column column1: 21 classes in 21 rows; {option}"]
 
 
@@ -510,7 +508,7 @@ def test_json_columns_that_cannot_be_numbers(images: Path) -> None:
     said = refusal(images, big, "l.jsonl", label_columns=["label", "n"])
     assert said.startswith("1, column 'n': got 9223372036854775808, expected a number that fits int64")
     assert refusal(images, jsonl({"where": "a.jpg", "label": "x"}), "l.jsonl").endswith(
-        "hold the path; give path_column"
+        "known name for the path; give path_column"
     )
     found = LabelFile(write(images, jsonl({"where": "a.jpg", "label": True}), "l.jsonl"), path_column="where")
     assert found[0].features[TEXT] == b"true"
@@ -522,9 +520,7 @@ def test_json_columns_that_cannot_be_numbers(images: Path) -> None:
 def test_ids_without_extension(images: Path) -> None:
     source = LabelFile(write(images, "id,label\na,cat\nb,dog\nsub/c d,cat\n"))
     assert labels(source) == EXPECTED
-    assert source.findings.notes == [
-        "paths of the label file taken for names without extension or folder: 3 ('a' is 'a.jpg')"
-    ]
+    assert source.findings.notes == ["paths of the label file matched without extension or folder: 3 ('a' is 'a.jpg')"]
     headless = LabelFile(write(images, "a,cat\nb,dog\ngone,cat\n"))
     assert labels(headless) == {"a.jpg": (0, b"cat"), "b.jpg": (1, b"dog")}
     assert [skipped.key for skipped in headless.findings.rejected] == [b"gone"]
@@ -577,10 +573,10 @@ def test_a_class_that_a_cell_names_twice_is_once_in_the_set(images: Path) -> Non
     assert source[0].features[TEXT] == [b"haze", "caf\u00e9".encode()]
     assert [s.features["image/parts/label"] for s in source] == [[0, 1], [1], []]
     assert source.schema.of_kind("tags") == [LABEL, "image/parts/label"]
-    twice = [note for note in source.findings.notes if "twice" in note]
+    twice = [note for note in source.findings.notes if "repeat a class" in note]
     assert twice == [
-        "column label: 1 of 3 cells name a class twice, which is stored once",
-        "column parts: 1 of 3 cells name a class twice, which is stored once",
+        "column label: 1 of 3 cells repeat a class, which is stored once",
+        "column parts: 1 of 3 cells repeat a class, which is stored once",
     ]
 
 
@@ -618,7 +614,7 @@ def test_cells_that_look_like_several_labels_are_told(tmp_path: Path) -> None:
     rows = "".join(f"{i}.jpg,{tag}\n" for i, tag in enumerate(tags))
     assert LabelFile(write(tmp_path, rows)).findings.notes == [
         "column column1: 8 classes look like combinations of 3 (clear, haze, road); "
-        "--label-separator ' ', in Python label_separator=' ', makes lists of them"
+        "--label-separator ' ' (in Python label_separator=' ') splits them"
     ]
     numbers = "".join(f"{i}.jpg,{tag}\n" for i, tag in enumerate(["0", "1", "2", "0 1", "0 2", "1 2", "2 1"]))
     said = refusal(tmp_path, "path,label\n" + numbers)
@@ -671,16 +667,15 @@ def test_texts_stay_texts(images: Path) -> None:
     both = LabelFile(write(images, "path,label,caption\na.jpg,cat,one\nb.jpg,dog,two\n"), text_columns=["caption"])
     assert set(both.schema.features) == {LABEL, TEXT, "image/caption"}
     assert refusal(images, b"path,caption\na.jpg,caf\xe9\n", text_columns=["caption"]) == (
-        "2, column 'caption': got 'caf\\udce9', which is not UTF-8; "
-        "give encoding='latin-1', or what else the file is in"
+        "2, column 'caption': got 'caf\\udce9', which is not UTF-8; give encoding='latin-1', or another encoding"
     )
 
 
 def test_several_texts_of_an_image_are_a_list(images: Path) -> None:
     said = refusal(images, "path,caption\na.jpg,one\na.jpg,two\n", text_columns=["caption"])
     assert said.endswith(
-        "leave one of the two rows out; several texts of an image are a list in one row (JSON Lines), "
-        "or reader='captions' takes them alone"
+        "remove one of the two rows; several texts per image are a list in one row (JSON Lines), "
+        "or reader='captions' converts only the texts"
     )
 
 
@@ -689,7 +684,7 @@ def test_many_captions_as_classes_are_an_error(tmp_path: Path) -> None:
     rows = "path,label\n" + "".join(f"{i}.jpg,picture {i}\n" for i in range(1001))
     assert refusal(tmp_path, rows) == (
         "2, column 'label': got 1001 classes in 1001 rows, the first 'picture 0'; "
-        "give text_columns for texts, number_columns for numbers, or class_names where these are classes"
+        "give text_columns for texts, number_columns for numbers, or class_names if these are classes"
     )
     assert len(LabelFile(write(tmp_path, rows), class_names=[f"picture {i}" for i in range(1001)])) == 1001
 
@@ -705,7 +700,7 @@ def test_numbers_stay_numbers(images: Path) -> None:
     as_float = LabelFile(write(images, rows), number_columns={"age": Feature("float32")})
     assert as_float.schema.features == {"image/age": Feature("float32", (), "number")}
     said = refusal(images, rows, label_columns=["age"])
-    assert said.endswith("the 3 integers as names renumber; for numbers that are no classes give number_columns")
+    assert said.endswith("the 3 integers as names renumber them; for numeric values give number_columns")
     assert refusal(images, rows.replace("31", "old"), number_columns=["age"]) == (
         "2, column 'age': got 'old', expected a number; correct it"
     )
@@ -722,7 +717,7 @@ def test_missing_numbers_and_labels(images: Path) -> None:
     assert np.isnan(ages[1:]).all()
     assert source.schema.features["image/age"] == Feature("float32", (), "number")
     assert source.schema.class_names[LABEL] == ("cat", "unknown")
-    assert "column age: 2 cells without a number are nan" in source.findings.notes
+    assert "column age: 2 empty cells are set to nan" in source.findings.notes
     whole = LabelFile(write(images, rows), number_columns={"age": Feature("int64")}, missing={"age": -1, "label": "x"})
     assert [s.features["image/age"] for s in whole] == [31, -1, -1]
     said = refusal(images, rows, number_columns=["age"], missing={"label": "x"})
@@ -792,10 +787,10 @@ def test_one_row_for_each_box_is_an_error(images: Path, used: list[str]) -> None
     rows = "path,label,x_min\na.jpg,cat,1\nb.jpg,dog,3\na.jpg,cat,5\n"
     said = refusal(images, rows, label_columns=used or ["label"])
     assert said.startswith(
-        "4: rows that name a file again (1, the first here) differ in x_min: a row a box; write one row for each image"
+        "4: rows that name a file again (1, the first here) differ in x_min: one row per box; write one row per image"
     )
     same = LabelFile(write(images, rows.replace("5", "1")), label_columns=["label"])
-    assert "rows that say again what an earlier row says: 1 (line 4)" in same.findings.notes
+    assert "duplicate rows: 1 (line 4)" in same.findings.notes
 
 
 # --- splits, encodings, no labels ----------------------------------------------------------------------------------
@@ -809,7 +804,7 @@ def test_folds(images: Path) -> None:
 
 def test_an_encoding(images: Path) -> None:
     rows = "path,label\na.jpg,Café\nb.jpg,thé\n".encode("latin-1")
-    assert refusal(images, rows).endswith("give encoding='latin-1', or what else it is")
+    assert refusal(images, rows).endswith("give encoding='latin-1', or another encoding")
     source = LabelFile(write(images, rows), encoding="latin-1")
     assert source.schema.class_names == {LABEL: ("Café", "thé")}
     unmarked = "path,label\na.jpg,cat\nb.jpg,dog\n".encode("utf-16-le")
@@ -909,7 +904,7 @@ def test_a_count_and_names_of_columns_before_the_rows(images: Path) -> None:
 def test_classes_with_blanks_behind_ids(images: Path) -> None:
     source = LabelFile(write(images, "a Boeing 717\nb 707-320\n", "l.txt"))
     assert [one.features[TEXT] for one in source] == [b"Boeing 717", b"707-320"]
-    assert "lines are split at their first blank: classes have blanks" in source.findings.notes
+    assert "lines are split at the first space: classes contain spaces" in source.findings.notes
     source = LabelFile(write(images, "a.jpg x\nsub/c d.jpg y\n", "l.txt"))
     assert [one.features[TEXT] for one in source] == [b"x", b"y"]
 
@@ -917,7 +912,7 @@ def test_classes_with_blanks_behind_ids(images: Path) -> None:
 def test_a_leading_slash_is_relative_to_the_root_where_a_file_is_there(images: Path) -> None:
     source = LabelFile(write(images, "/a.jpg 0\n/sub/c.jpg 1\n/b.jpg 1\n", "l.txt"))
     assert [one.key for one in source] == [b"a.jpg", b"b.jpg"]
-    assert "paths that begin with /, taken for relative to the root: 2 (/a.jpg, /b.jpg)" in source.findings.notes
+    assert "paths that begin with /, treated as relative to the root: 2 (/a.jpg, /b.jpg)" in source.findings.notes
     assert [one.code for one in source.findings.rejected] == ["E_PATH_ESCAPE"]
 
 
@@ -938,12 +933,12 @@ def test_numbers_that_are_missing_are_columns_of_numbers(images: Path) -> None:
     assert "give number_columns instead of label_columns" in said
     assert "number_columns" in refusal(images, table, label_columns=["age"])
     source = LabelFile(write(images, table), number_columns=["age"], missing={"age": "nan"})
-    assert "column age: 1 cells without a number are nan" in source.findings.notes
+    assert "column age: 1 empty cells are set to nan" in source.findings.notes
 
 
 def test_an_integer_beside_fractions_must_fit_float32(images: Path) -> None:
     said = refusal(images, "path,n\na.jpg,16777217\nb.jpg,0.5\n", number_columns=["n"])
-    assert said.startswith("2, column 'n': got 16777217 beside fractions")
+    assert said.startswith("2, column 'n': got 16777217 among fractions")
 
 
 def test_keys_that_only_later_objects_have_are_columns(images: Path) -> None:
@@ -986,7 +981,7 @@ def test_annotations_that_are_given_as_labels_are_refused_with_what_reads_them(
     photos, path = plant(tmp_path / "photos", "a.jpg"), write(tmp_path, content, name)
     with pytest.raises(UsageError) as caught:
         open_source(photos, options=LabelOptions(labels=path))
-    assert caught.value.remedy.startswith(f"give {path} in place of the folder")
+    assert caught.value.remedy.startswith(f"give {path} instead of the folder")
     source = open_source(path, options=AnnotationOptions(images=photos))
     assert source.schema.class_names == {OBJECT_LABEL: ("cat",)}
 
@@ -994,5 +989,5 @@ def test_annotations_that_are_given_as_labels_are_refused_with_what_reads_them(
 @pytest.mark.parametrize(("name", "content", "said"), [("l.json", '{"a.jpg": 1}', "JSON"), ("l.xml", "<a/>", "XML")])
 def test_json_and_xml_that_nobody_knows_are_no_label_files(tmp_path: Path, name: str, content: str, said: str) -> None:
     photos, path = plant(tmp_path / "photos", "a.jpg"), write(tmp_path, content, name)
-    with pytest.raises(UsageError, match=f"is {said} that no reader of annotations knows"):
+    with pytest.raises(UsageError, match=f"is {said} in no known annotation format,"):
         open_source(photos, options=LabelOptions(labels=path))

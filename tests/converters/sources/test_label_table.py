@@ -118,12 +118,12 @@ MISTAKES = [
     ("l.csv", "a,b\n".encode("utf-16-le"), "1", "got a NUL character, expected text"),
     ("l.csv", codecs.BOM_UTF16_LE + "a,b\nc".encode("utf-16-le") + b"x", "2", "cannot be decoded as utf-16"),
     ("l.csv", b"x" * 2_000_000, "1", "more than 1048576 characters in one line"),
-    ("l.txt", b"a b\nc.jpg\n", "2", "no blank between path and label"),
-    ("l.txt", b"  c.jpg\n", "1", "no blank between path and label"),
+    ("l.txt", b"a b\nc.jpg\n", "2", "no space between path and label"),
+    ("l.txt", b"  c.jpg\n", "1", "no space between path and label"),
     ("l.jsonl", b'{"path": "a"}\n{"path": "b",}\n', "2", "not JSON: "),
-    ("l.jsonl", b'[{"path": "a"}]\n', "1", "got no JSON object, expected one on each line"),
-    ("l.jsonl", b'{"a": 1, "a": 2}\n', "1", "the key 'a' is there twice"),
-    ("l.jsonl", b'{"a": NaN}\n', "1", "not JSON: NaN is no number"),
+    ("l.jsonl", b'[{"path": "a"}]\n', "1", "not a JSON object, expected one on each line"),
+    ("l.jsonl", b'{"a": 1, "a": 2}\n', "1", "the key 'a' appears twice"),
+    ("l.jsonl", b'{"a": NaN}\n', "1", "not JSON: NaN is not a number"),
     ("l.jsonl", b"[" * 100_000, "1", "not JSON: nested too deep"),
 ]
 

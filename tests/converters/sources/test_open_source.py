@@ -57,16 +57,16 @@ def test_what_a_path_means(
     ("name", "options", "said"),
     [
         ("none", {}, "none: no such file or folder"),
-        ("labels.csv", {"labels": "labels.csv"}, "is a file, and so is the one with the labels"),
-        ("labels.csv", {"pattern": "(?P<label>x)"}, "pattern is about folder, and this is read as labels"),
-        ("classes", {"header": True}, "is a folder, and header is about a label file"),
-        ("flat", {"path_column": 0}, "is a folder, and path_column is about a label file"),
-        ("classes", {"class_names": {"kind": ["a"]}}, "about columns of a label file"),
-        ("classes", {"text_columns": ["kind"]}, "is a folder, and text_columns is about a label file"),
-        ("classes", {"encoding": "latin-1"}, "is a folder, and encoding is about a label file"),
-        ("classes", {"unlabelled": True, "pattern": "(?P<label>x)"}, "unlabelled: pattern is about labels"),
-        ("classes", {"unlabelled": True, "class_names": ["a"]}, "unlabelled: class_names is about labels"),
-        ("classes", {"unlabelled": True, "labels": "labels.csv", "one_hot": ["kind"]}, "one_hot is about labels"),
+        ("labels.csv", {"labels": "labels.csv"}, "is a file, but the labels"),
+        ("labels.csv", {"pattern": "(?P<label>x)"}, "pattern is for folder, but this is read as labels"),
+        ("classes", {"header": True}, "is a folder, but header is for a label file"),
+        ("flat", {"path_column": 0}, "is a folder, but path_column is for a label file"),
+        ("classes", {"class_names": {"kind": ["a"]}}, "for the columns of a label file"),
+        ("classes", {"text_columns": ["kind"]}, "is a folder, but text_columns is for a label file"),
+        ("classes", {"encoding": "latin-1"}, "is a folder, but encoding is for a label file"),
+        ("classes", {"unlabelled": True, "pattern": "(?P<label>x)"}, "unlabelled: pattern is for labels"),
+        ("classes", {"unlabelled": True, "class_names": ["a"]}, "unlabelled: class_names is for labels"),
+        ("classes", {"unlabelled": True, "labels": "labels.csv", "one_hot": ["kind"]}, "one_hot is for labels"),
     ],
 )
 def test_what_cannot_be_meant(
@@ -149,7 +149,7 @@ def test_the_command_takes_what_python_takes(place: Path, capsys: pytest.Capture
     ("options", "said"),
     [
         (["--missing", "age"], "got 'age', expected COLUMN=VALUE"),
-        (["--label-separator", "|", "--label-separator", "x=;"], "got '|' and others"),
+        (["--label-separator", "|", "--label-separator", "x=;"], "got '|' with others"),
         (["--label-separator", "kind=|", "--label-separator", "x=;"], "got the column 'x', expected one of kind"),
         (["--number-column", "kind:float"], "column 'kind': got 'a', expected a number"),
     ],
@@ -198,7 +198,7 @@ def test_an_output_inside_the_folder_is_refused(place: Path) -> None:
     for source in (ImageFolder(place / "classes"), FileNames(place / "flat"), str(place / "classes")):
         folder = place / ("flat" if isinstance(source, FileNames) else "classes")
         before = sorted(folder.rglob("*"))
-        with pytest.raises(UsageError, match="lies inside the source"):
+        with pytest.raises(UsageError, match="is inside the source"):
             convert(source, folder / "out")
         assert sorted(folder.rglob("*")) == before
     assert LabelFile(place / "classes" / "labels.csv").findings.folder is None
@@ -220,7 +220,7 @@ def test_every_source_takes_the_files_that_are_asked_for(name: str, place: Path,
     chosen = open_source(path, include=["*1.jpg", "*2.jpg"], exclude="f*", options=options_of(labels))  # type: ignore[arg-type]
     assert len(chosen) == 2
     assert not chosen.findings.rejected
-    said = "rows whose files include and exclude leave out: 1"
+    said = "rows whose files are left out by include and exclude: 1"
     assert (said in chosen.findings.notes) == (name == "labels")
 
 
@@ -241,4 +241,4 @@ def test_unlabelled_files_that_are_no_images_are_passed_over(tmp_path: Path) -> 
     source = open_source(tmp_path, options=LabelOptions(unlabelled=True))
     assert [sample.key for sample in source] == [b"a.png"]
     assert not source.findings.rejected
-    assert any("2 files passed over" in note for note in source.findings.notes)
+    assert any("2 files ignored" in note for note in source.findings.notes)

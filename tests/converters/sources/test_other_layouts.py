@@ -55,7 +55,7 @@ def test_a_layout_is_recognised(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="looks like ") as caught:
         ImageFolder(plant(tmp_path, *keys))
     assert said in caught.value.problem
-    assert caught.value.problem.endswith("): the names of its folders are no classes")
+    assert caught.value.problem.endswith("): its folder names are not classes")
     assert "docs/your-own-source.md" in (caught.value.remedy or "")
     assert len(str(caught.value)) < 500
 
@@ -66,16 +66,16 @@ def test_the_sentence_names_what_was_seen(tmp_path: Path) -> None:
         ImageFolder(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: looks like images and their masks (images and masks have files of the same names): "
-        "the names of its folders are no classes; say what it is by reader, "
-        "read it by a source of your own (docs/your-own-source.md), "
-        "or name the folders in class_names to take them for classes all the same"
+        "its folder names are not classes; choose a reader with reader, "
+        "write a source class (docs/your-own-source.md), "
+        "or list the folders in class_names to use them as classes"
     )
 
 
 def test_classes_one_folder_deeper_are_pointed_at(tmp_path: Path) -> None:
     keys = numbered("images/cat/{}.jpg", "images/dog/{}.jpg", "segmentations/cat/{}.png", "segmentations/dog/{}.png")
     with pytest.raises(
-        UsageError, match=r"; give images as the root if its folders \(cat, dog\) are classes, else say"
+        UsageError, match=r"; give images as the root if its folders \(cat, dog\) are classes, else choose"
     ):
         ImageFolder(plant(tmp_path, *keys))
     assert ImageFolder(tmp_path / "images").schema.class_names["image/class/label"] == ("cat", "dog")

@@ -36,7 +36,7 @@ def test_a_flag_needs_a_feature_key(tmp_path: Path) -> None:
         found.object(found.image("a.jpg", where="line 1"), 1, [0, 0, 1, 1], "cat", flags={"difficult": 1})
         return found.source()
 
-    with pytest.raises(UsageError, match='say "image/object/difficult"'):
+    with pytest.raises(UsageError, match='write "image/object/difficult"'):
         opened(tmp_path, read)
 
 

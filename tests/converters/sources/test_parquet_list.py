@@ -57,7 +57,7 @@ def test_it_is_a_label_file_where_one_is_named(images: Path) -> None:
 
 def test_bad_lists(images: Path) -> None:
     path = written(images / "l.parquet", [{"path": "a.jpg", "label": "cat"}, {"path": "a.jpg", "label": "dog"}])
-    with pytest.raises(LabelFileError, match=r"l.parquet:2, column 'label': got 'dog', expected 'cat' as line 1"):
+    with pytest.raises(LabelFileError, match=r"l.parquet:2, column 'label': got 'dog', expected 'cat' as in line 1"):
         LabelFile(path)
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(LabelFileError, match="cannot be read as Parquet"):

@@ -76,11 +76,11 @@ def test_other_files_are_counted_and_not_held_against_the_folder(photos: Path, t
     assert (report.committed, report.manifest.splits["train"].records, report.rejected) == (True, 6, [])
     assert report.manifest.schema.class_names == {"image/class/label": ("rose", "tulip")}
     assert report.notes[:3] == [
-        "14 files passed over, images neither by name nor by content: "
+        "14 files ignored, not images by name or content: "
         "3 without extension, 2 .txt, 1 .dat, 1 .json, 1 .md and 6 more kinds "
         "(LICENSE, rose/README.txt, rose/table.dat, ...)",
-        "archives among them, which were not looked into: 1 (tulip/more.zip)",
-        "folders with files and no image, which are no classes: 1 (docs)",
+        "archives among them, which were not opened: 1 (tulip/more.zip)",
+        "folders without images, not used as classes: 1 (docs)",
     ]
 
 
@@ -197,4 +197,4 @@ def test_some_files_of_the_only_kind_are_named(tmp_path: Path) -> None:
         (tmp_path / f"{i:04}.JSON").write_bytes(b"{}")
     _, others = only_images(list_files(tmp_path))
     (note,) = others.notes
-    assert note.startswith("1,200 files passed over, images neither by name nor by content: 1,200 .json (0000.JSON, 00")
+    assert note.startswith("1,200 files ignored, not images by name or content: 1,200 .json (0000.JSON, 00")

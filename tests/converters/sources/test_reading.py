@@ -20,15 +20,15 @@ def sample(path: Path) -> Sample:
 
 
 @pytest.fixture
-def samples(tmp_path: Path) -> list[Sample]:
+def samples(disk_path: Path) -> list[Sample]:
     """120 files, durable."""
     for i in range(120):
-        path = tmp_path / f"{i:03d}"
+        path = disk_path / f"{i:03d}"
         path.write_bytes(bytes((i,)) * SIZE)
         fd = os.open(path, os.O_RDONLY)
         os.fsync(fd)
         os.close(fd)
-    return [sample(path) for path in sorted(tmp_path.iterdir())]
+    return [sample(path) for path in sorted(disk_path.iterdir())]
 
 
 def disk_input() -> int:

@@ -264,7 +264,7 @@ RULES: dict[str, Rule] = {
     "a whole number that float32 cannot say": Rule(
         {"number", "mixed", "int"},
         {"a": [{"number": 2**24 + 1}, {"number": 0.5}]},
-        refused="float32 cannot say",
+        refused="float32 cannot represent",
     ),
     "labels that are not wanted": Rule(
         {"label", "unlabelled"},
@@ -296,7 +296,7 @@ RULES: dict[str, Rule] = {
         kept={"label": ["0", "1"]},
     ),
     "a label with a fraction": Rule(
-        {"label", "float"}, {"a": [{"label": 0.0}, {"label": 0.5}]}, refused="expected labels: whole numbers"
+        {"label", "float"}, {"a": [{"label": 0.0}, {"label": 0.5}]}, refused="expected labels: integers"
     ),
     "fewer labels than images": Rule(
         {"label", "lengths"}, {"a": [{"label": 1}, {"label": 0}, {"label": 1, "image": None}]}, refused="3 labels"

@@ -17,14 +17,16 @@ def test_a_name_that_lies(tmp_path: Path, name: str, content: bytes, got: str) -
     with pytest.raises(UsageError) as caught:
         open_source(tmp_path / name)
     assert str(caught.value).endswith(
-        f"{name}: is called like a file of many samples, and is none: {got}; copy it again, or rename it"
+        f"{name}: is named like a file of many samples, but is not one: {got}; copy it again, or rename it"
     )
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "train-images-idx3-ubyte", "a.parquet"])
 def test_an_empty_file_is_named_by_its_reader(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=r"no whole .np[yz] file|begins with b'', expected 00|file size is 0 bytes"):
+    with pytest.raises(
+        UsageError, match=r"not an intact .np[yz] file|begins with b'', expected 00|file size is 0 bytes"
+    ):
         open_source(tmp_path / name)
 
 
@@ -37,7 +39,7 @@ def test_a_list_of_files_is_no_lie(tmp_path: Path) -> None:
 def test_tars_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"a\.tar: no such file or folder; check the path"):
         open_source(tmp_path / "a.tar")
-    with pytest.raises(UsageError, match=r"a-000\.tar is missing, one of 4 files that it means"):
+    with pytest.raises(UsageError, match=r"a-000.tar is missing, one of the 4 files that it matches"):
         open_source(tmp_path / "a-{000..003}.tar")
     with pytest.raises(UsageError, match="got the range"):
         open_source(tmp_path / "a-{3..1}.tar")
@@ -53,5 +55,7 @@ def test_a_folder_of_empty_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.h5", "a.npz", "a.tfrecord"])
 def test_samples_are_no_label_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=r"is a file of many samples, .* give it alone: its labels are in it"):
+    with pytest.raises(
+        UsageError, match=r"is a file of many samples, .* give it as the only source: it contains its labels"
+    ):
         open_source(tmp_path, options=LabelOptions(labels=tmp_path / name))

@@ -77,7 +77,7 @@ def test_hidden_names_are_passed_over_and_counted(tmp_path: Path, name: str) -> 
     assert list(listing) == [b"c/x.jpg"]
     assert listing.hidden == 2
     first, second = sorted([name.split("/")[0], f"c/{name.split('/')[0]}"])
-    assert listing.notes == (f"hidden names passed over: 2 ({first}, {second})",)
+    assert listing.notes == (f"ignored hidden names: 2 ({first}, {second})",)
 
 
 ODD = {
@@ -116,7 +116,9 @@ def test_a_link_to_a_folder_in_the_root_lists_it_once(tmp_path: Path) -> None:
     listing = list_files(tmp_path)
     assert list(listing) == [b"z/x.jpg"]
     assert listing.aliases == ((b"a", b"z"), (b"z/self", b"z"), (b"z/up", b""))
-    assert listing.notes == ("links to folders that are listed under another name: 3 (a -> z, z/self -> z, z/up -> .)",)
+    assert listing.notes == (
+        "links to folders that are already listed under another name: 3 (a -> z, z/self -> z, z/up -> .)",
+    )
 
 
 @pytest.mark.promise(36)
@@ -149,7 +151,7 @@ def test_a_link_out_of_the_root_is_an_escape(tmp_path: Path) -> None:
     listing = list_files(root)
     assert list(listing) == [b"a/x.jpg"]
     assert codes(listing) == {b"a/file.jpg": "E_PATH_ESCAPE", b"folder": "E_PATH_ESCAPE"}
-    assert reasons(listing)[b"folder"] == "a link that leaves the root: ../root-2 (follow_links takes it)"
+    assert reasons(listing)[b"folder"] == "a link that points outside the root: ../root-2 (follow_links includes it)"
     assert listing.bare == (b"folder",)
 
 

@@ -19,9 +19,9 @@ _SIDE = re.compile(r"left|right|(?<![a-z])[lr](?![a-z])", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Category:
-    """One entry of "categories"; `keypoints`: names, `skeleton`: as it is in the file, from 1.
+    """One entry of "categories"; `keypoints`: names, `skeleton`: as in the file, from 1.
 
-    `is_thing`: whether it has objects, where the entry says it.
+    `is_thing`: whether it has objects, if the entry states it.
     """
 
     id: int
@@ -41,15 +41,15 @@ def read_categories(entries: Iterator[Any], path: str) -> tuple[Category, ...]:
             raise LabelFileError(place, f"got {said(entry)}, expected an object")
         own, name = entry.get("id"), entry.get("name")
         if type(own) is not int or not -_LARGEST <= own < _LARGEST:
-            raise LabelFileError(place, f"its id is {said(own)}, expected a whole number")
+            raise LabelFileError(place, f"its id is {said(own)}, expected an integer")
         if not isinstance(name, str) or not name or not is_plain(name):
-            raise LabelFileError(place, f"its name is {said(name)}, expected a text on one line")
+            raise LabelFileError(place, f"its name is {said(name)}, expected one line of text")
         if own in found:
-            problem = f"the id {own} is that of '{escape(found[own].name)}' already"
-            raise LabelFileError(place, problem, "give each category an id of its own")
+            problem = f"the id {own} is already that of '{escape(found[own].name)}'"
+            raise LabelFileError(place, problem, "give each category a unique id")
         if name in names:
             problem = f"'{escape(name)}' is category {names[name]} already"
-            raise LabelFileError(place, problem, "give both one entry, or names of their own")
+            raise LabelFileError(place, problem, "merge the entries, or rename one")
         names[name] = own
         is_thing = entry.get("isthing")
         found[own] = Category(own, name, *_points(entry), bool(is_thing) if is_thing in (0, 1) else None)
@@ -76,14 +76,16 @@ def agreed(of_files: Mapping[str, Sequence[Category]]) -> Sequence[Category]:
         differing = sorted({(one.id, one.name) for one in first} ^ {(one.id, one.name) for one in other})
         if differing:
             names = some(f"{own} '{name}'" for own, name in differing)
-            problem = f"has other categories than {shown}: {names} {'is' if len(differing) == 1 else 'are'} only in one"
+            problem = (
+                f"has different categories than {shown}: {names} {'is' if len(differing) == 1 else 'are'} only in one"
+            )
             raise LabelFileError(path, f"{problem} of the two", "give both the same list, with the same ids")
         for one, before in zip(other, first, strict=True):
             if one.keypoints != before.keypoints:
-                problem = f"the key points of '{escape(one.name)}' are others than in {shown}"
+                problem = f"the key points of '{escape(one.name)}' differ from those in {shown}"
                 raise LabelFileError(path, problem, "give both the same names in the same order")
             if one.is_thing != before.is_thing:
-                problem = f"the \"isthing\" of '{escape(one.name)}' is another than in {shown}"
+                problem = f"the \"isthing\" of '{escape(one.name)}' differs from that in {shown}"
                 raise LabelFileError(path, problem, "give both the same list of categories")
     return first
 
@@ -97,9 +99,9 @@ def keypoints_of(category: Category) -> Keypoints:
 
 
 def mirrored(names: tuple[str, ...]) -> tuple[int, ...]:
-    """For each key point the one that it is in a mirror: `left_eye` is `right_eye`, `nose` is itself.
+    """Map each key point to its mirror image: `left_eye` to `right_eye`, `nose` to itself.
 
-    Empty where names do not say: none has a side, or one has that has no other.
+    Empty if the names do not define it: none has a side, or one has no counterpart.
     """
     if len(set(names)) < len(names) or not any(_SIDE.search(name) for name in names):
         return ()

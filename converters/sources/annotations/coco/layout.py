@@ -1,4 +1,4 @@
-"""The COCO files that a path means: one, or those of a folder, a split each; and where their images lie."""
+"""The COCO files at a path: one, or a folder's, with a split each; and the locations of their images."""
 
 import os
 import re
@@ -15,9 +15,9 @@ from shardfeed.errors import LabelFileError, StorageError, UsageError, argument,
 from shardfeed.text import some
 
 ROBOFLOW = "_annotations.coco.json"
-_PEEKED = 2_000_000  # bytes of a file that tell what it is
+_PEEKED = 2_000_000  # bytes of a file that are enough to recognise it
 _LOOKED_AT = 20  # images that are looked for
-_MOST = 20  # files of a folder that are opened to see what they are
+_MOST = 20  # files of a folder that are opened to recognise them
 _FAMILY = re.compile(r"(?:person_)?(instances|keypoints|captions|panoptic|stuff)(?=[_.-]|$)")
 _SPLIT = re.compile(r"(?:^|[_.-])((train|training|val|valid|validation|test|minival)(?:[_-]?\d{4})?)(?=[_.-]|$)")
 What = Literal["instances", "captions", "panoptic", "results", "images"]
@@ -141,13 +141,13 @@ def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
         return None
     for what in _KINDS:
         alike = [file for file in files if file.what == what]
-        if len(alike) == 1 and alike[0].split == _plain(alike[0].name):  # no split, where there is no other
+        if len(alike) == 1 and alike[0].split == _plain(alike[0].name):  # no split, if it is the only file
             files[files.index(alike[0])] = replace(alike[0], split=None)
         splits = [file.split for file in alike]
         twice = [file.path for file in alike if splits.count(file.split) > 1]
         if twice:
             problem = f"{some(map(file_name, twice))} are of the same split"
-            raise UsageError(path, problem, "give the one that is meant as the source")
+            raise UsageError(path, problem, "give one of them as the source")
     return Layout(root, tuple(files), tuple(others))
 
 
@@ -175,8 +175,7 @@ def _files_in(look: Look, folder: str, root: str) -> Iterator[CocoFile]:
 
 
 def _chosen(found: Sequence[CocoFile], tasks: Collection[Task]) -> list[CocoFile]:
-    """The files that have what is asked for; for nothing in particular those of objects, else of segments, else
-    captions."""
+    """Return the files for the requested tasks; by default the object files, else segments, else captions."""
     files: list[CocoFile] = []
     if "rasters" not in tasks and (not tasks or _OF_OBJECTS.intersection(tasks)):
         order = _FIRST_OF_POINTS if "keypoints" in tasks else _FIRST
@@ -219,9 +218,9 @@ def _same(word: str, other: str) -> bool:
 
 
 def _beside(path: str) -> str:
-    """The folder of a file's images, where nobody said it: the first of the usual ones that has any of them.
+    """Return the folder of a file's images, if not given: the first usual one that contains any of them.
 
-    Raises UsageError where none has.
+    Raises UsageError if none does.
     """
     here = os.path.dirname(os.path.abspath(path))
     names = list(_first_names(path))
@@ -235,8 +234,8 @@ def _beside(path: str) -> str:
             place = os.path.join(base, folder) if folder else base
             if any(_is_file(place, name) or _is_file(place, name.rpartition("/")[2]) for name in names):
                 return place
-    first = f", such as {escape(names[0])}," if names else ""
-    problem = f"none of its images{first} lies in {some([*bases, *inner[:-1]])}"
+    first = f", such as {escape(names[0].partition('?')[0])}," if names else ""
+    problem = f"none of its images{first} is in {some([*bases, *inner[:-1]])}"
     raise UsageError(path, problem, f"give their folder: {argument('images', typed='DIR')}")
 
 

@@ -31,28 +31,28 @@ _LARGEST = 1 << 24  # an id is a colour
 
 
 def things_of(path: str, categories: Sequence[Category], options: AnnotationOptions) -> Sequence[Category]:
-    """The categories of which segments are objects; none where no boxes are asked for.
+    """Return the categories whose segments are objects; empty if no boxes were requested.
 
-    Raises LabelFileError where the file does not say it, or has none and boxes are asked for.
+    Raises LabelFileError if the file does not define them, or has none and boxes were requested.
     """
     rasters = argument("tasks", typed="rasters")
     if options.tasks == {"rasters"}:
         return ()
     for one in categories:
         if one.is_thing is None:
-            problem = 'it has no "isthing" of 0 or 1, which says whether it has objects'
-            raise LabelFileError(f"{path}, category {one.id}", problem, f"correct it, or take the pixels: {rasters}")
+            problem = 'its "isthing" is not 0 or 1, so it is unknown whether it is a thing'
+            raise LabelFileError(f"{path}, category {one.id}", problem, f"correct it, or convert the pixels: {rasters}")
     things = [one for one in categories if one.is_thing]
     if not things and "boxes" in options.tasks:
-        problem = 'no category is a thing ("isthing": 1), which has boxes'
-        raise LabelFileError(path, problem, f"take the rasters alone: {rasters}")
+        problem = 'no category is a thing ("isthing": 1), so there are no boxes'
+        raise LabelFileError(path, problem, f"convert only the rasters: {rasters}")
     return things
 
 
 def folder_of(file: CocoFile, options: AnnotationOptions) -> str:
-    """The folder of a file's PNGs: called like the file, or the file's own where PNGs lie beside it.
+    """Return the folder of a file's PNGs: named like the file, or the file's own folder if it contains PNGs.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     here = os.path.dirname(os.path.abspath(file.path))
     stem = os.path.splitext(file.name)[0]
@@ -63,8 +63,8 @@ def folder_of(file: CocoFile, options: AnnotationOptions) -> str:
             return folder
     if any(name.lower().endswith(".png") for name in os.listdir(here)):
         return here
-    remedy = f"put them into a folder {escape(stem)} beside the file, or take boxes alone: "
-    problem = f"the folder of its PNGs is none of {some(tried)}"
+    remedy = f"put them into a folder {escape(stem)} next to the file, or convert only boxes: "
+    problem = f"the folder of its PNGs is missing, tried {some(tried)}"
     raise UsageError(file.path, problem, remedy + argument("tasks", typed="boxes"))
 
 
@@ -93,10 +93,10 @@ class Segments:
         self._named.append({})
 
     def take(self, image: int, i: int, entry: Mapping[str, Any], path: str) -> None:
-        """One annotation: of stuff the account has faults alone, as it is no object.
+        """Add one annotation; segments of stuff are counted only if they are faulty, because they are not objects.
 
-        A segment without a class leaves a colour of which nobody knows what it is, and with it the worker refuses the
-        image. Raises LabelFileError for a second annotation of an image.
+        A segment without a class leaves a colour with an unknown meaning, so the worker rejects the image. Raises
+        LabelFileError for a second annotation of an image.
         """
         name, segments = entry.get("file_name"), entry.get("segments_info")
         if isinstance(name, str):
@@ -123,7 +123,7 @@ class Segments:
         if type(own) is not int or not 0 < own < _LARGEST:
             return AnnotationCode.VALUE, f"its id is {said(own)}, expected 1 to {_LARGEST - 1:,}"
         if ids[own] > 1:
-            return AnnotationCode.VALUE, "another segment of the image has its id, too"
+            return AnnotationCode.VALUE, "another segment of the image has the same id"
         self._images.append(image)
         self._ids.append(own)
         self._classes.append(label)
@@ -143,7 +143,7 @@ class Segments:
                 if png >= 0:
                     found[image] = file, png
                 elif self._found.is_there(image):
-                    why = "no annotation names its PNG" if name is None else f"its PNG {escape(name)} is missing"
+                    why = "no annotation refers to its PNG" if name is None else f"its PNG {escape(name)} is missing"
                     self._found.reject(image, RejectCode.PAIR, why)
         return found
 

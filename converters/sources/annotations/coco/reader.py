@@ -39,16 +39,16 @@ _TASKS: dict[str, tuple[Task, ...]] = {
     "panoptic": ("boxes", "rasters"),
 }
 _FOUND = {
-    "instances": '"images" and "annotations" of objects, as COCO has them',
-    "captions": '"images" and "annotations" with a "caption", as COCO has them',
-    "panoptic": '"images" and "annotations" with "segments_info", as COCO\'s panoptic files have them',
+    "instances": '"images" and "annotations" of objects, as in COCO',
+    "captions": '"images" and "annotations" with a "caption", as in COCO',
+    "panoptic": '"images" and "annotations" with "segments_info", as in panoptic COCO files',
 }
 _NOT_TAKEN = {
     "results": (
-        'COCO\'s results (a list of entries with "image_id")',
-        "those are predictions: give the annotations that they were made for (instances_*.json)",
+        'COCO results (a list of entries with "image_id")',
+        "these are predictions: give the annotations (instances_*.json)",
     ),
-    "images": ('"images", as COCO has them', 'there are no "annotations": a test set has none'),
+    "images": ('"images", as in COCO', 'it has no "annotations", like a test set'),
 }
 
 
@@ -60,7 +60,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     try:
         layout = coco_files(look, options)
     except UsageError as error:  # other sources may do with the folder
-        return Evidence("coco", "it has files as COCO names them", f"{error.place}: {error.problem}")
+        return Evidence("coco", "it has files named as in COCO", f"{error.place}: {error.problem}")
     if layout is None:
         return None
     names = [os.path.relpath(file.path, look.path) for file in layout.files]
@@ -126,7 +126,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         none = [one for one, count in zip(categories, source.objects.class_counts(), strict=True) if not count]
         if len(none) == 1 and none[0].id == 0 and len(categories) > 1:
             first = f"category 0, '{escape(none[0].name)}', has no object"
-            found.note(f"{first}: Roboflow writes such a one above the classes")
+            found.note(f"{first}: Roboflow adds such a supercategory")
     return replace(source, described=f"{some(file.name for file in layout.files)}: {source.described}")
 
 
@@ -166,13 +166,13 @@ class _File:
         seen: set[str] = set()
         try:
             if stream.peek() == "[":
-                raise _not_annotations(path, "a list, as COCO's files of results are")
+                raise _not_annotations(path, "a list, as in COCO result files")
             for key in stream.members():
                 if key in seen and key in _LISTS:
-                    raise LabelFileError(path, f'"{key}" is there twice', "join the two lists into one")
+                    raise LabelFileError(path, f'"{key}" appears twice', "join the two lists into one")
                 seen.add(key)
                 if key in _LISTS and stream.peek() != "[":
-                    raise LabelFileError(f"{path}, byte {stream.offset}", f'"{key}" is no list')
+                    raise LabelFileError(f"{path}, byte {stream.offset}", f'"{key}" is not a list')
                 if key == "categories":
                     self.categories = read_categories(stream.elements(), path)
                 elif key in _LISTS:
@@ -189,7 +189,7 @@ class _File:
         if len(self.images) == len(self._awaited):
             raise LabelFileError(path, '"images" is empty', "check the export")
         if self._by_ids and self.file.what == "instances" and (problem := found.objects.contradiction(start)):
-            raise LabelFileError(path, problem, "give each annotation an id of its own")
+            raise LabelFileError(path, problem, "give each annotation a unique id")
         if self.file.what != "panoptic":
             self.images = {}  # no more is asked of them
 
@@ -208,8 +208,8 @@ class _File:
             raise LabelFileError(place, f"its file_name is {said(name)}, expected a name")
         if own in self.images and own not in self._awaited:
             before = escape(self._found.key(self.images[own]))
-            remedy = "give each image one entry: which one is meant cannot be told"
-            raise LabelFileError(place, f"the id {said(own)} is that of {before} already", remedy)
+            remedy = "give each image one entry"
+            raise LabelFileError(place, f"the id {said(own)} is already that of {before}", remedy)
         numbered = type(own) is int and 0 <= own < _LARGEST
         self.numbered = self.numbered and numbered
         self.images[own] = self._found.image(
@@ -221,6 +221,7 @@ class _File:
             size=(entry.get("width"), entry.get("height")),
             once=self.file.what != "captions",  # whose images files of objects may name as well
             awaited=self.images.get(own),
+            fields=entry,
         )
         self._awaited.discard(own)
 
@@ -292,7 +293,9 @@ def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOpt
             raise LabelFileError(path, 'no category names "keypoints"', "give the file of key points")
         if len(lists) > 1:
             problem = f"{some(one.name for one in having)} have different key points"
-            raise LabelFileError(path, problem, "make a dataset of each: every object has the same key points")
+            raise LabelFileError(
+                path, problem, "make one dataset per list: all objects of a dataset have the same key points"
+            )
     elif len(lists) != 1 or len(having) < len(categories) or options.tasks:
         return None
     return keypoints_of(having[0])
@@ -303,15 +306,15 @@ def _notes(layout: Layout, files: Sequence[_File], keypoints: Keypoints | None) 
         names = [file.name for file in layout.others if what in (file.family, file.what)]
         if names:
             python = f"tasks={tasks.split(',')}"
-            yield f"{counted('files that are not taken', names, len(names))}; --tasks {tasks}, in Python {python}, does"
+            yield f"{counted('unused files', names, len(names))}; --tasks {tasks} (in Python {python}) converts them"
     rest = [file.name for file in layout.others if file.what == "instances" and file.family != "keypoints"]
     if rest:
-        yield f"{counted('files that are not taken', rest, len(rest))}; give one itself to take it"
+        yield f"{counted('files that are not taken', rest, len(rest))}; give one of them as the source to convert it"
     if not all(file.numbered for file in files):
-        yield "the ids of images are no numbers from 0 on: image/source_id counts the records instead"
+        yield "image ids are not integers from 0 on: image/source_id numbers the records instead"
     if ignored := sum(file.ignored for file in files):
-        yield f'annotations with "ignore": {ignored:,}; they are taken like all others, as pycocotools does'
+        yield f'annotations with "ignore": {ignored:,}; they are converted like the others, as pycocotools does'
     if taken := sum(file.from_addresses for file in files):
-        yield f"images without a file_name: {taken:,}; the end of their coco_url is taken for it, nothing is downloaded"
+        yield f"images without a file_name: {taken:,}; their file name is the end of coco_url, nothing is downloaded"
     if keypoints is not None and not keypoints.flip:
-        yield "the names of key points do not say which is left and right: images with them cannot be mirrored"
+        yield "the key point names do not mark left and right: images cannot be flipped"

@@ -40,7 +40,7 @@ class JsonStream:
         try:
             self._file = open_regular(path)  # closed with this object, or by `close`
         except OSError as error:
-            raise StorageError(self.path, error.strerror or str(error), "see that the file can be read") from None
+            raise StorageError(self.path, error.strerror or str(error), "check that the file can be read") from None
         self._left = most
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._decode = json.JSONDecoder().raw_decode
@@ -101,7 +101,7 @@ class JsonStream:
             try:
                 value, end = self._decode(self._text, self._place)
             except json.JSONDecodeError as error:
-                # Of what is cut the decoder says that it ends too early, or that its string has no end.
+                # For truncated input the decoder reports an early end, or a string without an end.
                 cut = error.pos >= len(self._text) - _NEAR or error.msg.startswith("Unterminated string")
                 if self._ended or not cut:
                     raise self._broken(error.msg, error.pos) from None
@@ -114,14 +114,14 @@ class JsonStream:
                     self._place = end
                     return value
             if len(self._text) - self._place > _LONGEST:
-                raise self._broken(f"an element of more than {_LONGEST >> 20} MiB, or a text without its end")
+                raise self._broken(f"an element of more than {_LONGEST >> 20} MiB, or an unterminated string")
             self._more(chunk)
             chunk *= 2
 
     def end(self) -> None:
         """Check that the file ends here; raise LabelFileError otherwise."""
         if self._next():
-            raise self._broken("more behind the end of the JSON value")
+            raise self._broken("extra data after the JSON value")
 
     def _pass_over(self) -> None:
         if self._next() == "[":
@@ -155,14 +155,14 @@ class JsonStream:
             self._more(_CHUNK)
 
     def _more(self, size: int) -> None:
-        """Drop what is behind, read on."""
+        """Discard the consumed bytes, and read more."""
         size = size if self._left is None else min(size, self._left)
         self._base += len(self._text[: self._place].encode("utf-8", "surrogatepass"))
         self._text, self._place = self._text[self._place :], 0
         try:
             data = self._file.read(size)
         except OSError as error:
-            raise StorageError(self.path, error.strerror or str(error), "see that the file can be read") from None
+            raise StorageError(self.path, error.strerror or str(error), "check that the file can be read") from None
         if self._left is not None:
             self._left -= len(data)
         cut = self._left == 0  # a character may be, too
@@ -179,7 +179,9 @@ class JsonStream:
         byte = self._base + len(self._text[:place].encode("utf-8", "surrogatepass"))
         got = f", got {self._text[place : place + 20]!r}" if place < len(self._text) else ", the file ends here"
         problem = f"broken JSON: {problem[:1].lower()}{problem[1:]}{got}"
-        return LabelFileError(f"{self.path}, byte {byte}", problem, "see that the file is whole, and export it again")
+        return LabelFileError(
+            f"{self.path}, byte {byte}", problem, "check that the file is complete, or export it again"
+        )
 
 
 def elements_of(path: str, key: str) -> Iterator[Any]:

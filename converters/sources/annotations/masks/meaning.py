@@ -25,12 +25,12 @@ from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import UsageError, argument, escape, name_bytes
 from shardfeed.text import counted, listing, number
 
-VOID, WIDE_VOID = 255, 65535  # of no class: in masks where nothing else is said, and in records
+VOID, WIDE_VOID = 255, 65535  # the default void value, in masks and in records
 _MOST_CLASSES = 65535
-_LOOKED_AT, _MOST_LOOKED_AT = 16, 500  # masks that tell what is in masks
+_LOOKED_AT, _MOST_LOOKED_AT = 16, 500  # masks read to learn their values
 _SHOWN = 8  # values or colours in a sentence
 _BINARY = ("background", "foreground")
-_USUAL = ", unless the option void says otherwise"
+_USUAL = ", unless the option void changes it"
 Colour = tuple[int, int, int]
 
 
@@ -132,10 +132,10 @@ def meaning_of(
     border: Colour | None = None,
     notes: Sequence[str] = (),
 ) -> Meaning:
-    """Decide. `rows`: of a table that lies beside the masks or is given; `place`: the folder, for errors.
+    """Decide the meaning of the values. `rows`: of a table, given or beside the masks; `place`: the folder, for errors.
 
-    `known`: the classes of a layout, of which those `chosen` are taken, and `notes` about them. `border`: a colour that
-    is void, whatever a table says. Raises UsageError where nothing says what the values or colours are.
+    `known`: the classes of a layout, of which only `chosen` are used, and `notes` about them. `border`: a colour that
+    is always void. Raises UsageError if nothing defines the values or colours.
     """
     names = class_list(options.class_names)
     if rows is not None:
@@ -154,25 +154,23 @@ def _by_values(place: bytes, names: tuple[str, ...] | None, seen: Seen, options:
     """Return the meaning of masks without a table of their values; class names may be given."""
     if seen.colours:
         shown = listing([f"({c >> 16}, {c >> 8 & 255}, {c & 255})" for c in seen.colours], _SHOWN)
-        problem = f"its masks have colours, {shown}, and nothing says which class each is"
-        remedy = f"name them in a table with the header name,r,g,b: {argument('colours', typed='FILE')}"
+        problem = f"its masks have colours, {shown}, and the class of each colour is unknown"
+        remedy = f"list them in a table with the header name,r,g,b: {argument('colours', typed='FILE')}"
         raise UsageError(place, problem, remedy)
     highest = max(seen.values, default=0) or (VOID if options.void == "none" else 0)
     two = highest in (VOID, WIDE_VOID) and seen.values in ((0, highest), (highest,), (0,))
     if options.void in (None, "none") and two and (names is None or len(names) == 2):
         rows = [ClassRow(name, None, value) for name, value in zip(names or _BINARY, (0, highest), strict=True)]
-        called = f"{highest} is the class 1, {escape(rows[1].name)}, and none is void"
-        return _meaning(rows, (), (f"masks hold nothing but 0 and {highest}: {called}{_USUAL}",))
+        called = f"{highest} is class 1, {escape(rows[1].name)}, and no value is void"
+        return _meaning(rows, (), (f"masks contain only 0 and {highest}: {called}{_USUAL}",))
     if names is None and seen.values in ((0, 1), (1,)) and not seen.light_first:
         rows = [ClassRow(name, None, value) for value, name in enumerate(_BINARY)]
-        note = "masks hold 0 and 1 alone, which become background and foreground"
+        note = "masks contain only 0 and 1, which become background and foreground"
         return _meaning(rows, [options.void] if isinstance(options.void, int) else (), (note,))
     if names is None:
         raise _unnamed(place, seen, options)
     if options.void is None and len(names) == 2 and seen.values == (0,):
-        problem = (
-            f"the {seen.looked_at} masks that were looked at hold 0 alone, so that 255 may be the class 1, or void"
-        )
+        problem = f"the {seen.looked_at} masks that were sampled contain only 0, so 255 may be class 1, or void"
         either = f"{argument('void', 'none')} or {argument('void', VOID)}"
         raise UsageError(place, problem, f"say which: {either}")
     if len(names) > _MOST_CLASSES:
@@ -184,22 +182,20 @@ def _by_values(place: bytes, names: tuple[str, ...] | None, seen: Seen, options:
 
 
 def _void(classes: int) -> int:
-    """The number of no class beside so many classes."""
+    """Return the value that means no class, for this number of classes."""
     return VOID if classes <= VOID else WIDE_VOID
 
 
 def _unnamed(place: bytes, seen: Seen, options: AnnotationOptions) -> UsageError:
     """The error where masks have values that nobody has named."""
     if not seen.looked_at:
-        return UsageError(place, f"none of its masks can be read, the first: {seen.problem}", "see what they are")
+        return UsageError(place, f"none of its masks can be read, the first: {seen.problem}", "check their format")
     void = VOID if options.void is None else options.void
     shown = listing([str(value) for value in seen.values], 20)
     count = max((value for value in seen.values if value != void), default=0) + 1
-    problem = (
-        f"nothing says what the values of its masks mean: {number(seen.looked_at, 'mask')} looked at, with {shown}"
-    )
+    problem = f"the meaning of its mask values is unknown: {number(seen.looked_at, 'mask')} sampled, with {shown}"
     without = f" ({void} is void)" if void in seen.values else ""
-    remedy = f"name the classes of 0, 1, 2, ...{without}, one a line, {count} or more of them: "
+    remedy = f"name the classes of 0, 1, 2, ...{without}, one per line, at least {count}: "
     return UsageError(place, problem, remedy + argument("class_names", typed="FILE"))
 
 
@@ -217,8 +213,8 @@ def _by_rows(
         raise UsageError("class_names", problem, f"name some of {listing([escape(row.name) for row in rows], 12)}")
     coloured = rows[0].colour is not None
     if coloured and isinstance(options.void, int):
-        remedy = "call a class of the table void, or leave it out"
-        raise UsageError("void", f"got the value {options.void}, and the classes have colours", remedy)
+        remedy = "name a class of the table void, or leave this option out"
+        raise UsageError("void", f"got the value {options.void}, but the classes have colours", remedy)
     default = [row.name for row in rows if options.void == "none" or not (row.is_void or row.has(options.void))]
     kept = [by_name[name] for name in names or default]
     others = [row for row in rows if row not in kept]
@@ -239,7 +235,7 @@ def _by_rows(
 def _meaning(rows: Sequence[ClassRow], void: Sequence[int | Colour | None], notes: Sequence[str]) -> Meaning:
     """`rows`: the classes; `void`: values or colours of no class."""
     if not rows:
-        raise UsageError("class_names", "no class is left, all are void", "name those that are classes")
+        raise UsageError("class_names", "all classes are void", "list the other classes")
     names, stored = tuple(row.name for row in rows), _void(len(rows)) if void else None
     labels: dict[int | Colour | None, int] = dict.fromkeys(void, stored or 0)
     if rows[0].colour is not None:

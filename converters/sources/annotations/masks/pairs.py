@@ -143,11 +143,11 @@ def pair_files(
         if not choice.wants(key):
             pairs.unwanted += 1
         elif image not in mask_of:
-            reason = f"an image without a mask: none is called {escape(name)}, or that and _mask"
+            reason = f"an image without a mask: expected {escape(name)}, or the same name with _mask"
             pairs.ledger.reject(key, RejectCode.PAIR, reason)
         elif len(twins := shared[mask_of[image]]) > 1:
             other = images.key(next(twin for twin in twins if twin != image))
-            reason = f"{escape(mask_files.key(mask_of[image]))} may be the mask of {escape(other)}, too"
+            reason = f"{escape(mask_files.key(mask_of[image]))} may also be the mask of {escape(other)}"
             pairs.ledger.reject(key, RejectCode.PAIR, reason)
         else:
             pairs.found.append(Pair(image, mask_of[image], folder))
@@ -174,7 +174,7 @@ def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
 
 
 def _below(above: _Folder, name: bytes, others: set[bytes]) -> _Folder:
-    """The folder `name`, which `others` lie beside."""
+    """Return the folder `name` in `above` with its role; `others`: the names beside it."""
     lower = name.lower()
     if lower in _MASK_FOLDERS and above.role != "image":
         return _Folder("mask", above.kept)

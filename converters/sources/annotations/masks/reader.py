@@ -25,7 +25,7 @@ from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import counted, number
 
-_MOST_TABLES = 100  # files whose header may be that of a table of classes
+_MOST_TABLES = 100  # files whose header is checked for a table of classes
 _ANY = re.compile(b"")
 _VOC_NAMES = """
 background aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant
@@ -89,22 +89,22 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images of a folder and their masks; `options.images`: where the images are, if elsewhere.
+    """Return the images of a folder and their masks; `options.images`: the folder of the images, if elsewhere.
 
-    A table of colours or values is `options.colours`, or lies beside the masks; class names are `options.class_names`,
-    for the values 0, 1, 2, ... without the void one, or, where there is a table, those of its classes that are wanted.
-    Some masks are read to learn what is in them. Raises UsageError where files are no pairs, an image has two
-    masks, or nothing says what the values in masks mean; LabelFileError for a table or list that is none.
+    A table of colours or values is given by `options.colours`, or is beside the masks. Class names are
+    `options.class_names`, for the values 0, 1, 2, ... without void; with a table, they select its classes. Some masks
+    are read to learn their values. Raises UsageError if files do not form pairs, an image has two masks, or the values
+    have no defined meaning; LabelFileError for an invalid table or list.
     """
     if options.tasks and options.tasks != {"rasters"}:
-        problem = f"got the task '{min(set(options.tasks) - {'rasters'})}', expected rasters, which it has"
-        raise UsageError("tasks", problem, "ask for those, or for none in particular")
+        problem = f"got the task '{min(set(options.tasks) - {'rasters'})}', expected rasters"
+        raise UsageError("tasks", problem, "request these tasks, or none")
     found = look.found.pop("masks", None) or _Found(look, options)
     images, files, layout, ledger = found.images, found.files, found.layout, found.pairs.ledger
     beside = [key for key in found.pairs.beside if key not in found.tables]
     ledger.notes += images.notes
     if beside:
-        ledger.notes.append(counted("files passed over, neither images nor their masks", beside, len(beside)))
+        ledger.notes.append(counted("ignored files, neither images nor masks", beside, len(beside)))
     if found.pairs.unwanted:
         ledger.notes.append(f"{number(found.pairs.unwanted, 'image')} left out by include and exclude")
     ledger.notes += found.choice.unused()
@@ -159,21 +159,21 @@ class _Found:
 def _no_pair(found: _Found) -> UsageError:
     pairs = found.pairs
     problem = f"no image with a mask: {number(pairs.images, 'image')} and {number(pairs.masks, 'mask')} by their names"
-    remedy = "put images into a folder images and masks of the same names into a folder masks, or call a mask of "
-    remedy += f"1.jpg 1_mask.png; {argument('images', typed='DIR')} says where images are, if elsewhere"
+    remedy = "put images into a folder images and masks of the same names into a folder masks, or name the mask of "
+    remedy += f"1.jpg 1_mask.png; {argument('images', typed='DIR')} gives the folder of images elsewhere"
     return UsageError(found.files.root, problem, remedy)
 
 
 def _table(found: _Found, options: AnnotationOptions) -> list[ClassRow] | None:
-    """The classes of the table that is given, or of the one that lies among the files; None without."""
+    """Return the classes of the given table, or of one among the files; None without."""
     if options.colours is not None:
         return read_class_table(os.fsdecode(options.colours))
     tables = {key: read_class_table(path) for key, path in found.tables.items()}
     first = next(iter(tables), b"")
     for key, rows in tables.items():
         if rows != tables[first]:
-            problem = f"{escape(first)} and {escape(key)} say different classes"
-            raise UsageError(found.files.root, problem, f"say which one holds: {argument('colours', typed='FILE')}")
+            problem = f"{escape(first)} and {escape(key)} list different classes"
+            raise UsageError(found.files.root, problem, f"choose one: {argument('colours', typed='FILE')}")
     return tables.get(first)
 
 
@@ -199,7 +199,7 @@ def _splits(root: bytes, names: list[str | None]) -> Splits | None:
         return None
     if None in names:
         problem = f"{number(names.count(None), 'image')} in no split, the others in {', '.join(known)}"
-        raise UsageError(root, problem, f"move them, or leave them out by {argument('exclude', typed='PATTERN')}")
+        raise UsageError(root, problem, f"move them, or leave them out with {argument('exclude', typed='PATTERN')}")
     return Splits.of(names)
 
 
@@ -217,17 +217,17 @@ def _listed_pairs(found: _Found) -> tuple[list[Pair], list[str | None]]:
             name = text.strip()
             if name and split_of.setdefault(name, split) != split:
                 place = f"{os.fsdecode(files.root)}/{os.fsdecode(key)}:{line}"
-                problem = f"{escape(name)} is in the split {split_of[name]}, too"
-                raise LabelFileError(place, problem, "name it in one list")
+                problem = f"{escape(name)} is also in the split {split_of[name]}"
+                raise LabelFileError(place, problem, "keep it in one list")
     rejected = {key: one for key, one in ledger.rejected.items() if stem(key) in split_of}
     pairs = [pair for pair in found.pairs.found if stem(images.key(pair.image)) in split_of]
     if unlisted := len(ledger.rejected) - len(rejected) + len(found.pairs.found) - len(pairs):
-        note = f"{number(unlisted, 'image or mask', 'images or masks')} that no list names, left out"
+        note = f"{number(unlisted, 'image or mask', 'images or masks')} left out, in no list"
         ledger.notes.append(note)
     ledger.rejected = rejected
     known = {stem(key) for listing in (files, images) for key in listing if names_image(key)}
     for name in sorted(split_of.keys() - known):
-        why = f"a list in {escape(lists[0].rpartition(b'/')[0])} names it, and neither image nor mask is there"
+        why = f"listed in {escape(lists[0].rpartition(b'/')[0])}, but its image and mask are missing"
         ledger.reject(name, RejectCode.MISSING, why)
     return pairs, [split_of[stem(images.key(pair.image))] for pair in pairs]
 
@@ -236,7 +236,7 @@ def _listed_pairs(found: _Found) -> tuple[list[Pair], list[str | None]]:
 
 
 def _layout_of(files: Listing) -> _Layout:
-    """The layout of a folder of images and masks; that of pairs by name where it is no other."""
+    """Recognise the layout of a folder of images and masks; by default pairs by name."""
     folders = {part for key in files for part in key.split(b"/")[:-1]}
     first = [stem(key) for key in islice(filter(names_image, files), 100)]
     if b"SegmentationClass" in folders and b"JPEGImages" in folders:
@@ -244,7 +244,7 @@ def _layout_of(files: Listing) -> _Layout:
     if b"leftImg8bit" in folders and folders & {b"gtFine", b"gtCoarse"}:
         return _cityscapes(files, b"gtFine" if b"gtFine" in folders else b"gtCoarse")
     drawn = next((name for name in (b"1st_manual", b"manual1") if name in folders), None)
-    if drawn is not None and b"images" in folders:  # `mask` beside it says what the camera saw
+    if drawn is not None and b"images" in folders:  # the folder `mask` beside it contains the camera's field of view
         image, mask = re.compile(rb"(^|/)images/"), re.compile(rb"(^|/)%s/" % drawn)
         return _Layout("retinas and their vessels", f"images, {drawn.decode()}", image=image, mask=mask)
     of_ade = {b"annotations", b"images"} <= folders and folders & {b"training", b"validation"}
@@ -276,7 +276,7 @@ def _cityscapes(files: Listing, masks: bytes) -> _Layout:
         note = "masks: labelTrainIds, 19 classes, 255 is void"
     else:
         kind, rows = "_labelIds", tuple(ClassRow(name, None, int(number)) for number, _, name in entries)
-        note = "masks: labelIds, of which the 19 classes that are trained on become 0 to 18 and all others void"
+        note = "masks: labelIds; the 19 training classes become 0 to 18, all others void"
     return _Layout(
         "Cityscapes",
         f"leftImg8bit, {masks.decode()}, *{kind}.png",
@@ -302,6 +302,6 @@ def _ade(files: Listing) -> _Layout:
     if len({said.get(number) or "" for number in numbers} - {""}) == len(numbers):
         names = [said[number] for number in numbers]
     else:
-        notes.append("class names: the numbers 1 to 150, as there is no objectInfo150.txt with their names")
+        notes.append("class names: the numbers 1 to 150, as objectInfo150.txt is missing")
     rows = (ClassRow("void", None, 0), *(ClassRow(name, None, value) for value, name in enumerate(names, 1)))
     return _Layout("ADE20K", "images, annotations, ADE_*", rows, notes=tuple(notes))

@@ -23,7 +23,7 @@ _VALUES = {"pixel value", "value", "id", "index", "class_id", "class id", "label
 _RGB = ({"r", "red"}, {"g", "green"}, {"b", "blue"})
 _COLOUR_FIRST = re.compile(r"(?P<r>\d+)[ \t]+(?P<g>\d+)[ \t]+(?P<b>\d+)[ \t]+(?P<name>.+)")
 _LABEL_MAP = re.compile(r"(?P<name>[^:]+):(?P<r>\d+),(?P<g>\d+),(?P<b>\d+):[^:]*:[^:]*")
-_REMEDY = "write a header `name,r,g,b` and a row a class, or lines of `64 128 64 name`"
+_REMEDY = "write a header `name,r,g,b` and one row per class, or lines of `64 128 64 name`"
 _OF_NO_CLASS = {"void", "ignore", "ignored", "unlabeled", "unlabelled"}
 
 
@@ -62,11 +62,11 @@ def read_class_table(path: str) -> list[ClassRow]:
         for what, cell in row._asdict().items():
             before = place if cell is None else seen.setdefault((what, cell), place)
             if before != place:
-                problem = f"the {what} {escape(cell)} is on line {before.rpartition(':')[2]} already"
-                raise LabelFileError(place, problem, f"give each class its own {what}")
+                problem = f"the {what} {escape(cell)} is already on line {before.rpartition(':')[2]}"
+                raise LabelFileError(place, problem, f"give each class a unique {what}")
         rows.append(row)
     if not rows:
-        raise LabelFileError(path, "a header, and no class" if lines else "no class is named", _REMEDY)
+        raise LabelFileError(path, "a header without classes" if lines else "got no class", _REMEDY)
     return rows
 
 
@@ -76,7 +76,7 @@ def _cells(lines: list[tuple[str, str]]) -> Iterator[tuple[str, str, list[str]]]
     for place, line in lines if pattern else ():
         found = pattern.fullmatch(line) if pattern else None
         if found is None:
-            raise LabelFileError(place, f"got {escape(line[:60])!r}, not as line 1 is", _REMEDY)
+            raise LabelFileError(place, f"got {escape(line[:60])!r}, unlike line 1", _REMEDY)
         yield place, found["name"].strip(), [found[side] for side in "rgb"]
     if pattern or not lines:
         return
@@ -87,7 +87,7 @@ def _cells(lines: list[tuple[str, str]]) -> Iterator[tuple[str, str, list[str]]]
         try:
             cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
         except csv.Error as error:
-            raise LabelFileError(place, f"no row of a table: {error}", _REMEDY) from None
+            raise LabelFileError(place, f"not a table row: {error}", _REMEDY) from None
         cells = [cell.strip() for cell in cells]
         if header and len(cells) != len(header):
             raise LabelFileError(place, f"got {len(cells)} cells, the header has {len(header)}", _REMEDY)
@@ -110,7 +110,7 @@ def _number(place: str, text: str, most: int) -> int:
 
 
 def is_class_table(look: Look, path: str) -> bool:
-    """Whether a file that lies among masks says what they mean: by its name, or a CSV file by its header."""
+    """Whether a file among masks defines their values: by its name, or for a CSV file by its header."""
     name = os.path.basename(path).lower()
     if name in ("class_dict.csv", "label_colors.txt", "label_colours.txt", "labelmap.txt"):
         return True

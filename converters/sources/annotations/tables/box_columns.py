@@ -47,7 +47,8 @@ _FACES = "bbx_gt.txt"  # WIDER FACE
 class Dialect:
     """Which columns, from 0, say what. `name`: for people. `width`: cells of every row; None where some may lack.
 
-    `place`, `columns`: of the box, or of the region. `flags`: by feature key. `unused`: names of the other columns.
+    `place`, `columns`: of the box, or of the region. `flags`: by feature key. `unused`: names of the other columns,
+    `fields`: and which these are, where rows have them.
     `expand`: makes rows with an object each of a row with several. `numbers`: whether classes are numbers that the
     table names nowhere. `doubt`: why fractions would be unclear.
     """
@@ -64,6 +65,7 @@ class Dialect:
     flags: Mapping[str, int] = field(default_factory=dict)
     width: int | None = None
     unused: tuple[str, ...] = ()
+    fields: Mapping[str, int] = field(default_factory=dict)
     expand: Callable[[list[str]], list[list[str]]] | None = None
     numbers: bool = False
     doubt: str = ""
@@ -111,7 +113,7 @@ class Dialect:
                 except ValueError as error:
                     problem = str(error)
             if not problem and not (self.image < len(cells) and cells[self.image].strip()):
-                problem = "it names no image"
+                problem = "it has no image"
             yield record.line, cells, problem
 
 
@@ -124,7 +126,7 @@ def _box_of_corners(cells: Sequence[str]) -> Box:
         return left, top, right, bottom
     x, y = zip(*points, strict=True)
     if len(points) != 4 or len({*x}) > 2 or len({*y}) > 2:
-        reason = f"got {len(points)} corners that make no upright box, expected two or four"
+        reason = f"got {len(points)} corners that are not an upright box, expected two or four"
         raise BadAnnotationError(AnnotationCode.LINE, reason)
     return min(x), min(y), max(x), max(y)
 
@@ -133,7 +135,7 @@ def _predictions(cells: list[str]) -> list[list[str]]:
     """ImageNet's `n01751748 111 108 260 307 n01751748 ...` behind the image, a row each. Raises ValueError."""
     image, said = cells[0].strip(), cells[1].split()
     if len(said) % 5 or any(not _is_number(cell) for i, cell in enumerate(said) if i % 5):
-        raise ValueError(f"got '{escape(cells[1][:40])}', expected class and four numbers of each box")
+        raise ValueError(f"got '{escape(cells[1][:40])}', expected the class and four numbers per box")
     return [[image, *said[i : i + 5]] for i in range(0, len(said), 5)] or [[image]]
 
 
@@ -143,7 +145,7 @@ def _groups(cells: list[str]) -> list[list[str]]:
     while groups and not _GROUP.match(groups[0]):
         path += " " + groups.pop(0)  # a path may have blanks
     if not all(map(_GROUP.match, groups)) or not _is_image(path):
-        raise ValueError("expected the path of an image, and left,top,right,bottom,class of each box")
+        raise ValueError("expected the image path, and left,top,right,bottom,class per box")
     return [[path, *group.split(",")] for group in groups] or [[path]]
 
 
@@ -178,7 +180,7 @@ def _faces(table: LabelTable) -> Iterator[tuple[int, list[str], str]]:
             image, left = text, -1
         elif left < 0 or {*cells} != {"0"}:
             image, left = text, -1 if _is_image(text) else 0
-            yield line, [], "expected the path of an image, the number of its faces, and a line for each"
+            yield line, [], "expected the image path, the number of faces, and one line per face"
 
 
 class Region(NamedTuple):
@@ -201,7 +203,7 @@ def region_of(cell: str, size: tuple[int, int]) -> Region:
         numbers = None
     if numbers is None or not len(numbers) or len(numbers) % 2:
         raise BadAnnotationError(
-            AnnotationCode.OUTLINE, f"got '{escape(cell[:40])}', expected pairs of whole numbers: start and length"
+            AnnotationCode.OUTLINE, f"got '{escape(cell[:40])}', expected pairs of integers: start and length"
         )
     starts, lengths = numbers[0::2] - 1, numbers[1::2]
     order = np.argsort(starts, kind="stable")
@@ -273,9 +275,11 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
         flags = {key: i for key, i in flags.items() if i is not None and unit == "fractions"}
         split = place.get("split")
         used = {image, *columns, *(size or ()), *flags.values(), label, split}
-        unused = tuple(name for i, name in enumerate(names) if i not in used)
-        known = {"label": label, "split": split, "size": size, "flags": flags, "unused": unused, **more}
-        return Dialect(name, kind, tuple(columns), image or 0, True, unit, width=len(header), **known)
+        fields = {name: i for i, name in enumerate(names) if i not in used}
+        known = {"label": label, "split": split, "size": size, "flags": flags, "fields": fields, **more}
+        return Dialect(
+            name, kind, tuple(columns), image or 0, True, unit, width=len(header), unused=tuple(fields), **known
+        )
 
     if "encodedpixels" in place and image is not None:
         return made("Kaggle's, with runs of pixels", "runs", [place["encodedpixels"]])
@@ -310,9 +314,9 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
                 return no_image
             columns = [there[side] for side in (*start, *extent)]
             if there is place and extent == ("width", "height") and columns[2] < columns[0]:
-                return f"{names[columns[2]]} may be of the box or of the image: call it box_width or image_width"
-            doubt = "x and y may be the middle of a box or its corner" if start == ("x", "y") else ""
-            said = "left, top, width, height" if kind == "sizes" else "middle, width and height"
+                return f"{names[columns[2]]} may be of the box or the image: rename it to box_width or image_width"
+            doubt = "x and y may be the center of a box or its corner" if start == ("x", "y") else ""
+            said = "left, top, width, height" if kind == "sizes" else "center, width and height"
             return made(f"{said} in pixels", kind, columns, doubt=doubt)
     return near or None
 

@@ -52,8 +52,8 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
         return None
     dialect, where = found[0].dialect, escape(found[0].table.name)
     if isinstance(dialect, str):
-        return Evidence("boxes-csv", f"{where} has a row for each object", dialect)
-    return Evidence("boxes-csv", f"{where} has a row for each object: {dialect.name}")
+        return Evidence("boxes-csv", f"{where} has one row per object", dialect)
+    return Evidence("boxes-csv", f"{where} has one row per object: {dialect.name}")
 
 
 def find_tables(look: Look, options: AnnotationOptions) -> list[BoxTable]:
@@ -93,18 +93,18 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """
     tables = find_tables(look, options)
     if not tables:
-        remedy = "a header such as filename,width,height,class,xmin,ymin,xmax,ymax tells"
-        raise LabelFileError(look.path, "got no table with a row for each object that is known", remedy)
+        remedy = "add a header such as filename,width,height,class,xmin,ymin,xmax,ymax"
+        raise LabelFileError(look.path, "its tables of objects have no known format", remedy)
     dialects: list[Dialect] = []
     for one in tables:
         if isinstance(one.dialect, str):
-            raise LabelFileError(
-                one.table.path, f"it has a row for each object; {one.dialect}", "name it in the header"
-            )
+            raise LabelFileError(one.table.path, f"it has one row per object; {one.dialect}", "name it in the header")
         dialects.append(one.dialect)
     first = dialects[0]
     if len({(one.place, one.unit) for one in dialects}) > 1:
-        raise LabelFileError(tables[1].table.path, "another kind of table than the first", "read one after the other")
+        raise LabelFileError(
+            tables[1].table.path, "its format differs from that of the first table", "convert them separately"
+        )
     runs = first.place == "runs"
     found = Annotations(
         look.path if len(tables) > 1 else tables[0].table.path,
@@ -116,7 +116,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         tasks=("boxes", "masks") if runs else ("boxes",),
         flags=tuple(first.flags),
     )
-    found.unnamed = "images that no row names, not taken; a row without coordinates takes one without objects"
+    found.unnamed = "images without a row, left out; add a row without coordinates for an image without objects"
     reading = _Reading(found, options, _class_names(tables[0].table, first, options), _only_class(dialects, options))
     for one, dialect in zip(tables, dialects, strict=True):
         reading.table(one, dialect, several=len(tables) > 1)
@@ -129,14 +129,14 @@ def _only_class(dialects: Sequence[Dialect], options: AnnotationOptions) -> str 
     names = None if options.class_names is None else class_list(options.class_names)
     if names is None:
         if any(one.numbers for one in dialects):
-            problem = "classes are numbers in such a file, and it does not name them"
-            raise UsageError("class_names", problem, f"give {argument('class_names', typed='FILE')}, a name a line")
+            problem = "it has class numbers, but no class names"
+            raise UsageError("class_names", problem, f"give {argument('class_names', typed='FILE')}, one name per line")
         return None
     if any(one.label is not None for one in dialects):
         return None
     if len(names) > 1:
-        problem = f"got {len(names)} classes, and no column of the table says which one an object has"
-        raise UsageError("class_names", problem, "name one class, or none")
+        problem = f"got {len(names)} classes, but the table has no class column"
+        raise UsageError("class_names", problem, "give one class, or none")
     return next(iter(names))
 
 
@@ -173,8 +173,8 @@ class _Reading:
         self.images: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}  # by folder and text: number, what is said
         self.buckets: dict[int, str] = {}
         self.runs: list[tuple[int, int, str, str | None, list[str]]] = []
-        self.nowhere = Names("rows with a class and no coordinates, taken for images without objects")
-        self.unknown = Names("flags that are -1, which is unknown, taken for 0")
+        self.nowhere = Names("rows with a class but no coordinates, treated as images without objects")
+        self.unknown = Names("flags of -1 (unknown), treated as 0")
 
     def table(self, one: BoxTable, dialect: Dialect, *, several: bool) -> None:
         """Take the rows of a table."""
@@ -205,6 +205,8 @@ class _Reading:
         split = one.split if dialect.split is None else cells[dialect.split].strip()
         sides = () if dialect.size is None else tuple(cells[column].strip() for column in dialect.size)
         said = (split or "", *sides)
+        fields = {name: cells[i] for name, i in dialect.fields.items()} if self.options.group_column else {}
+        said += (fields.get(self.options.group_column or "", ""),)
         number, before = self.images.get((one.folder, text), (-1, ()))
         if before == said:
             return number
@@ -212,10 +214,10 @@ class _Reading:
             split = {"validate": "validation", "unassigned": None, "": None}.get(split.casefold(), split)
         name = text[len("gs://") :].partition("/")[2] if text.startswith("gs://") else text
         size = read_size(*sides) if sides else None
-        number = self.found.image(name, where=where, folder=one.folder, split=split, size=size)
+        number = self.found.image(name, where=where, folder=one.folder, split=split, size=size, fields=fields)
         self.images[one.folder, text] = number, said
         if text.startswith("gs://") and self.buckets.setdefault(number, text) != text:
-            problem = f"'{escape(text)}' and '{escape(self.buckets[number])}' end alike, and nothing tells their files "
+            problem = f"'{escape(text)}' and '{escape(self.buckets[number])}' end alike, so their files cannot be told "
             raise LabelFileError(one.table.place(line), problem + "apart", "keep the folders of the bucket")
         return number
 
@@ -252,7 +254,7 @@ class _Reading:
         """(width, height) of an image file, as it is or as its EXIF turns it; None where its header cannot be read."""
         path = self.found.path(image)
         if path is None:
-            raise BadAnnotationError(AnnotationCode.IMAGE, "its image is not there")
+            raise BadAnnotationError(AnnotationCode.IMAGE, "its image is missing")
         try:
             with Image.open(os.fsdecode(path)) as file:
                 lying = self.options.upright and file.getexif().get(ORIENTATION_TAG, 1) in range(5, 9)
@@ -264,14 +266,14 @@ class _Reading:
         """Finish after the last row. Raises LabelFileError if there was no row, or if the unit is in doubt."""
         found = self.found
         if not len(found):
-            raise LabelFileError(found.place, "no row but the header", "write one row for each object")
+            raise LabelFileError(found.place, "no rows after the header", "write one row per object")
         if self.runs:
             found.settle()
             self._add_runs()
         small = len(found.objects) and found.objects.largest <= 1
         if first.doubt and (self.options.unit == "fractions" or (self.options.unit is None and small)):
             problem = f"boxes are fractions of the image (at most {found.objects.largest:g}), and {first.doubt}"
-            raise LabelFileError(found.place, problem, "call them x_center,y_center or left,top in the header")
+            raise LabelFileError(found.place, problem, "name them x_center,y_center or left,top in the header")
         found.ledger.notes += [*self.nowhere.note, *self.unknown.note]
-        if first.unused:
-            found.note(counted("columns not used", first.unused, len(first.unused)))
+        if unused := [name for name in first.unused if name != self.options.group_column]:
+            found.note(counted("unused columns", unused, len(unused)))

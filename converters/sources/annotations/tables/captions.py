@@ -56,15 +56,15 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     if not files and not look.is_folder and look.path.lower().endswith(_TABLES):
         files = [(next(look.files(), ""), "table")]
     if len(files) != 1:
-        problem = "more than one file has captions" if files else "no captions in it, of any form that is known"
-        remedy = "name the file" if files else "a table needs a column of images and one called caption or text"
+        problem = "more than one file has captions" if files else "no captions in a known format"
+        remedy = "name the file" if files else "a table needs an image column and one named caption or text"
         raise UsageError(look.path, problem, remedy)
     ((file, dialect),) = files
     found = Annotations(look.full(file), look, options, tasks=("captions",))
     found.unnamed = "image files without a caption"
     _DIALECTS[dialect][1](found)
     if not len(found):
-        raise LabelFileError(found.place, "no image in it", "see that this is the file with the captions")
+        raise LabelFileError(found.place, "no image in it", "check that this is the file with the captions")
     return found.source()
 
 
@@ -156,15 +156,15 @@ def _read_table(found: Annotations) -> None:
         return
     columns = _table_columns(heads)
     if columns is None:
-        problem = f"got the columns {', '.join(map(escape, heads))}, expected one of images and one of captions"
-        raise LabelFileError(table.place(first), problem, "call them image and caption")
+        problem = f"got the columns {', '.join(map(escape, heads))}, expected one image column and one caption column"
+        raise LabelFileError(table.place(first), problem, "name them image and caption")
     if unused := [escape(head) for i, head in enumerate(heads) if i not in columns]:
-        found.note(counted("columns not used", unused, len(unused)))
+        found.note(counted("unused columns", unused, len(unused)))
     image, caption, split, numbered = columns
 
     def parse(cells: Sequence[str]) -> _Caption:
         if len(cells) != len(heads) or not cells[image]:
-            raise _BadLine(f"got {number(len(cells), 'cell')}, expected {len(heads)}, and the name of an image", "")
+            raise _BadLine(f"got {number(len(cells), 'cell')}, expected {len(heads)}, with an image name", "")
         said = "" if numbered is None else cells[numbered]
         return cells[image], cells[caption], said, None if split is None else cells[split]
 
@@ -192,10 +192,10 @@ def _take(
             found.caption(image, text, place)
             before[image, numbered] = text
         elif before[image, numbered] != text:
-            problem = f"got another caption {escape(numbered)} of '{escape(found.key(image))}' than before"
-            raise LabelFileError(table.place(line), problem, "number them, or leave one of the two out")
+            problem = f"got two different captions {escape(numbered)} of '{escape(found.key(image))}'"
+            raise LabelFileError(table.place(line), problem, "renumber them, or leave one out")
         else:
-            found.leave_out(image, AnnotationCode.TWICE, f"{place}: caption {escape(numbered)} is there already")
+            found.leave_out(image, AnnotationCode.TWICE, f"{place}: caption {escape(numbered)} appears twice")
 
 
 def _read_karpathy(found: Annotations) -> None:
@@ -209,20 +209,20 @@ def _read_karpathy(found: Annotations) -> None:
         name = "/".join(part for part in parts if isinstance(part, str) and part)
         split: Any = image.get("split")
         if not isinstance(split, str) and len(splits) > 1:
-            raise LabelFileError(place, f"'{escape(name)}' has no split, and others have one", "say it of all")
+            raise LabelFileError(place, f"'{escape(name)}' has no split, but others have one", "add it to all")
         restval += split == "restval"
         split = {"restval": "train", "": None}.get(split, split) if isinstance(split, str) else None
         taken = found.image(name, where=where, split=split, number=image.get("cocoid"), once=True)
         for n, sentence in objects_in(found, taken, image.get("sentences")):
             found.caption(taken, sentence.get("raw"), f"{where}, sentence {n}")
     if restval:
-        found.note(f"images of the split 'restval', which are train: {restval}")
+        found.note(f"images of the split 'restval', added to train: {restval}")
 
 
-# Name -> what the file is called, and what reads it.
+# Name -> the format's name for messages, and its reader.
 _DIALECTS: Mapping[str, tuple[str, Callable[[Annotations], None]]] = {
-    "token": ("captions of the form NAME#NUMBER", _read_token),
-    "results": ("captions of the form image_name| comment_number| comment", _read_results),
+    "token": ("captions in lines NAME#NUMBER", _read_token),
+    "results": ("captions in lines image_name| comment_number| comment", _read_results),
     "karpathy": ("Karpathy's captions with splits", _read_karpathy),
-    "table": ("a table with several captions of an image", _read_table),
+    "table": ("a table with several captions per image", _read_table),
 }

@@ -21,7 +21,7 @@ from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import is_plain
-from shardfeed.text import some
+from shardfeed.text import number, some
 
 _FILE = "_classes.csv"
 _MARKS = {"0": False, "0.0": False, "1": True, "1.0": True}
@@ -45,7 +45,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
         return Evidence("classes-csv", found) if (found := _by_head(look)) else None
     head = look.head(tables[0].path).partition(b"\n")[0].decode("utf-8-sig", "replace")
     if head.partition(",")[0].strip().casefold() != "filename":
-        return Evidence("classes-csv", f"{_FILE}", "its first column is not called filename")
+        return Evidence("classes-csv", f"{_FILE}", "its first column is not named filename")
     splits = [table.split for table in tables if table.split is not None]
     where = f" of {', '.join(splits)}" if splits else ""
     return Evidence("classes-csv", f"Roboflow's {_FILE}{where}, {head.count(',')} classes")
@@ -57,10 +57,10 @@ def _by_head(look: Look) -> str:
         return ""
     line = look.head(look.path).partition(b"\n")[0].strip()
     if line.removeprefix(b"\xef\xbb\xbf") == _OPEN_IMAGES:
-        return "Open Images' labels of whole images"
+        return "Open Images' image labels"
     cells = line.decode("utf-8", "replace").split(",")
     vertex = len(cells) == 3 and cells[0].casefold() in _USES and cells[1].startswith("gs://") and cells[2].strip()
-    return "an import file of Vertex AI, a label for each image" if vertex else ""
+    return "an import file of Vertex AI, one label per image" if vertex else ""
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -100,7 +100,7 @@ def _read_labels(found: Annotations) -> None:
     for image, texts in labels.items():
         found.label(image, *texts)
     if absent:
-        found.note(f"labels with the confidence 0, which are said not to be there: {absent:,}")
+        found.note(f"labels with confidence 0 (absent classes), left out: {absent:,}")
 
 
 def _read_vertex(found: Annotations) -> None:
@@ -129,8 +129,8 @@ def _tables(look: Look) -> Sequence[_Table]:
 
 def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, ...] | None) -> None:
     """Roboflow's columns of 0 and 1, the same in all tables."""
-    marks: dict[int, tuple[frozenset[str], int]] = {}  # the classes of each image, and the line that says so
-    again = Names("rows that say again what an earlier row says")
+    marks: dict[int, tuple[frozenset[str], int]] = {}  # the classes of each image, and their line
+    again = Names("duplicate rows")
     names: list[str] = []
     for one in tables:
         table = LabelTable(one.path, "csv", ",", found.options.encoding)
@@ -139,11 +139,11 @@ def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, 
         names = names or heads
         if set(names) != set(heads):
             only = some(sorted(set(names) ^ set(heads)))
-            problem = f"its classes differ from those of the file before it: {only} in one alone"
+            problem = f"its classes differ from those of the previous file: {only} in only one"
             raise LabelFileError(table.place(1), problem, "export all splits together")
         for line, (path, *cells) in rows:
             if len(cells) != len(heads) or not path:
-                problem = f"got {len(cells) + 1} cells, expected {len(heads) + 1}, the first the name of an image"
+                problem = f"got {len(cells) + 1} cells, expected {len(heads) + 1}, the first an image name"
                 raise LabelFileError(table.place(line), problem, "correct the row")
             for head, cell in zip(heads, cells, strict=True):
                 if cell not in _MARKS:
@@ -153,15 +153,17 @@ def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, 
             image = found.image(path, where=f"{one.folder}{_FILE}:{line}", folder=one.folder, split=one.split)
             before, first = marks.setdefault(image, (classes, line))
             if before != classes:
-                problem = f"got other classes for '{escape(path)}' than line {first}"
-                raise LabelFileError(table.place(line), problem, "leave one of the two rows out")
+                problem = f"got other classes for '{escape(path)}' than in line {first}"
+                raise LabelFileError(table.place(line), problem, "remove one of the two rows")
             if first != line:
                 again.add(f"line {line}")
     if not marks:
-        raise LabelFileError(found.place, "no row but the header", "write one row for each image")
+        raise LabelFileError(found.place, "no rows after the header", "write one row per image")
     if given is not None and len(given) != len(names):
         raise UsageError(
-            "class_names", f"got {len(given)} names for {len(names)} columns", "name each, or leave it out"
+            "class_names",
+            f"got {number(len(given), 'name')} for {number(len(names), 'column')}",
+            "name each column, or leave this option out",
         )
     called = dict(zip(names, given or names, strict=True))
     found.stated = (tuple(called.values()), ())
@@ -173,13 +175,13 @@ def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, 
 def _heads(table: LabelTable, first: tuple[int, list[str]] | None) -> list[str]:
     """The classes that the first row names, behind `filename`. Raises LabelFileError."""
     if first is None:
-        raise LabelFileError(table.path, "no row in it", "write one row for each image")
+        raise LabelFileError(table.path, "no rows in it", "write one row per image")
     line, (path, *heads) = first
     if path.casefold() != "filename" or not heads:
-        problem = f"got the columns {some([path, *heads])}, expected filename and a column for each class"
-        raise LabelFileError(table.place(line), problem, "see that this is a file of Roboflow's")
+        problem = f"got the columns {some([path, *heads])}, expected filename and one column per class"
+        raise LabelFileError(table.place(line), problem, "check that this is a file of Roboflow")
     for i, head in enumerate(heads):
         if not is_plain(head) or head in heads[:i]:
-            problem = f"got the class '{escape(head)}', expected names that are plain text, each once"
+            problem = f"got the class '{escape(head)}', expected unique plain-text names"
             raise LabelFileError(table.place(line), problem, "rename the column")
     return heads

@@ -45,7 +45,7 @@ def _tables(look: Look, options: AnnotationOptions) -> list[tuple[LabelTable, st
     for folder, names in places.items():
         if len(names) > 1:
             place = os.path.join(look.path, folder, names[1])
-            raise LabelFileError(place, f"{names[0]} is there, too", "leave one of the two out")
+            raise LabelFileError(place, f"{names[0]} is also present", "leave one of the two out")
         for name in names:
             format, delimiter = ("csv", options.delimiter) if name.endswith(".csv") else ("jsonl", None)
             path = os.path.join(look.folder, folder, name)
@@ -67,7 +67,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     if _FILE not in rows[0]:
         several = [key for key in rows[0] if key.endswith((_FILE, "file_names"))]
         found = f"{name} with the column {escape(several[0])}" if several else ""
-        return Evidence("imagefolder", found, "no column file_name, of one image for each row") if several else None
+        return Evidence("imagefolder", found, "no column file_name with one image per row") if several else None
     columns = dict.fromkeys(key for row in rows for key in row)
     has = [_OBJECTS] if any(isinstance(row.get(_OBJECTS), dict | list) for row in rows) else []  # CSV has no lists
     has += [*_called("text", columns), *_called("label", columns)]
@@ -97,7 +97,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         raise UsageError(look.path, f"no {' or '.join(_NAMES)} in it", "check the path")
     place = look.path if len(tables) > 1 else tables[0][0].path
     found = Annotations(place, look, options, tasks=("boxes", "captions", "classes"))
-    found.unnamed = "images that no row names, not taken"
+    found.unnamed = "images without a row, left out"
     reading = _Reading(found)
     for table, folder in tables:
         for line, row in table.named():
@@ -114,7 +114,7 @@ class _Reading:
         self.rows: dict[int, tuple[str, bytes]] = {}  # by image: where it is named first, and a digest of that row
         self.labels: dict[int, _Row] = {}  # by image: the cells that may be labels
         self.columns: dict[str, None] = {}
-        self.again = Names("rows that say again what an earlier row says")
+        self.again = Names("duplicate rows")
         self.silent = 0  # samples without a caption
 
     def add(self, place: str, where: str, folder: str, row: _Row) -> None:
@@ -126,12 +126,12 @@ class _Reading:
             got = "an empty one" if isinstance(name, str) else "none"
             raise LabelFileError(place, f"expected a path in file_name, got {got}", "correct the row")
         split = split.strip() or None if isinstance(split, str) else None
-        image = found.image(name.strip(), where=where, folder=folder, split=split)
+        image = found.image(name.strip(), where=where, folder=folder, split=split, fields=row)
         digest = blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=8).digest()
         first, before = self.rows.setdefault(image, (place, digest))
         if before != digest:
-            problem = f"'{escape(found.key(image))}' is there already: {first}"
-            raise LabelFileError(place, problem, "write one row for each image")
+            problem = f"'{escape(found.key(image))}' appears twice: {first}"
+            raise LabelFileError(place, problem, "write one row per image")
         try:
             objects = objects_of(row.get(_OBJECTS) or None)  # an empty cell of CSV says nothing
         except BadRowError as error:
@@ -142,7 +142,7 @@ class _Reading:
         if first != place:
             self.again.add(where)
             for _ in objects:
-                found.leave_out(image, AnnotationCode.TWICE, f"{where}: the same row is there already")
+                found.leave_out(image, AnnotationCode.TWICE, f"{where}: duplicate row")
             return
         found.objects.set_size(image, row.get("width"), row.get("height"))
         for i, one in enumerate(objects, 1):
@@ -162,7 +162,7 @@ class _Reading:
         """All rows are read. Raises UsageError where an asked task is not there, or two columns may be the label."""
         found = self.found
         if not len(found):
-            raise LabelFileError(found.place, "no row names a file", "write one row for each image")
+            raise LabelFileError(found.place, "no row has a file name", "write one row per image")
         found.settle()
         labels, texts = _called("label", self.columns), _called("text", self.columns)
         found.boxed = bool(len(found.objects)) or (_OBJECTS in self.columns and not texts and not labels)
@@ -170,8 +170,8 @@ class _Reading:
         if not there:
             raise LabelFileError(found.place, "got no column objects, text or label", "read it as a label file")
         if others := sorted(frozenset(options.tasks).difference(there)):
-            problem = f"got the task '{others[0]}', expected {' or '.join(there)}, which it has"
-            raise UsageError("tasks", problem, "ask for those, or for none in particular")
+            problem = f"got the task '{others[0]}', expected {' or '.join(there)}"
+            raise UsageError("tasks", problem, "request these tasks, or none")
         if len(labels) > 1:
             remedy = f"read it as a label file: {argument('reader', 'labels')} with {argument('label_columns')}"
             raise UsageError(found.place, f"several columns may be the label: {some(labels)}", remedy)
@@ -183,6 +183,13 @@ class _Reading:
         found.ledger.notes += self.again.note
         if texts and self.silent:
             found.note(f"{number(self.silent, 'sample')} without captions")
-        used = {_FILE, *labels, *texts, _SPLIT, *((_OBJECTS, "width", "height") if found.boxed else ())}
+        used = {
+            _FILE,
+            *labels,
+            *texts,
+            _SPLIT,
+            options.group_column,
+            *((_OBJECTS, "width", "height") if found.boxed else ()),
+        }
         if unused := [key for key in self.columns if key not in used]:
-            found.note(counted("columns that are not read here (a label file's are)", unused, len(unused)))
+            found.note(counted("ignored columns (used only in a label file)", unused, len(unused)))

@@ -15,9 +15,9 @@ from shardfeed.converters.sources.rows.source import ColumnarSource
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """Boxes with classes, of every such file in the folder; names of images are relative to its folder.
+    """Read boxes with classes from every such file in the folder; image names are relative to its folder.
 
-    Raises LabelFileError for a file that is no such list, UsageError where no file is.
+    Raises LabelFileError for an invalid file, UsageError if there is none.
     """
     found = Annotations(look.path, look, options, what="annotation")
     for path, folder in all_of(look, "createml"):
@@ -27,7 +27,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
             for n, one in objects_in(found, image, annotations):
                 _add(found, image, n, one)
     if look.is_folder:
-        found.take_rest("images that no file names, taken for images without objects")
+        found.take_rest("images without annotations, treated as images without objects")
     return found.source()
 
 

@@ -17,7 +17,7 @@ _OCCLUDED = "image/object/occluded"
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images that the file names, with their boxes, polygons and tags; subsets are splits.
 
-    Masks, polylines, points and cuboids are listed as left out. Classes are those of the project.
+    Masks, polylines, points and cuboids are listed as left out. Classes are the classes of the project.
     """
     path = find(look, "cvat")
     root = load_xml(path)
@@ -33,6 +33,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
             split=usual_split(subset) or (subset if subset not in ("", "default") else None),
             size=(_number(element.get("width")), _number(element.get("height"))),
             once=True,
+            fields=element.attrib,
         )
         _objects(found, image, element)
     return found.source()
@@ -49,7 +50,9 @@ def _objects(found: Annotations, image: int, element: Element) -> None:
         if one.tag == "box":
             corners = [_number(one.get(side)) for side in ("xtl", "ytl", "xbr", "ybr")]
             if one.get("rotation") not in (None, "0", "0.0", "0.00"):
-                found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a turned box, which is not read")
+                found.leave_out(
+                    image, AnnotationCode.OUTLINE, f"object {number}: a rotated box, which is not supported"
+                )
                 continue
             add_shape(found, image, number, label, [corners[:2], corners[2:]], "rectangle", flags=flags)
         elif one.tag == "polygon":

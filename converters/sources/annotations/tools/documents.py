@@ -31,7 +31,7 @@ def load(path: str) -> Any:
     except LabelFileError:
         raise
     except (ValueError, RecursionError) as error:
-        raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "see that the file is whole") from None
+        raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "check that the file is complete") from None
 
 
 def part(value: Any, key: str, kind: type[T], place: str, default: T | None = None) -> T:
@@ -80,7 +80,7 @@ def load_xml(path: str, most: int = MOST_WHOLE) -> ElementTree.Element:
     # seen through, and expat knows no encoding in which they would be others.
     plain = data.replace(b"\0", b"").upper()
     if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        raise LabelFileError(path, "it has a DOCTYPE or an ENTITY, which are refused", "remove them")
+        raise LabelFileError(path, "it has a DOCTYPE or an ENTITY, which are not allowed", "remove them")
     try:
         return ElementTree.fromstring(data)
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # the last two: encodings that are unknown
@@ -95,14 +95,14 @@ def find(look: Look, tool: str) -> str:
     paths = [path for path, _ in all_of(look, tool)]
     if len(paths) > 1:
         names = some(os.path.relpath(path, look.path) for path in paths)
-        raise UsageError(look.path, f"more than one file of this tool: {names}", "give the one that is meant")
+        raise UsageError(look.path, f"more than one file of this tool: {names}", "give one of them")
     return paths[0]
 
 
 def all_of(look: Look, tool: str) -> Iterator[tuple[str, str]]:
-    """(path, folder relative to the root with "/" at its end) of every file that begins so, sorted.
+    """Yield (path, folder relative to the root with "/" at its end) of every file of this tool, sorted.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     if not look.is_folder:
         yield look.path, ""
@@ -163,7 +163,7 @@ def _outline(points: Any, kind: str) -> list[float]:
         raise BadAnnotationError(AnnotationCode.LINE, f"its points are {said(points)}, expected [[x, y], ...]")
     pairs: Sequence[Sequence[Any]] = [point[:2] for point in points]
     if any(value is None or value != value for pair in pairs for value in pair):
-        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its points have no numbers: {said(points)}")
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its points are not numbers: {said(points)}")
     if not all(is_number(value) and abs(value) < MOST for pair in pairs for value in pair):
         raise BadAnnotationError(AnnotationCode.VALUE, f"its points are {said(points)}, expected numbers")
     if kind == "rectangle" and len(pairs) in (2, 4):

@@ -37,7 +37,7 @@ def _sample(found: Annotations, place: str, where: str, sample: Any) -> None:
     """One sample of a FiftyOneDataset: the first field that holds labels is taken."""
     tags = sample.get("tags") if isinstance(sample, Mapping) else None
     split = next(filter(None, map(usual_split, map(str, tags))), None) if isinstance(tags, list) else None
-    image = found.image(part(sample, "filepath", str, place), where=where, split=split, once=True)
+    image = found.image(part(sample, "filepath", str, place), where=where, split=split, once=True, fields=sample)
     for value in sample.values():
         if isinstance(value, Mapping) and value.get("_cls") == "Detections":
             _take(found, image, value.get("detections") or [], [])

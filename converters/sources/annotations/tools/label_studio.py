@@ -29,7 +29,7 @@ _OWN = frozenset(("id", "annotator", "annotation_id", "created_at", "updated_at"
 
 
 class _Task(NamedTuple):
-    """One annotation: the address of its image, and what it says: regions, and classes of the whole image."""
+    """One annotation: the address of its image, its regions, and classes of the whole image."""
 
     where: str
     image: str
@@ -44,8 +44,8 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     tasks = list(_rows(path) if path.lower().endswith(".csv") else _tasks(path))
     found = Annotations(path, look, options, unit="fractions", tasks=(*TASKS, "classes"))
     found.boxed = any(task.regions for task in tasks)
-    others, first = Names("annotations of an image that has one before, not taken"), dict[int, _Task]()
-    unread = Names("answers that are neither regions nor classes, not read")
+    others, first = Names("repeated annotations of an image, left out"), dict[int, _Task]()
+    unread = Names("results that are neither regions nor classes, ignored")
     for task in tasks:
         image = found.image(_name(found, task.image), where=task.where)
         if first.setdefault(image, task) is not task:
@@ -105,7 +105,7 @@ def _rows(path: str) -> Iterator[_Task]:
         try:
             answers = {key: json.loads(cell) if cell[:1] in "[{" else cell for key, cell in row.items() if cell}
         except (ValueError, RecursionError):
-            raise LabelFileError(table.place(line), "a cell is no JSON", "export it again") from None
+            raise LabelFileError(table.place(line), "a cell is not valid JSON", "export it again") from None
         yield _small(table.place(line), f"line {line}", answers)
 
 
@@ -114,7 +114,7 @@ def _image(place: str, data: Mapping[str, Any]) -> str:
     texts = [value for value in data.values() if isinstance(value, str) and "/" in value]
     usual = [data[key] for key in ("image", "img", "image_url", "url", "ocr") if isinstance(data.get(key), str)]
     if not usual and len(texts) != 1:
-        raise LabelFileError(place, "it names no image", "export it again, as JSON")
+        raise LabelFileError(place, "it has no image", "export it again, as JSON")
     return (usual or texts)[0]
 
 
@@ -139,14 +139,14 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
     if kind.startswith("rectangle"):
         box = corners_of([_share(region.get(side)) for side in ("x", "y", "width", "height")])
         if region.get("rotation"):
-            found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a turned box, which is not read")
+            found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a rotated box, which is not supported")
             return
         add_shape(found, image, number, label, [box[:2], box[2:]], "rectangle")
     elif isinstance(points, list):
         points = [list(map(_share, point)) if isinstance(point, list) else point for point in points]
         add_shape(found, image, number, label, points)
     else:
-        found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: {escape(kind)[:40]}, which is not read")
+        found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: {escape(kind)[:40]}, which is not supported")
 
 
 def _share(side: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LabelMe: a JSON file an image, beside it, with rectangles, polygons and circles; the image may be inside."""
+"""LabelMe: a JSON file beside each image, with rectangles, polygons and circles; the image may be inside."""
 
 import base64
 import binascii

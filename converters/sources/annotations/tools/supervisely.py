@@ -36,5 +36,5 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
                 add_shape(found, image, number, label, points.get("exterior"), kind, points.get("interior"))
             else:
                 kind = escape(kind[:40])
-                found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a {kind}, which is not read")
+                found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a {kind}, which is not supported")
     return found.source()

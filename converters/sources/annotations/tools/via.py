@@ -52,7 +52,7 @@ def _of_rows(path: str) -> Iterator[tuple[str, Any]]:
         try:
             shape, attributes = json.loads(cells[5]), json.loads(cells[6])
         except (IndexError, ValueError, RecursionError):
-            raise LabelFileError(table.place(line), "no region of VIA in the row", "export it again") from None
+            raise LabelFileError(table.place(line), "no VIA region in the row", "export it again") from None
         of_image = regions.setdefault(cells[0], [])
         of_image += [{"shape_attributes": shape, "region_attributes": attributes}] if shape != {} else []
     yield from regions.items()
@@ -75,6 +75,6 @@ def _add(found: Annotations, image: int, number: int, shape: Any, attributes: An
             points = [list(pair) for pair in zip(shape["all_points_x"], shape["all_points_y"], strict=True)]
             kind = "polygon" if kind in ("polygon", "polyline") and len(points) > 2 else kind
     except (KeyError, TypeError, ValueError):
-        found.leave_out(image, AnnotationCode.LINE, f"object {number}: a {escape(str(kind))}, which is not read")
+        found.leave_out(image, AnnotationCode.LINE, f"object {number}: a {escape(str(kind))}, which is not supported")
         return
     add_shape(found, image, number, label, points, str(kind))

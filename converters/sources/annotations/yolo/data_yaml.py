@@ -54,10 +54,10 @@ def read_data_yaml(path: str) -> DataYaml:
         _refuse(path, "task", f"got {_shown(task)}, expected one of {', '.join(TASKS)}", "correct it, or leave it out")
     keypoints, dimensions = _keypoints(path, said) if "kpt_shape" in said else (None, 3)
     if keypoints is not None and task not in ("", "pose"):
-        _refuse(path, "task", f"got {task!r} beside a kpt_shape, which is of the task pose", "leave one of the two out")
+        _refuse(path, "task", f"got {task!r} with a kpt_shape, which needs the task pose", "leave one of the two out")
     if keypoints is None and task == "pose":
-        problem = "got 'pose', and there is no kpt_shape"
-        _refuse(path, "task", problem, "add kpt_shape: [K, 3], K key points of x, y and visibility, or [K, 2]")
+        problem = "got 'pose' without a kpt_shape"
+        _refuse(path, "task", problem, "add kpt_shape: [K, 3] (K key points of x, y, visibility), or [K, 2]")
     return DataYaml(
         names,
         "" if folder in _NOTHING else folder,
@@ -83,14 +83,14 @@ def _loaded(path: str) -> Mapping[str, Any]:
             for key, _ in node.value:
                 if isinstance(key.value, str):
                     if key.value in seen:
-                        raise yaml.constructor.ConstructorError(None, None, "a key that is there twice", key.start_mark)
+                        raise yaml.constructor.ConstructorError(None, None, "a duplicate key", key.start_mark)
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
         def get_single_node(self) -> Any:
             node = super().get_single_node()
             if node is not None and _expanded(node, {}) > _MOST_NODES:
-                problem = "aliases that make more than a million values of it"
+                problem = "aliases that expand to more than a million values"
                 raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
             return node
 
@@ -104,9 +104,9 @@ def _loaded(path: str) -> Mapping[str, Any]:
         raise LabelFileError(place, f"not YAML: {escape(problem)}", "correct it") from None
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
         # What PyYAML lets through: a tag whose text does not fit it (`!!int x`), ten thousand brackets.
-        raise LabelFileError(path, f"not YAML that can be read: {type(error).__name__}", "correct it") from None
+        raise LabelFileError(path, f"not YAML: {type(error).__name__}", "correct it") from None
     if not isinstance(said, dict):
-        problem = "got no mapping, expected lines such as 'names: [cat, dog]'"
+        problem = "not a mapping, expected lines such as 'names: [cat, dog]'"
         raise LabelFileError(path, problem, "give the data.yaml of a YOLO dataset")
     return said
 
@@ -143,8 +143,8 @@ def _names(path: str, value: Any) -> tuple[str, ...]:
         numbers = {_whole(key): name for key, name in value.items()}
         lacking = [str(i) for i in range(len(value)) if i not in numbers]
         if lacking:
-            problem = f"got {len(value)} numbered names, and none has the number {some(lacking)}"
-            _refuse(path, "names", problem, "number them from 0, without a gap")
+            problem = f"got {len(value)} numbered names, without the number {some(lacking)}"
+            _refuse(path, "names", problem, "number them from 0, without gaps")
         value = [numbers[i] for i in range(len(value))]
     if not isinstance(value, list) or not value:
         _refuse(path, "names", f"got {_shown(value)}, expected {expected}", "name each class")
@@ -154,7 +154,7 @@ def _names(path: str, value: Any) -> tuple[str, ...]:
     try:
         return class_list([name.strip() for name in value]) or ()
     except UsageError as error:
-        _refuse(path, f"names, {error.place}", error.problem, "give each class one name")
+        _refuse(path, f"names, {error.place}", error.problem, "give each class a unique name")
 
 
 def _entries(path: str, said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -172,7 +172,7 @@ def _entries(path: str, said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         if not found:
             continue
         if split in entries:
-            problem = f"means the split {split}, and so does {keys[split]}"
+            problem = f"is the split {split}, like {keys[split]}"
             _refuse(path, key, problem, "leave one of the two out")
         entries[split], keys[split] = found, key
     return entries
@@ -192,8 +192,8 @@ def _keypoints(path: str, said: Mapping[str, Any]) -> tuple[Keypoints, int]:
     if numbers and (len(numbers) != count or any(numbers[n : n + 1] != (i,) for i, n in enumerate(numbers) if n >= 0)):
         numbers = (-1,)
     if -1 in numbers:
-        problem = f"expected the {count} numbers 0 to {count - 1}, left and right exchanged"
-        _refuse(path, "flip_idx", problem, "number k is the one that key point k becomes in the mirrored image")
+        problem = f"expected the {count} numbers 0 to {count - 1}, with left and right swapped"
+        _refuse(path, "flip_idx", problem, "number k is the index of key point k in the flipped image")
     return Keypoints(_point_names(path, said.get("kpt_names"), count), numbers), dimensions
 
 

@@ -30,11 +30,11 @@ _A_FRACTION = 1.5  # or a little off one
 
 @dataclass(frozen=True)
 class YoloDataset:
-    """`place`: the file or folder that says it, an absolute path, for messages.
+    """Description of a dataset. `place`: its file or folder, an absolute path, for messages.
 
-    `root`: the folder with the images and their labels. `names`: of the classes, in label order; None where nobody says
-    them. `entries`: by split, absolute paths of folders, lists and images, all of which exist and most of which are in
-    `root`; empty where the folders of `root` tell. `said`: by a data.yaml.
+    `root`: the folder with the images and labels. `names`: of the classes, in label order; None if not given.
+    `entries`: by split, absolute paths of folders, lists and images, all existing and most of them in `root`; empty if
+    the folders of `root` define the splits. `said`: the data.yaml, if there is one.
     """
 
     place: str
@@ -50,7 +50,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     try:
         found = description(look) if look.is_folder else look.path
     except UsageError as error:
-        return Evidence("yolo", error.problem)  # reading it says which to choose
+        return Evidence("yolo", error.problem)  # reading it reports which one to choose
     if found is not None:
         name = escape(os.path.basename(found))
         by = f"Darknet's {name}" if name.lower().endswith(".data") else f"{name} of Ultralytics"
@@ -62,7 +62,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     if lists:
         return Evidence("yolo", f"{some(lists)}, and lines of numbers as in {escape(labels)}")
     missing = "" if options.class_names else f"a data.yaml with names, or {argument('class_names', typed='FILE')}"
-    return Evidence("yolo", f"images, and lines of a class and fractions as in {escape(labels)}", missing)
+    return Evidence("yolo", f"images, and lines of class and fractions as in {escape(labels)}", missing)
 
 
 def _labels(look: Look) -> str | None:
@@ -101,7 +101,7 @@ def find_dataset(look: Look, options: AnnotationOptions) -> YoloDataset:
         return _of_darknet(place, options)
     if look.is_folder:
         return _of_folder(look, place, options)
-    problem = "is no data.yaml, and no obj.data of Darknet"
+    problem = "is not a data.yaml or a Darknet obj.data"
     raise UsageError(look.path, problem, "give one of them, or the folder that holds images and labels")
 
 
@@ -117,7 +117,7 @@ def description(look: Look) -> str | None:
         found = [name for name in alike if describes(look.full(name))]
         if len(found) > 1:
             problem = f"more than one file describes a YOLO dataset ({some(found)})"
-            raise UsageError(look.path, problem, "give the one you mean")
+            raise UsageError(look.path, problem, "give one of them")
         if found:
             return os.path.abspath(look.full(found[0]))
     return None
@@ -147,7 +147,7 @@ def _class_names(options: AnnotationOptions, names: tuple[str, ...] | None, plac
     """The classes that the dataset names, or else the user. Raises UsageError where both do, and differ."""
     given = class_list(options.class_names)
     if given is not None and names is not None and given != names:
-        problem = f"names other classes ({some(names)}) than those given ({some(given)})"
+        problem = f"lists different classes ({some(names)}) than those given ({some(given)})"
         raise UsageError(place, problem, f"leave {argument('class_names')} out")
     return names if names is not None else given
 
@@ -177,12 +177,12 @@ def _of_yaml(place: str, options: AnnotationOptions) -> YoloDataset:
     found = exact or partly or ([] if needed else there)
     if not found:
         problem = f"{needed[0] if needed else said.path!r} is not in {' or '.join(map(repr, bases))}"
-        remedy = f"give the folder that holds the images and their labels: {argument('images', typed='DIR')}"
+        remedy = f"give the folder of the images and their labels: {argument('images', typed='DIR')}"
         key = next((split for split, paths in entries.items() if needed and needed[0] in paths), "path")
         raise UsageError(f"{place}, {key}", problem, remedy)
     notes = []
     if options.images is None and found[0] != bases[0]:
-        notes = [f"path of {escape(os.path.basename(place))} has no images: those beside the file are taken"]
+        notes = [f"path of {escape(os.path.basename(place))} has no images: using those next to the file"]
     paths = _resolve_all(place, found[0], entries, notes)
     return YoloDataset(place, found[0], names, paths, said, tuple(notes))
 
@@ -194,18 +194,18 @@ def _resolve_all(place: str, base: str, entries: Mapping[str, Sequence[str]], no
         for text in texts:
             path = _resolve(base, text)
             if not path and split == "test":  # many exports name one that they do not have
-                notes.append(f"test: {escape(text)} is not there")
+                notes.append(f"test: {escape(text)} is missing")
             elif not path:
-                folder = f"give the folder that holds images and labels: {argument('images', typed='DIR')}"
+                folder = f"give the folder of images and labels: {argument('images', typed='DIR')}"
                 remedy = f"correct it, remove the line, or {folder}"
                 raise UsageError(f"{place}, {split}", f"{text!r} is not in {base!r}", remedy)
             else:
                 found.setdefault(split, []).append(path)
                 inside = os.path.relpath(path, base)
                 if not is_in(path, base):
-                    notes.append(f"{split}: {escape(text)} is outside of {escape(base)}, and taken as Ultralytics does")
+                    notes.append(f"{split}: {escape(text)} is outside of {escape(base)}, and read as in Ultralytics")
                 elif not _written(base, text) and os.path.normpath(text).lstrip("./") != inside:
-                    notes.append(f"{split}: {escape(text)} is not there, {escape(inside)} is taken")
+                    notes.append(f"{split}: {escape(text)} is missing, using {escape(inside)}")
     return found
 
 
@@ -215,7 +215,7 @@ def is_in(path: str, base: str) -> bool:
 
 
 def _written(base: str, text: str) -> str:
-    """The path that an entry says as it is written, where it exists; "" otherwise, and where `base` is in it."""
+    """Return the path in an entry unchanged, if it exists; "" otherwise, and if `base` is in it."""
     path = os.path.normpath(os.path.join(base, text))
     return path if os.path.exists(path) and (path == base or not is_in(base, path)) else ""
 
@@ -279,7 +279,7 @@ def _pairs(path: str) -> dict[str, str]:
             continue
         key, equal, value = (part.strip() for part in text.partition("="))
         if not equal or key in found:
-            problem = f"{escape(key[:60])} is there twice" if equal else "got no '='"
+            problem = f"{escape(key[:60])} appears twice" if equal else "got no '='"
             raise LabelFileError(f"{path}:{line}", problem, "write lines such as 'train = data/train.txt'")
         found[key] = value
     return found
@@ -289,16 +289,16 @@ def _pairs(path: str) -> dict[str, str]:
 
 
 def _of_folder(look: Look, root: str, options: AnnotationOptions) -> YoloDataset:
-    """A folder of which only its own folders and files tell: `train.txt`, `classes.txt`, `images/train`."""
+    """Recognise a folder by its own subfolders and files: `train.txt`, `classes.txt`, `images/train`."""
     if options.images is not None and not os.path.samefile(options.images, root):
-        problem = "a folder without data.yaml or obj.data holds the images itself"
+        problem = "not used: a folder without data.yaml or obj.data contains the images"
         raise UsageError("images", problem, "leave it out")
     files = [os.path.join(root, name) for name in names_files(look)]
     names = read_class_list(files[0]) if files else None
     for other in files[1:]:
         if read_class_list(other) != names:
-            problem = f"names other classes than {files[0]}"
-            raise UsageError(other, problem, "make them agree: labels are numbers in one list")
+            problem = f"lists different classes than {files[0]}"
+            raise UsageError(other, problem, "make them agree: labels are indexes into one list")
     entries: dict[str, list[str]] = {}
     for name in look.names()[1]:
         if name in _LISTS:

@@ -1,4 +1,4 @@
-"""Lines of labels: a class and numbers, fractions of the upright image, whose count tells what they mean."""
+"""Lines of labels: a class, and fractions of the upright image; the number of values gives the kind of object."""
 
 import math
 import re
@@ -17,7 +17,7 @@ Shape = Literal["boxes", "polygons", "either", "corners", "keypoints"]
 _BOX, _CORNERS = 5, 9  # numbers of a line
 _LEAST_POLYGON = 7
 _WHOLE = 2**53  # no class has a number that large
-_PLAIN = re.compile(rb"[-+.0-9eE \t]*\Z")  # numbers as people write them: no "nan", no "1_000"
+_PLAIN = re.compile(rb"[-+.0-9eE \t]*\Z")  # numbers in the usual notation: no "nan", no "1_000"
 _MEANING: dict[Shape, str] = {
     "boxes": "class and box",
     "polygons": "class and outline",
@@ -49,9 +49,9 @@ class Lines:
         self._points = 0 if said is None or said.keypoints is None else len(said.keypoints.names)
         of_points = _BOX + self._points * self._dimensions
         self._length = {"corners": _CORNERS, "keypoints": of_points, "polygons": 0}.get(shape, _BOX)
-        self._counts: Counter[int] = Counter()  # lines of so many numbers, of those that were taken
-        self._places: dict[int, tuple[str, int]] = {}  # the first line of so many numbers, of those that were taken
-        self._misfits: dict[int, tuple[str, int]] = {}  # likewise, of those of another shape
+        self._counts: Counter[int] = Counter()  # by number of values, accepted lines
+        self._places: dict[int, tuple[str, int]] = {}  # by number of values, the first accepted line
+        self._misfits: dict[int, tuple[str, int]] = {}  # the same for lines of another shape
         self._bad = False  # whether a line of this shape has a bad number
 
     def read(self, text: bytes, place: tuple[str, int]) -> Line:
@@ -62,8 +62,8 @@ class Lines:
         if count != self._length and not polygon:
             self._misfits.setdefault(count, place)
             if count == 1 and _is_number(words[0]):
-                raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "it has a class and no numbers")
-            hint = " (with a confidence, it is a prediction)" if count == _BOX + 1 else ""
+                raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "it has a class but no numbers")
+            hint = " (with a confidence, as in predictions)" if count == _BOX + 1 else ""
             raise BadAnnotationError(AnnotationCode.LINE, f"got {count} numbers{hint}, expected {self._expected}")
         self._bad = True
         numbers = _numbers(text, words)
@@ -74,7 +74,7 @@ class Lines:
         if self._shape == "keypoints" or count == _BOX:
             x, y, wide, high = numbers[1:_BOX]
             box = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
-            if self._dimensions == 2:  # visibility is not said: 2 (visible), and 0 (not there) for 0, 0
+            if self._dimensions == 2:  # visibility is not given: 2 (visible), and 0 (missing) for 0, 0
                 pairs = zip(rest[::2], rest[1::2], strict=True)
                 rest = [value for x, y in pairs for value in (x, y, 2.0 if x or y else 0.0)]
             return Line(label, box, keypoints=rest or None)
@@ -103,9 +103,9 @@ class Lines:
             ((count, place),) = self._misfits.items()
             if self._shape != "either" and count >= _BOX:
                 problem = f"all lines have {count} numbers, expected {self._expected}"
-                raise _unclear(place, problem, f"ask for other {ask_for()}, or correct data.yaml")
+                raise _unclear(place, problem, f"request other {ask_for()}, or correct data.yaml")
             if self._shape == "either" and count >= _BOX + 3:
-                problem = f"all lines have {count} numbers, as those of key points may"
+                problem = f"all lines have {count} numbers, possibly key points"
                 raise _unclear(place, problem, "write kpt_shape: [K, 3] (x, y, visibility), or [K, 2], into data.yaml")
         outlines = sorted(self._counts.keys() - {_BOX})
         if self._shape != "either" or asked or not outlines:
@@ -114,15 +114,15 @@ class Lines:
         if _BOX in self._counts:
             file, number = self._places[_BOX]
             problem = (
-                f"got a line of {outlines[0]} numbers, and one of {_BOX} at {escape(file)}:{number}: outlines, or boxes"
+                f"got a line of {outlines[0]} numbers, and one of {_BOX} at {escape(file)}:{number}: outlines or boxes?"
             )
-            remedy = f"{boxes} takes the box of each; {masks} takes outlines and lists the other lines"
+            remedy = f"{boxes} converts the box of each; {masks} converts outlines and lists the other lines"
         elif outlines == [_CORNERS]:
-            problem = f"all lines have {_CORNERS} numbers: turned boxes, or outlines of four points"
-            remedy = f"{boxes} takes the upright box around each, {masks} takes them for outlines, too"
+            problem = f"all lines have {_CORNERS} numbers: rotated boxes or outlines of four points?"
+            remedy = f"{boxes} converts the upright box around each, {masks} also converts them as outlines"
         elif len(outlines) == 1 and self.said is None:
-            problem = f"all lines have {outlines[0]} numbers: outlines, or boxes with key points"
-            remedy = f"{masks} takes them for outlines; for key points give a data.yaml with kpt_shape"
+            problem = f"all lines have {outlines[0]} numbers: outlines or boxes with key points?"
+            remedy = f"{masks} converts them as outlines; for key points give a data.yaml with kpt_shape"
         else:
             return
         raise _unclear(self._places[outlines[0]], problem, remedy)
@@ -153,13 +153,13 @@ def ask_for(*tasks: str) -> str:
 def _label(word: bytes, number: float) -> str:
     """The class, in digits; it may be written as 3.0. Raises BadAnnotationError."""
     if number != int(number):
-        reason = f"the class is {escape(word[:40])}, expected a whole number"
+        reason = f"the class is {escape(word[:40])}, expected an integer"
         raise BadAnnotationError(AnnotationCode.VALUE, reason)
     return str(int(number)) if abs(number) < _WHOLE else f"{number:g}"
 
 
 def _numbers(line: bytes, words: Sequence[bytes]) -> list[float]:
-    """Finite ones. Raises BadAnnotationError."""
+    """Parse finite numbers. Raises BadAnnotationError."""
     try:
         if _PLAIN.match(line):
             numbers = [float(word) for word in words]

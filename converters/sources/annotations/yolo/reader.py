@@ -42,8 +42,10 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """
     dataset = find_dataset(look, options)
     if dataset.names is None:
-        remedy = f"add a data.yaml with names: [...], or give {argument('class_names', typed='FILE')}, one class a line"
-        raise UsageError(dataset.place, "labels are numbers, and nothing says the names of the classes", remedy)
+        remedy = (
+            f"add a data.yaml with names: [...], or give {argument('class_names', typed='FILE')}, one class per line"
+        )
+        raise UsageError(dataset.place, "labels are numbers, but no file names the classes", remedy)
     shape = _shape(dataset, options)
     wants_points = shape == "keypoints" and (not options.tasks or "keypoints" in options.tasks)
     files, images = look.list_images(files=_list_files(look, dataset))
@@ -66,9 +68,9 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     reading.read_labels()
     lines.check(asked="boxes" in options.tasks)
     if lines.outlines and "masks" not in options.tasks:
-        found.note(f"outlines of which the box around them is taken: {lines.outlines}")
+        found.note(f"outlines converted to the box around them: {lines.outlines}")
     if dataset.entries:
-        found.unnamed = "images of no split, which are not taken"
+        found.unnamed = "images in no split, left out"
     classes = number(len(dataset.names), "class", "classes")
     return found.source(described=f"{classes}, lines of {lines.meaning}")
 
@@ -80,18 +82,18 @@ def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
     """
     tasks, task = frozenset(options.tasks), "" if dataset.said is None else dataset.said.task
     if {"masks", "keypoints"} <= tasks:
-        raise UsageError("tasks", "lines of YOLO have an outline or key points, never both", "leave one of the two out")
+        raise UsageError("tasks", "YOLO lines have an outline or key points, not both", "leave one of the two out")
     if "keypoints" in tasks and task != "pose":
-        problem = "nothing says how many key points a line has"
+        problem = "the number of key points per line is unknown"
         raise UsageError(dataset.place, problem, "add kpt_shape: [K, 3] (x, y, visibility), or [K, 2], to data.yaml")
     if "masks" in tasks:
         if task in ("detect", "pose"):
             remedy = f"give {ask_for('boxes')}, or leave it out"
-            raise UsageError(dataset.place, f"its task is {task}: lines without outlines", remedy)
+            raise UsageError(dataset.place, f"its task is {task}, which has no outlines", remedy)
         return "polygons"
     if task == "obb" and "boxes" not in tasks:
-        remedy = f"{ask_for('boxes')} takes the upright box around each: its angle is then lost"
-        raise UsageError(dataset.place, "its boxes are turned (task: obb), and records have upright boxes", remedy)
+        remedy = f"{ask_for('boxes')} converts the upright box around each and drops its angle"
+        raise UsageError(dataset.place, "its boxes are rotated (task: obb), but records have upright boxes", remedy)
     shapes: dict[str, Shape] = {"obb": "corners", "pose": "keypoints", "detect": "boxes", "segment": "polygons"}
     return shapes.get(task, "either")
 
@@ -128,7 +130,7 @@ class _Reading:
         self._lists: set[int] = set()
 
     def add_split(self, split: str) -> None:
-        """Add the images of a split, "" where the folders tell. Raises UsageError where it cannot be read."""
+        """Add the images of a split; "" if the folders define the splits. Raises UsageError if it cannot be read."""
         new, again, elsewhere = 0, list[bytes](), list[bytes]()
         for named, image in self._of_split(split):
             key = image.key if isinstance(image, Skipped) else self._files.key(image)
@@ -153,14 +155,14 @@ class _Reading:
                 self._label_of[image] = label  # by another of its names it may have labels
         notes = self._found.ledger.notes
         if elsewhere and not new:
-            notes.append(f"{split}: all {len(elsewhere)} images are in another split, too: {split} is left out")
+            notes.append(f"{split}: all {len(elsewhere)} images are also in another split: {split} is left out")
         elif elsewhere:
-            what = "images in more than one split, taken for the first in the order train, validation, test"
+            what = "images in several splits, kept in the first of train, validation, test"
             notes.append(counted(what, sorted(elsewhere), len(elsewhere)))
         elif split and not new:
-            notes.append(f"the split {split} has no image")
+            notes.append(f"the split {split} has no images")
         if again:
-            notes.append(counted("images that are named twice, taken once", sorted(again), len(again)))
+            notes.append(counted("images listed twice, used once", sorted(again), len(again)))
 
     def _label(self, key: bytes, named: bytes) -> int | Skipped | None:
         """The file with the labels of an image; why it cannot be read; or None without."""
@@ -242,7 +244,7 @@ class _Reading:
                 yield name_bytes(named), image
         if dropped:
             where = f"paths in {escape(key)} begin with {escape(dropped)}, which is not in the dataset's folder"
-            self._found.note(f"{where}: they are taken from there")
+            self._found.note(f"{where}: the rest of each path is used")
 
     # --- labels
 
@@ -251,8 +253,8 @@ class _Reading:
         if not self._split_of:
             lost = list(self._found.ledger.rejected.values())
             if not lost:
-                raise UsageError(self._files.root, "no image in it", "give the folder that holds images and labels")
-            problem = f"none of {len(lost)} images is there, the first: {escape(lost[0].key)}: {lost[0].reason}"
+                raise UsageError(self._files.root, "no image in it", "give the folder of images and labels")
+            problem = f"all {len(lost)} images are missing, the first: {escape(lost[0].key)}: {lost[0].reason}"
             raise UsageError(self._dataset.place, problem, "check that the lists belong to this folder")
         first: dict[str, int] = {}
         for image, split in sorted(self._split_of.items()):
@@ -260,7 +262,7 @@ class _Reading:
         labelled = {self._split_of[image] for image in self._label_of}
         for split, image in first.items():
             if split == "test" and labelled and split not in labelled:
-                self._found.note(f"no image of the split {split} has a file of labels")
+                self._found.note(f"no image of the split {split} has a label file")
             elif split not in labelled:
                 raise self._no_labels(split, self._files.key(image))
 
@@ -268,12 +270,12 @@ class _Reading:
         first, beside = label_keys(key)
         looked = " and ".join(repr(escape(path)) for path in dict.fromkeys([first, beside]))
         what = f"no image of the split {split}" if split else "no image"
-        problem = f"{what} has a file of labels: looked for {looked} for the image '{escape(key)}'"
+        problem = f"{what} has a label file: looked for {looked} for the image '{escape(key)}'"
         name = b"/" + first.rpartition(b"/")[2]
         other = next((found for found in self._files if (b"/" + found).endswith(name)), None)
         there = f"there is '{escape(other)}': " if other is not None else ""
         return UsageError(
-            self._files.root, problem, f"{there}put them there; an empty .txt says that an image has no object"
+            self._files.root, problem, f"{there}put them there; an empty .txt means that an image has no objects"
         )
 
     def read_labels(self) -> None:
@@ -294,9 +296,9 @@ class _Reading:
                 self._read(number, label)
                 alike += [key] if shared[label] > 1 else []
         if without:
-            self._found.note(f"images without a file of labels, which have no object: {without}")
+            self._found.note(f"images without a label file, treated as images without objects: {without}")
         if alike:
-            self._found.note(counted("images that share a file of labels", alike, len(alike)))
+            self._found.note(counted("images that share a label file", alike, len(alike)))
         self._list_lost()
 
     def _read(self, image: int, label: int) -> None:
@@ -321,7 +323,7 @@ class _Reading:
         labels = {label for label in self._label_of.values() if isinstance(label, int)}
         folders = {self._files.key(label).rpartition(b"/")[0] for label in labels}
         known: set[bytes] | None = None  # what labels of an image may be called
-        others = {key: (label, AnnotationCode.IMAGE, "its image is not there") for key, label in self._lost.items()}
+        others = {key: (label, AnnotationCode.IMAGE, "its image is missing") for key, label in self._lost.items()}
         for file, key in enumerate(self._files):
             folder, _, name = key.rpartition(b"/")
             if not name.endswith(b".txt") or file in labels or folder not in folders or name_text(name) in NAMES_FILES:
@@ -329,7 +331,7 @@ class _Reading:
             if known is None:
                 known = {label for image in self._files if names_image(image) for label in label_keys(image)}
             if key not in known and file not in self._lists and file not in self._lost.values():
-                others[key] = file, AnnotationCode.ORPHAN, "this file of labels has no image"
+                others[key] = file, AnnotationCode.ORPHAN, "this label file has no image"
         texts = list[bytes]()
         for key, (file, code, why) in others.items():
             try:
@@ -343,18 +345,18 @@ class _Reading:
                 reason = f"line {n} of {escape(self._files.key(file))}: {why}"
                 self._found.leave_out(name_text(key), code, reason)
         if texts:
-            self._found.note(counted("texts beside the labels that are none", texts, len(texts)))
+            self._found.note(counted("text files next to the labels that are not labels", texts, len(texts)))
 
     def _splits(self) -> dict[int, str | None]:
-        """The split of each image: the one that the dataset says, or its folders."""
+        """Return the split of each image, from the dataset or its folders."""
         if self._dataset.entries:
             return dict(self._split_of)
         found = {image: _folder_split(self._files.key(image)) for image in sorted(self._split_of)}
         without, within = (next((i for i, s in found.items() if bool(s) == known), -1) for known in (False, True))
         if without >= 0 and within >= 0:
             keys = [escape(self._files.key(image)) for image in (within, without)]
-            problem = f"'{keys[0]}' is in a split, and '{keys[1]}' is in none"
-            remedy = "name the folders of each split in a data.yaml: train, val, test"
+            problem = f"'{keys[0]}' is in a split, but '{keys[1]}' is not"
+            remedy = "list the folders of each split in a data.yaml: train, val, test"
             raise UsageError(self._files.root, problem, remedy)
         return found
 

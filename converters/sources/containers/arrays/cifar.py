@@ -25,7 +25,7 @@ from shardfeed.errors import UsageError
 from shardfeed.text import listing
 
 _LAYOUT = Layout((3, 32, 32), (1, 2, 0))
-# File -> its split; those of CIFAR-10, of CIFAR-100.
+# File -> its split, for CIFAR-10 and for CIFAR-100.
 _TEN = {**{f"data_batch_{i}.bin": "train" for i in range(1, 6)}, "test_batch.bin": "test"}
 _HUNDRED = {"train.bin": "train", "test.bin": "test"}
 _NAMES_TEN, _NAMES_FINE, _NAMES_COARSE = "batches.meta.txt", "fine_label_names.txt", "coarse_label_names.txt"
@@ -50,8 +50,8 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
         raise pickles
     files, path = _files(look), look.path
     if not files:
-        problem = f"has none of {', '.join([*_TEN, *_HUNDRED])}, the latter with {_NAMES_FINE} beside them"
-        raise UsageError(path, problem, "give the folder that the binary version unpacks to")
+        problem = f"has none of {', '.join([*_TEN, *_HUNDRED])}, the latter with {_NAMES_FINE}"
+        raise UsageError(path, problem, "give the folder of the unpacked binary version")
     refuse_columns(look, options, "CIFAR")
     hundred = files.keys() <= _HUNDRED.keys()
     before = 2 if hundred else 1  # bytes of labels
@@ -64,10 +64,10 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
         prefix = "" if hundred or split == "test" else f"{name.removesuffix('.bin')}/"
         blocks.append(ArrayBlock(images, _LAYOUT, labels[-1], split, f"{split}/{prefix}".encode()))
     lacking = [name for name in (_HUNDRED if hundred else _TEN) if name not in files]
-    notes = [f"not there, and so not read: {listing(lacking)}"] if lacking else []
+    notes = [f"missing, so not read: {listing(lacking)}"] if lacking else []
     more = []
     if hundred and not look_only and not options.unlabelled:
-        plain = ColumnOptions()  # class lists and the like are said of the class, which is the fine label
+        plain = ColumnOptions()  # options such as class lists apply to the class, which is the fine label
         names = names_in(path, _NAMES_COARSE)
         more = [label_column(path, coarse, plain, stated=names, prefix="image/coarse")[0]]
     names = names_in(path, _NAMES_FINE if hundred else _NAMES_TEN)
@@ -79,14 +79,16 @@ def _pickles(look: Look) -> UsageError | None:
     for meta in _META.keys() & set(look.names()[1]):
         place = os.path.join(look.path, meta)
         if look.head(place).startswith((b"(d", b"}q", b"\x80")):
-            problem = f"is the python version: its files ({meta}, ...) are pickles, and loading one may run any program"
+            problem = (
+                f"is the python version: its files ({meta}, ...) are pickles, and loading one can run arbitrary code"
+            )
             remedy = f"give the binary version: {_META[meta]}-binary.tar.gz, unpacked, of the same images"
             return UsageError(look.path, problem, remedy)
     return None
 
 
 def _files(look: Look) -> dict[str, str]:
-    """File -> split of those that are there; nothing where it is no such folder."""
+    """Return file -> split of the existing files; empty if the folder has another format."""
     there = {name for name in look.names()[1] if os.path.isfile(os.path.join(look.path, name))}
     ten = {name: split for name, split in _TEN.items() if name in there}
     return ten or {name: split for name, split in _HUNDRED.items() if {name, _NAMES_FINE} <= there}
@@ -101,4 +103,4 @@ def names_in(path: str, name: str) -> tuple[str, ...] | None:
         with open(place, encoding="utf-8") as file:
             return class_list([line.strip() for line in file.read(_NAMES_BYTES).rstrip().splitlines()])
     except (OSError, UnicodeDecodeError, UsageError) as error:
-        raise UsageError(place, f"is no list of names: {error}", "copy it again") from None
+        raise UsageError(place, f"is not a list of names: {error}", "copy it again") from None

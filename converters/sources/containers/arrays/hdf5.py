@@ -37,10 +37,10 @@ _ENDS = (".h5", ".hdf5", ".hdf", ".he5")
 MAX_CHUNK_BYTES = 128 << 20  # a chunk is read whole for one image of it
 MAX_UNPACKED_BYTES = 2 << 30  # of a dataset that is unpacked, since its images have no chunks of their own
 _SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
-_SLOW = 100  # images in a chunk: as many times its own size is unpacked for one
+_SLOW = 100  # images per chunk: reading one image decompresses this many
 # What h5py raises for a file that is cut or damaged.
 _BROKEN = (OSError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, SystemError, MemoryError)
-_OBJECTS = 10_000  # in a file; more are not looked through
+_OBJECTS = 10_000  # datasets of a file that are examined
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
@@ -64,7 +64,9 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
     except ShardfeedError:
         raise
     except _BROKEN as error:
-        raise UsageError(look.path, f"is no whole HDF5 file: {escape(str(error)[:200])}", "copy it again") from None
+        raise UsageError(
+            look.path, f"is not an intact HDF5 file: {escape(str(error)[:200])}", "copy it again"
+        ) from None
     finally:
         for file in places.values():
             close(file.path)  # while it is open, nothing in this process can write it
@@ -105,14 +107,14 @@ class H5Array:
         _check_filters(place, dataset)
         count = self.shape[0]
         budget().rows(count, self.file.size, place, f"rows of {named}")
-        kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
+        kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not show
         if kind != np.uint8 and self.dtype.kind not in "SV":
             layout, said = layout_of(place, self.named, self.shape, self.dtype)
             at_once, notes = _in_chunks(place, self, dataset.chunks)
             return replace(self, at_once=at_once), layout, b".png", [said, *notes]
         if math.prod(self.shape) != count or dataset.dtype.names:
             problem = f"{named} is {shape_text(self.shape, self.dtype)}"
-            raise UsageError(place, problem, "expected one encoded image a sample: [n]")
+            raise UsageError(place, problem, "expected one encoded image per sample: [n]")
         try:
             head = _encoded(self.values(0))[:HEAD_BYTES] if count else b""
         except RejectedError as error:
@@ -135,7 +137,7 @@ class H5Array:
             raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(str(error)[:200])}") from None
 
     def content(self, index: int, layout: Layout | None) -> "_H5Image":
-        """A row as an image."""
+        """Return a row as an image."""
         return _H5Image(self, index, self.size if layout is None else layout.size, layout)
 
     def unpacked(self, folder: Unpacked) -> Array:
@@ -207,14 +209,14 @@ def _arrays(listed_file: SourceFile, notes: list[str]) -> dict[str, H5Array]:
     if file.visititems(visit) or file.visititems_links(visit_link):
         raise UsageError(place, f"has more than {_OBJECTS:,} objects", "give a file with arrays of many images")
     if elsewhere or links:
-        what = "virtual datasets and links, whose data are in other files, are not followed"
+        what = "virtual datasets and links to other files are not followed"
         notes.append(counted(what, elsewhere + links, len(elsewhere + links)))
     if not arrays:
-        problem = f"has no dataset of its own{f', {notes[-1]}' if elsewhere or links else ''}"
-        raise UsageError(place, problem, "give the file with the data, or a folder of such")
+        problem = f"has no dataset{f', {notes[-1]}' if elsewhere or links else ''}"
+        raise UsageError(place, problem, "give the file with the data, or a folder of such files")
     with open(place, "rb") as raw:
         if raw.read(6) == b"MATLAB":
-            problem = "is a MATLAB file, in which the sides of an array are in reverse order"
+            problem = "is a MATLAB file, which reverses the axes of arrays"
             raise UsageError(place, problem, "save it by h5py with the images first")
     return arrays
 
@@ -228,7 +230,9 @@ def _check_filters(place: str, dataset: Any) -> None:
         code, _, _, name = settings.get_filter(i)
         if not h5py.h5z.filter_avail(code):
             problem = f"{escape(dataset.name)} is compressed by {escape(name.decode(errors='replace'))} (filter {code})"
-            remedy = f"`h5repack -f GZIP=1 {escape(os.path.basename(place))} repacked.h5` where that filter is"
+            remedy = (
+                f"`h5repack -f GZIP=1 {escape(os.path.basename(place))} repacked.h5` where that filter is installed"
+            )
             raise UsageError(place, f"{problem}, which is not installed", remedy)
 
 
@@ -240,14 +244,16 @@ def _in_chunks(place: str, array: H5Array, chunks: tuple[int, ...] | None) -> tu
     if not chunks or not math.prod(array.shape):
         return 0, []
     named, image, chunk = escape(array.named), math.prod(array.shape[1:]), math.prod(chunks)
-    remedy = f"`h5repack -l {named}:CHUNK={'x'.join(map(str, (1, *array.shape[1:])))}` gives each image a chunk"
+    remedy = f"`h5repack -l {named}:CHUNK={'x'.join(map(str, (1, *array.shape[1:])))}` stores one image per chunk"
     if chunk > MAX_CHUNK_BYTES:
-        problem = f"{named} has chunks of {size_text(chunk)}, each read whole, expected {size_text(MAX_CHUNK_BYTES)}"
+        problem = (
+            f"{named} has chunks of {size_text(chunk)}, each read as a whole, expected {size_text(MAX_CHUNK_BYTES)}"
+        )
         raise UsageError(place, f"{problem} at most", remedy)
     size = image * array.shape[0]
     if chunks[0] == 1 or size <= MAX_UNPACKED_BYTES:
         return 0 if chunks[0] == 1 else max(1, min(chunks[0], _SLAB_BYTES // image)), []
-    what = f"{named} has {chunks[0]} images in a chunk, of which one alone cannot be read"
+    what = f"{named} has {chunks[0]} images per chunk, which are read together"
     if chunks[0] > _SLOW:
-        raise UsageError(place, f"{what}, and takes {size_text(size)} unpacked", remedy)
-    return 0, [f"{what}, which takes time: {remedy}"]
+        raise UsageError(place, f"{what}, and takes {size_text(size)} decompressed", remedy)
+    return 0, [f"{what}, which is slow: {remedy}"]

@@ -62,9 +62,9 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
         prefix = f"{split}/".encode() if split and len(pairs) > 1 else b""
         blocks.append(ArrayBlock(array, layout, _array(label) if label else None, split, prefix))
     if any("emnist" in block.images.named.lower() for block in blocks):
-        notes.append("EMNIST's files have rows and columns of each image exchanged: stored as they are")
+        notes.append("EMNIST files have rows and columns of each image swapped: stored unchanged")
     if not any(block.labels for block in blocks):
-        notes.append("no labels: no file is called like train-labels-idx1-ubyte")
+        notes.append("no labels: no file is named like train-labels-idx1-ubyte")
     beside = _mapping(pairs[0][0])
     return array_source(look.path, blocks, options, look_only=look_only, notes=notes, beside=beside)
 
@@ -79,7 +79,7 @@ def _pairs(look: Look) -> tuple[list[tuple[str, str, str]], list[str]]:
     Raises UsageError where there are several data sets.
     """
     folder = Look(look.folder) if not look.is_folder else look
-    # Those that are not packed come last, and so stand for both.
+    # Uncompressed files come last, so they win over a .gz of the same name.
     paths = sorted(map(folder.full, inside(folder, _ENDS)), key=lambda path: (not path.endswith(".gz"), path))
     named = [(path, parts) for path in paths if (parts := _parts(path))]
     found = {parts: path for path, parts in named}
@@ -88,12 +88,12 @@ def _pairs(look: Look) -> tuple[list[tuple[str, str, str]], list[str]]:
         path = folder.full(os.path.basename(look.path))
         own = _parts(path)
         if own is None or own[2] != "images":
-            problem = "is not called like a file of images"
+            problem = "is not named like a file of images"
             raise UsageError(look.path, problem, "give train-images-idx3-ubyte, or the folder")
         found[own] = path
         images = [own[:2]]
     if not images:
-        problem = "has no file called like train-images-idx3-ubyte"
+        problem = "has no file named like train-images-idx3-ubyte"
         raise UsageError(look.path, problem, "check the path, or rename the files")
     if len({what for what, _ in images}) > 1:
         several = some(sorted(os.path.relpath(found[*each, "images"], look.folder) for each in images))
@@ -101,7 +101,7 @@ def _pairs(look: Look) -> tuple[list[tuple[str, str, str]], list[str]]:
         raise UsageError(look.path, problem, "give the file of images, or a folder with one")
     images.sort(key=lambda each: (_split(each[1]) != "train", each[1]))
     twice = [path for path, _ in named if path not in found.values()] if look.is_folder else []
-    notes = [f"passed over, as it is there unpacked: {escape(os.path.basename(path))}" for path in twice]
+    notes = [f"ignored, as it is also present uncompressed: {escape(os.path.basename(path))}" for path in twice]
     return [(found[*each, "images"], found.get((*each, "labels"), ""), each[1]) for each in images], notes
 
 
@@ -139,20 +139,22 @@ def _array(place: str) -> RawArray:
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(place, f"cannot be read: {error}", "copy it again") from None
     if magic[:2] != b"\0\0" or len(magic) < 4:
-        raise UsageError(place, f"begins with {magic!r}, expected 00 00 08 and the number of sides", "copy it again")
+        raise UsageError(
+            place, f"begins with {magic!r}, expected 00 00 08 and the number of dimensions", "copy it again"
+        )
     if magic[2] != 8:
         kind = _OTHER_TYPES.get(magic[2], f"type 0x{magic[2]:02x}")
-        raise UsageError(place, f"holds values of {kind}, expected unsigned bytes (0x08)", "save it as such")
+        raise UsageError(place, f"contains values of {kind}, expected unsigned bytes (0x08)", "save it as such")
     shape = struct.unpack(f">{len(sides) // 4}I", sides[: len(sides) // 4 * 4])
     expected = 3 if "images" in os.path.basename(place).lower() else 1
     if len(shape) != magic[3] or len(shape) not in (expected, expected * 4 // 3):
-        problem = f"has {magic[3]} sides, expected {expected}: the magic number 0x0000080{expected}"
+        problem = f"has {magic[3]} dimensions, expected {expected}: the magic number 0x0000080{expected}"
         raise UsageError(place, problem, "copy it again")
     budget().rows(shape[0], state.size, place)
     size, header = math.prod(shape), 4 + len(sides)
     if not packed and state.size != header + size:
         problem = f"is {state.size} bytes long, expected {header + size} for {' x '.join(map(str, shape))} values"
-        raise UsageError(place, problem, "it is cut, or not whole: copy it again")
+        raise UsageError(place, problem, "it is truncated or incomplete: copy it again")
     pieces = partial(unpacked, place, "gz", place) if packed else None
     named, row = os.path.basename(place), math.prod(shape[1:])
     return RawArray(named, state, header, shape, np.dtype(np.uint8), row, pieces, header + size)

@@ -14,7 +14,7 @@ from shardfeed.converters.sources.rows.columns import ClassColumn, Codes
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import UsageError, argument, escape
 
-_AT_ONCE = 4 << 20  # bytes of labels that are looked at together
+_AT_ONCE = 4 << 20  # bytes of labels that are examined at once
 _MOST_CLASSES = 1 << 20  # different labels; more are no classes
 
 
@@ -71,7 +71,7 @@ def label_column(
     texts = {array.dtype.kind in "SUO" for array in arrays}
     if len(widths) > 1 or len(texts) > 1:
         each = ", ".join(f"{escape(array.named)} {shape_text(array.shape, array.dtype)}" for array in arrays)
-        raise UsageError(place, f"got labels of different kinds: {each}", "save them alike in each split")
+        raise UsageError(place, f"got labels of different kinds: {each}", "save the same kind in each split")
     width = widths.pop()
     said, notes = Codes(), []
     unlabelled: dict[int, str] = {}
@@ -79,7 +79,7 @@ def label_column(
     at = 0
     for array in labels:
         if isinstance(array, int):
-            unlabelled |= dict.fromkeys(range(at, at + array), "no array of labels beside its images, and others have")
+            unlabelled |= dict.fromkeys(range(at, at + array), "it has no array of labels, but others have")
             at += array
             continue
         for part in _slices(place, array, width):
@@ -89,7 +89,7 @@ def label_column(
                 _add(said, place, array, part, at, unlabelled)
             at += len(part)
         if array.dtype.kind == "f" and width == 1:
-            notes.append(f"{escape(array.named)}: whole numbers with a point, taken for labels")
+            notes.append(f"{escape(array.named)}: integers stored as floats, used as labels")
     if width > 1:
         what = f"{escape(arrays[0].named)} is {shape_text(arrays[0].shape, arrays[0].dtype)}"
         if options.label_offset:
@@ -132,15 +132,15 @@ def _add(said: Codes, place: str, array: Labels, part: np.ndarray, at: int, unla
     if none:
         without = np.isin(places, none)
         for i in np.flatnonzero(without).tolist():
-            got = "-1, which stands for no label" if texts[places[i]] else "got nothing, expected a name or a number"
+            got = "-1, which means no label" if texts[places[i]] else "got an empty value, expected a name or a number"
             unlabelled[at + i] = f"label from {escape(array.named)}: {got}"
         places = places[~without]
         kept = [i for i in range(len(texts)) if i not in none]
         texts, places = [texts[i] for i in kept], np.searchsorted(kept, places)
     said.add_many(texts, places)
     if len(said.values) > _MOST_CLASSES:
-        problem = f"{escape(array.named)} has more than {_MOST_CLASSES:,} different labels, which are no classes"
-        raise UsageError(place, problem, f"name the labels by {argument('columns')}")
+        problem = f"{escape(array.named)} has more than {_MOST_CLASSES:,} different labels, too many for classes"
+        raise UsageError(place, problem, f"name the array of labels with {argument('columns')}")
 
 
 def _text(place: str, array: Labels, value: Any) -> str:
@@ -157,7 +157,7 @@ def _text(place: str, array: Labels, value: Any) -> str:
             raise UsageError(place, problem, "save the labels as UTF-8 text") from None
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 2**53):
         return str(int(value))
-    problem = f"{escape(array.named)} has {value!s}, expected labels: whole numbers"
+    problem = f"{escape(array.named)} has {value!s}, expected labels: integers"
     raise UsageError(place, problem, "name the array of labels, or save them as integers")
 
 
@@ -167,8 +167,8 @@ def _marks(place: str, array: Labels, part: np.ndarray) -> tuple[np.ndarray, np.
     if not (marks | (part == 0)).all():
         value = part[~(marks | (part == 0))][0]
         problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)} and has {value!s}, "
-        problem += "expected one label a sample, or zeros and ones, a column a class"
-        raise UsageError(place, problem, "save the labels so")
+        problem += "expected one label per sample, or zeros and ones, one column per class"
+        raise UsageError(place, problem, "save the labels in this form")
     return np.nonzero(marks)[1].astype(np.int32), marks.sum(axis=1).astype(np.int64)
 
 
@@ -180,6 +180,6 @@ def _of_marks(marked: Sequence[tuple[np.ndarray, np.ndarray]], width: int) -> tu
     said = Codes(lists=not single)
     said.add_many([*map(str, range(width))], numbers, None if single else counts)
     if single:
-        return said, "one-hot, so a sample's label is the column with its one"
-    ones = f"{counts.min()} to {counts.max()} ones in a row"
-    return said, f"{ones}, so a sample has a set of classes, one for each column with a one"
+        return said, "one-hot, so the label is the column of the one"
+    ones = f"{counts.min()} to {counts.max()} ones per row"
+    return said, f"{ones}, so a sample has several classes, one per column with a one"

@@ -42,7 +42,7 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
         return evidence
     if names[0].count(os.sep) > 1:  # Caltech-101: the outline of each image
         return None
-    missing = f"{escape(names[0])} says something of the images in files, and such lists are not read; "
+    missing = f"{escape(names[0])} lists image files, which is not supported; "
     remedy = f"save it as a CSV of `path,label`, and give that: {argument('labels', typed='FILE.csv')}"
     return Evidence("mat", found, missing + remedy)
 
@@ -60,7 +60,7 @@ def _pieces(path: str, name: str, dtype: str) -> Iterator[bytes]:
     try:
         found = io.loadmat(path, variable_names=[name], mat_dtype=True)
         array = np.ascontiguousarray(np.asarray(found[name]).T.astype(dtype, copy=False))
-    except Exception as error:  # scipy has errors of its own for what is cut or damaged
+    except Exception as error:  # scipy has its own errors for truncated or damaged files
         raise DamagedStreamError(str(error)[:200]) from None
     plain = array.reshape(-1).view(np.uint8)
     for start in range(0, len(plain), _SLAB):
@@ -72,14 +72,14 @@ def _arrays(path: str) -> dict[str, RawArray]:
     file = listed(path)
     with open(path, "rb") as head:
         if head.read(len(_MAGIC) + 3) == _MAGIC + b"7.3":
-            problem = "is a MATLAB file of version 7.3, which is HDF5 with the sides of arrays in reverse order"
+            problem = "is a MATLAB file of version 7.3, which is HDF5 with the axes of arrays reversed"
             raise UsageError(path, problem, "save it by `save -v7`, or by h5py with the images first")
     with needing_extra(path):
         from scipy import io
     try:
         variables = io.whosmat(path)
     except Exception as error:  # see `_pieces`
-        raise UsageError(path, f"is no whole .mat file: {escape(str(error)[:200])}", "copy it again") from None
+        raise UsageError(path, f"is not an intact .mat file: {escape(str(error)[:200])}", "copy it again") from None
     arrays = {}
     for name, shape, kind in variables:
         if kind not in _NUMBERS:

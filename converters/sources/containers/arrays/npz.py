@@ -1,6 +1,6 @@
-"""NumPy's files: `.npz`, a folder of `.npy`, or one `.npy` with its labels beside it. Nothing pickled is loaded.
+"""NumPy's files: `.npz`, a folder of `.npy`, or one `.npy` with its labels beside it. Pickles are never loaded.
 
-Arrays that `np.save` and `np.savez` wrote are read where they lie; those of `np.savez_compressed` are unpacked once.
+Arrays of `np.save` and `np.savez` are read in place; those of `np.savez_compressed` are decompressed once.
 """
 
 import math
@@ -28,7 +28,7 @@ from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a member (APPNOTE 4.3.7): signature, lengths of name and extra field
-# What zipfile raises for a file that is none, or is cut, damaged, encrypted or packed in a way that it does not know.
+# Errors of zipfile for files that are not zips, truncated, damaged, encrypted, or compressed in an unknown way.
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError)
 _PIECE = 1 << 20
 _NPY_MAGIC = b"\x93NUMPY"
@@ -53,7 +53,7 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
         files = {name: _npz_arrays(path) for name, path in paths.items()}
     else:
         if not (names := [*inside(look, (".npy",), 1)]):
-            raise UsageError(look.path, "no .npz or .npy file is there", "check the path")
+            raise UsageError(look.path, "there is no .npz or .npy file", "check the path")
         if not look.is_folder:
             names, options = _with_labels(look, options)
         files = {"": _npy_arrays(look.folder, names)}
@@ -61,7 +61,7 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
 
 
 def _with_labels(look: Look, options: ColumnOptions) -> tuple[list[str], ColumnOptions]:
-    """The file of images, and those in the same folder that may be its labels; the options with what is said so."""
+    """Return the files of images and of possible labels in one folder, and options with these columns."""
     own = os.path.splitext(os.path.basename(look.path))[0]
     label = options.columns.get("label", "").removesuffix(".npy")
     stems = {os.path.splitext(name)[0]: name for name in inside(Look(look.folder), (".npy",), 1)}
@@ -102,7 +102,9 @@ def _npz_arrays(place: str) -> dict[str, RawArray]:
         with open(place, "rb") as head:
             if head.read(1) == b"\x80":
                 raise pickled(place, os.path.basename(place)) from None
-        raise UsageError(place, f"is no whole .npz file: {escape(str(error)[:200])}", "copy or save it again") from None
+        raise UsageError(
+            place, f"is not an intact .npz file: {escape(str(error)[:200])}", "copy or save it again"
+        ) from None
     return arrays
 
 
@@ -135,16 +137,16 @@ def _array(stream: IO[bytes], place: str, raw: RawArray) -> RawArray:
         shape, by_columns, dtype = version(stream)
         if min(shape, default=0) < 0:
             raise ValueError(f"its shape is {shape}")
-    except Exception as error:  # the header is read as Python: whatever its parser and NumPy say of other things
-        problem = f"{escape(name)} is no whole .npy file: {escape(str(error)[:200])}"
+    except Exception as error:  # the header is parsed as Python: any error of the parser or NumPy
+        problem = f"{escape(name)} is not an intact .npy file: {escape(str(error)[:200])}"
         raise UsageError(place, problem, "save it again by np.save") from None
     header = stream.tell()
     if by_columns and len(shape) > 1 and not dtype.hasobject:
-        problem = f"{escape(name)} {shape_text(shape, dtype)} is stored column by column: no image is in one place"
+        problem = f"{escape(name)} {shape_text(shape, dtype)} is stored in Fortran order, so no image is contiguous"
         raise UsageError(place, problem, "save np.ascontiguousarray(x)")
     count, row = shape[0] if shape else 1, math.prod(shape[1:]) * dtype.itemsize
     budget().rows(count, os.path.getsize(place), place, f"rows of {escape(name)}")
     if not dtype.hasobject and size != header + row * count:
         problem = f"{escape(name)} {shape_text(shape, dtype)} has {size - header} bytes of values, expected "
-        raise UsageError(place, f"{problem}{row * count}", "the file is cut: copy or save it again")
+        raise UsageError(place, f"{problem}{row * count}", "the file is truncated: copy or save it again")
     return replace(raw, offset=raw.offset + header, shape=shape, dtype=dtype, stride=row)

@@ -25,7 +25,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Bytes of an image."""
+        """Encode pixels as the bytes of an image."""
         return math.prod(self.shape)
 
     def png(self, pixels: bytes | np.ndarray) -> bytes:
@@ -80,7 +80,7 @@ def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) ->
     remedy = "save it as such an array: numpy's moveaxis and reshape"
     axes, said = (), ""
     if len(sides) == 1:
-        remedy = f"{sides[0]} numbers an image are rows laid in a line: save x.reshape(-1, height, width)"
+        remedy = f"{sides[0]} numbers per image are flattened rows: save x.reshape(-1, height, width)"
     elif len(sides) == 3:
         last, first = sides[2] in _CHANNELS, sides[0] in _CHANNELS
         if last != first:
@@ -90,12 +90,12 @@ def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) ->
     elif len(sides) == 2:
         if sides[1] not in _CHANNELS:
             axes, said = (0, 1), "height, width"
-        remedy = "that looks like one image: save np.stack of many of equal size, or a folder of files"
+        remedy = "this looks like one image: save np.stack of many of equal size, or a folder of files"
     if not axes:
         raise UsageError(place, f"{got}, {expected}", remedy)
     height, width = (sides[axis] for axis in axes[:2])
     if not 0 < height * width <= MAX_PIXELS:
-        raise UsageError(place, f"{got}: {height} x {width} pixels an image", f"expected 1 to {MAX_PIXELS}")
+        raise UsageError(place, f"{got}: {height} x {width} pixels per image", f"expected 1 to {MAX_PIXELS}")
     return Layout(sides, axes), f"axes of {escape(name)}: images, {said}"
 
 

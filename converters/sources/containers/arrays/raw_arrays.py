@@ -1,4 +1,4 @@
-"""Arrays that lie in a file as they lie in memory, or do so once it is unpacked: any row without the others."""
+"""Arrays stored contiguously in a file, compressed or not, with access to any row without the others."""
 
 import math
 import os
@@ -88,10 +88,10 @@ class RawArray:
                 for piece in self.pieces():
                     out.write(piece)
             except _BROKEN as error:
-                problem = f"{escape(self.named)} cannot be unpacked: {escape(getattr(error, 'reason', error))}"
+                problem = f"{escape(self.named)} cannot be decompressed: {escape(getattr(error, 'reason', error))}"
                 raise UsageError(self.place, problem, "copy or save it again") from None
         if out.size != self.size:
-            problem = f"{escape(self.named)} does not unpack to the {self.size} bytes that it says"
+            problem = f"{escape(self.named)} does not decompress to the declared {self.size} bytes"
             raise UsageError(self.place, problem, "copy or save it again")
         file = SourceFile(os.fsencode(out.path), out.size, self.file.mtime_ns)
         return replace(self, file=file, pieces=None)
@@ -104,11 +104,11 @@ def byte_array(folder: str, name: str, row: tuple[int, ...] = ()) -> RawArray:
     count, rest = divmod(file.size, stride)
     if rest or not count:
         problem = f"is {file.size} bytes long, expected a multiple of {stride}"
-        raise UsageError(place, problem, "it is cut, or of another kind: copy it again")
+        raise UsageError(place, problem, "it is truncated, or of another format: copy it again")
     return RawArray(name, file, 0, (count, *row), np.dtype(np.uint8), stride)
 
 
 def pickled(place: str, name: str) -> UsageError:
     """The error for what only a pickle would give."""
-    problem = f"{escape(name)} is pickled, and loading a pickle may run any program: it is not loaded"
+    problem = f"{escape(name)} is pickled, and loading a pickle can run arbitrary code: it is not loaded"
     return UsageError(place, problem, "save arrays of numbers by np.savez, images of one size as uint8")

@@ -25,7 +25,7 @@ from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
 from shardfeed.text import counted, in_usual_order, listing, number
 
-LOOKED_AT = 8  # files of a folder that tell what is in it
+LOOKED_AT = 8  # files of a folder that are examined to recognise it
 
 
 Files = Mapping[str, Mapping[str, Array]]  # name of a file -> name of an array in it -> the array
@@ -76,7 +76,7 @@ class ArrayBlock:
 
 @dataclass(frozen=True)
 class Named:
-    """An array and what its name says: `role` is "image", "label" or "". `file`: the stem of its file's name."""
+    """An array and the role in its name: "image", "label" or "". `file`: the stem of its file's name."""
 
     file: str
     array: Array
@@ -102,7 +102,7 @@ def array_source(
     """
     for block in blocks:
         if not len(block):
-            raise UsageError(place, f"{escape(block.images.named)} has no image", "leave it out")
+            raise UsageError(place, f"{escape(block.images.named)} has no images", "leave it out")
         if block.labels is not None and block.labels.shape[:1] != (len(block),):
             count = block.labels.shape[0] if block.labels.shape else 0
             problem = f"{escape(block.labels.named)} has {number(count, 'label')}, and {escape(block.images.named)} "
@@ -132,7 +132,7 @@ def named_source(
     """
     unknown = [role for role in options.columns if role not in ("image", "label")]
     if unknown:
-        problem = f"got {unknown[0]!r} in {argument('columns')}, expected image and label: arrays have no other"
+        problem = f"got {unknown[0]!r} in {argument('columns')}, expected image and label, the only columns of arrays"
         raise UsageError(place, problem, "leave it out")
     arrays = [array for of_file in files.values() for array in of_file.values()]
     for asked in options.columns.values():
@@ -163,21 +163,21 @@ def named_source(
         if not images:
             passed_over += dict.fromkeys(named.file for named in group)
         elif rest:
-            others.append(f"arrays passed over: {_described(rest)}")
+            others.append(f"ignored arrays: {_described(rest)}")
     if not blocks:
-        problem = f"no array is called like images; it has {_described(arrays)}"
+        problem = f"no array is named like images; it has {_described(arrays)}"
         first = next(iter(next(iter(files.values()), {})), "x")
         columns = argument("columns", python=f"columns={{'image': {first!r}}}", typed=f"image={first},label=NAME")
-        raise UsageError(place, problem, f"say which holds them: {columns}")
+        raise UsageError(place, problem, f"name the array of images: {columns}")
     if passed_over:
-        others.append(counted("files without an array that is called like images", passed_over, len(passed_over)))
+        others.append(counted("files without an array named like images", passed_over, len(passed_over)))
     return array_source(place, blocks, options, look_only=look_only, notes=[*of_images, *others, *notes])
 
 
 def refuse_columns(look: Look, options: ColumnOptions, what: str) -> None:
     """Raise UsageError if the user named columns for a format whose arrays have no names."""
     if options.columns:
-        problem = f"{argument('columns')} is for named columns, and {what} has none"
+        problem = f"{argument('columns')} is for named columns, but {what} has none"
         raise UsageError(look.path, problem, "leave it out")
 
 
@@ -210,7 +210,7 @@ def inside(look: Look, ends: tuple[str, ...], depth: int = 3) -> Iterator[str]:
 
 
 def split_of(name: str) -> str | None:
-    """The split that a name speaks of, such as `mnist_train`; None where it names none or several."""
+    """Return the split in a name such as `mnist_train`; None if it has none or several."""
     found = {split for word in _words(name) if (split := usual_split(word))}
     return found.pop() if len(found) == 1 else None
 
@@ -225,7 +225,7 @@ def _words(name: str) -> list[str]:
 
 
 def _said(name: str) -> str:
-    """The words of an array's name beside those for splits; "" where it names several splits."""
+    """Return the words of an array's name except those for splits; "" if it names several splits."""
     words = [word for word in _words(name) if word not in _FILLING]
     rest = [word for word in words if not usual_split(word)]
     return "_".join(rest) if len(words) - len(rest) < 2 else ""
@@ -262,6 +262,6 @@ def _found(place: str, group: Sequence[Named], options: ColumnOptions, role: str
     found: dict[str | None, Named] = {}
     for named in fits:
         if (other := found.setdefault(named.split, named)) is not named:
-            problem = f"two arrays are called like {role}s: {escape(other.array.named)} and {escape(named.array.named)}"
-            raise UsageError(place, problem, f"say which is meant: {naming(role, named.array.named)}")
+            problem = f"two arrays are named like {role}s: {escape(other.array.named)} and {escape(named.array.named)}"
+            raise UsageError(place, problem, f"choose one: {naming(role, named.array.named)}")
     return found

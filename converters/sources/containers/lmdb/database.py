@@ -43,16 +43,16 @@ class Entry(NamedTuple):
 
 
 class Database:
-    """The keys of a database, sorted, while another process walks through it: a context, to be iterated once.
+    """A context manager that iterates once over the sorted keys of a database, which another process reads.
 
-    `asked`: the first bytes of the values of the keys that tell what it is. `first`: some entries that do. Raises
-    UsageError where it is damaged.
+    `asked`: the first bytes of the values of the keys that identify the layout. `first`: some such entries. Raises
+    UsageError if it is damaged.
     """
 
     def __init__(self, file: SourceFile) -> None:
         self.file, self.place = file, os.fsdecode(file.path)
         close(file.path)
-        _open(self.place).close()  # which says best what is wrong with a file that is cut
+        _open(self.place).close()  # the best error for a truncated file
 
     def __enter__(self) -> Self:
         script = os.path.join(os.path.dirname(__file__), "walk.py")
@@ -87,8 +87,10 @@ class Database:
             return
         self._said.seek(0)
         last = (self._said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
-        problem = escape(last[:200]) or f"reading it ends the process ({status})"
-        raise UsageError(self.place, f"is damaged, or no LMDB database of this machine: {problem}", "copy it again")
+        problem = escape(last[:200]) or f"reading it crashes the process ({status})"
+        raise UsageError(
+            self.place, f"is damaged, or not an LMDB database for this machine: {problem}", "copy it again"
+        )
 
 
 def _open(path: str) -> "_Mapped":
@@ -110,7 +112,7 @@ def _open(path: str) -> "_Mapped":
         problem = f"declares {entries:,} keys in {pages * size:,} bytes"
     if problem:
         environment.close()
-        raise UsageError(path, problem, "it is cut or damaged: copy it again")
+        raise UsageError(path, problem, "it is truncated or damaged: copy it again")
     return _Mapped(environment)
 
 

@@ -1,4 +1,4 @@
-"""One LMDB database, or a folder of several, as samples; what lies in it is told by its first keys and values."""
+"""Read an LMDB database, or a folder of several; the layout is recognised by the first keys and values."""
 
 import os
 import re
@@ -35,7 +35,7 @@ _SMALLEST_IMAGE = 32  # bytes; shorter values are numbers of samples and the lik
 _IMAGE, _LABEL = b"image-%09d", b"label-%09d"
 _SHOWN = 3  # values that a message shows
 *_PICKLE_KEYS, _COUNT = walk.ASKED
-_ALTERNATIVE = "convert the folder of images that it was made of, or save it with the encoded images as values"
+_ALTERNATIVE = "convert the original image folder, or save the database with encoded images as values"
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
@@ -59,7 +59,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     """
     files, path = _databases(look), look.path
     if not files:
-        raise UsageError(path, "is no LMDB database, and has none: no data.mdb", "check the path")
+        raise UsageError(path, "is not an LMDB database, and contains none: no data.mdb", "check the path")
     refuse_columns(look, options, "LMDB")
     dialects: dict[str, Dialect] = {}
     blocks, notes, taken = [], [], []
@@ -70,14 +70,14 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
             dialect = dialects[name] = _dialect(database)
             if len(set(dialects.values())) > 1:
                 each = ", ".join(f"{escape(one)}: {said}" for one, said in dialects.items())
-                raise UsageError(path, f"has databases of different dialects ({each})", "give one of them")
+                raise UsageError(path, f"has databases of different formats ({each})", "give one of them")
             block = LmdbBlock(database.file, prefix, split_of(stem), dialect == "Caffe Datum")
             notes += {"OCR": _texts, "Caffe Datum": _datums}.get(dialect, _images)(database, block)
         blocks.append(block)
         taken.append(f"{number(len(block), 'image')} from {escape(name)}{f', split {block.split}' * bool(block.split)}")
     blocks = [block for block in blocks if len(block)]
     if not blocks:
-        raise UsageError(path, "has no image", "check what the database holds")
+        raise UsageError(path, "has no images", "check the contents of the database")
     columns: list[ListedColumn] = []
     unlabelled: dict[int, str] = {}
     if "OCR" in dialects.values():
@@ -92,10 +92,10 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         columns.append(column)
     elif said := _by_names(files, blocks):
         column, told = class_column(said, options, path)
-        notes += ["classes are called like the databases", *told]
+        notes += ["classes are named after the databases", *told]
         columns.append(column)
     else:
-        notes.append("no labels: neither values nor names of databases tell any")
+        notes.append("no labels, neither in values nor in names of databases")
     rejected = [skipped for block in blocks for skipped in block.rejected]
     described = f"{next(iter(dialects.values()))}: {listing(taken, separator='; ')}"
     return block_source(path, blocks, columns, unlabelled, rejected=rejected, notes=notes, described=described)
@@ -180,7 +180,7 @@ def _databases(look: Look) -> dict[str, str]:
 
 
 def _data_file(look: Look, path: str) -> str:
-    """The file with the data of the database at `path`, a folder with `data.mdb` or a file; "" where it is none."""
+    """Return the data file of the database at `path`, a folder with `data.mdb` or a file; "" if it is not one."""
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
     return file if look.kind_of(file) == "lmdb" else ""
 
@@ -191,23 +191,25 @@ def _dialect(database: Database) -> Dialect:
     for key in _PICKLE_KEYS:
         if key in database.asked:
             problem = f"has the key {escape(key)}, as folder2lmdb writes it: its values are pickles, or pyarrow's"
-            problem += " serialised objects, and loading those may run any program"
+            problem += " serialised objects, and loading those can run arbitrary code"
             raise UsageError(place, problem, _ALTERNATIVE)
     if _COUNT in database.asked and any(entry.key.startswith(_IMAGE[:6]) for entry in first):
         return "OCR"
     if not first:
-        raise UsageError(place, "is an LMDB database without a key", "give the one with the images")
+        raise UsageError(place, "is an empty LMDB database", "give the one with the images")
     large = [entry for entry in first if entry.size >= _SMALLEST_IMAGE]
     if large and all(begins_as_image(entry.head) for entry in large):
         return "BasicSR" if os.path.isfile(os.path.join(os.path.dirname(place), "meta_info.txt")) else "LSUN"
-    # Pickles of protocols 2 to 5 say so in their first two bytes.
+    # Pickles of protocols 2 to 5 are recognised by their first two bytes.
     if pickled := [one.key for one in large if one.head[:1] == b"\x80" and one.head[1:2] in b"\x02\x03\x04\x05"]:
-        problem = f"has values that are pickles (of the key {escape(pickled[0])}), and loading one may run any program"
+        problem = (
+            f"has values that are pickles (of the key {escape(pickled[0])}), and loading one can run arbitrary code"
+        )
         raise UsageError(place, problem, _ALTERNATIVE)
     if all(entry.flags & (walk.DATUM | walk.FLOATS) == walk.DATUM for entry in first):
         return "Caffe Datum"
     shown = ", ".join(f"{escape(one.key)}: {one.size} bytes, {one.head[:16]!r}" for one in first[:_SHOWN])
-    problem = f"is of no known dialect; its first keys and values are {shown}"
+    problem = f"has no known format; its first keys and values are {shown}"
     remedy = "expected encoded images, Caffe's Datum, or image-000000001 and label-000000001"
     raise UsageError(place, problem, f"{remedy}; export it with the tool that made it")
 
@@ -236,7 +238,7 @@ def _datums(database: Database, block: LmdbBlock) -> list[str]:
     if unlabelled == len(block):
         del block.labels[:]
     elif unlabelled:
-        return [f"{number(unlabelled, 'Datum')} without a label, which is 0 then"]
+        return [f"{number(unlabelled, 'Datum')} without a label, set to 0"]
     return []
 
 
@@ -245,9 +247,9 @@ def _texts(database: Database, block: LmdbBlock) -> list[str]:
     said = database.asked[_COUNT]
     count = int(said) if said.isdigit() and len(said) < walk.ASKED_BYTES else 0
     if not 0 < count < database.count:
-        problem = f"says {said!r} under num-samples, expected how many of its {database.count} keys are images"
+        problem = f"says {said!r} under num-samples, expected the number of images among its {database.count} keys"
         raise UsageError(database.place, problem, "export it again")
-    sizes, head = array("q", bytes(8 * (count + 1))), b""  # sizes of images, and one more; 0: there is none
+    sizes, head = array("q", bytes(8 * (count + 1))), b""  # sizes of images, plus one; 0: no image
     for entry in database:
         digits = entry.key[6:]
         i = int(digits) if len(digits) == 9 and digits.isdigit() else 0
@@ -264,12 +266,12 @@ def _texts(database: Database, block: LmdbBlock) -> list[str]:
         if not sizes[i]:
             block.reject(_IMAGE % i, RejectCode.MISSING, "the database has no such key")
         elif sizes[i] > 0:
-            block.reject(_IMAGE % i, RejectCode.NO_LABEL, f"{(_LABEL % i).decode()} is not there")
+            block.reject(_IMAGE % i, RejectCode.NO_LABEL, f"{(_LABEL % i).decode()} is missing")
     return []
 
 
 def _not_text(found: Entry) -> str:
-    """Why a value is no text; "" where it is one."""
+    """Explain why a value is not text; "" if it is."""
     if found.size > len(found.head):
         return f"has {found.size} bytes, expected {walk.TEXT_BYTES} at most"
     try:

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-ASKED = (b"__keys__", b"__len__", b"num-samples")  # keys that tell what it is; of their values so many bytes
+ASKED = (b"__keys__", b"__len__", b"num-samples")  # keys that identify the layout; bytes of each value
 ASKED_BYTES = 20
 DATUM, FLOATS, ENCODED = 1, 2, 4
-FIRST, FIRST_BYTES = 20, 4096  # entries whose values tell it, too
-TEXT, TEXT_BYTES = "label-", 1 << 16  # of these keys whole values, where they are no larger
+FIRST, FIRST_BYTES = 20, 4096  # entries whose values identify it, too
+TEXT, TEXT_BYTES = "label-", 1 << 16  # of these keys the whole values, up to this size
 _AT_ONCE = 1000  # entries in a line
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5
 _WIRES = {**dict.fromkeys((1, 2, 3, 5, 7), (_VARINT,)), 4: (_BYTES,), 6: (_BYTES, _FIXED32)}
@@ -79,7 +79,7 @@ def _varint(value: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number & (1 << 64) - 1, at
         shift += 7
-    raise ValueError("a number that does not end")
+    raise ValueError("an unterminated number")
 
 
 def lines(path: str) -> Iterator[Any]:

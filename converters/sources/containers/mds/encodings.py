@@ -31,9 +31,9 @@ _MOST_SIDES = 63
 
 
 def value_of(encoding: str, data: bytes) -> Any:
-    """The value of a cell: text, number, list of numbers, or what its JSON says; bytes where it may be a file.
+    """Return the value of a cell: text, number, list of numbers, or parsed JSON; bytes if it may be a file.
 
-    Raises ValueError, TypeError, RecursionError where it cannot be read.
+    Raises ValueError, TypeError, RecursionError if it cannot be read.
     """
     if encoding == "str":
         return data.decode()
@@ -50,7 +50,7 @@ def value_of(encoding: str, data: bytes) -> Any:
 
 
 def cell_kind(encoding: str, data: bytes) -> Kind | None:
-    """The kind of a column by one cell of it; None where the cell does not tell. Raises as `value_of`."""
+    """Return the kind of a column from one cell; None if the cell does not determine it. Raises as `value_of`."""
     if encoding in ("jpeg", "png", "pil") or (encoding == "bytes" and begins_as_image(data[:HEAD_BYTES])):
         return "image"
     if encoding.startswith("ndarray"):
@@ -78,7 +78,7 @@ def array_of(encoding: str, data: bytes) -> np.ndarray:
         sides, width = head >> 2, 1 << (head & 3)
         shape = tuple(np.frombuffer(data[at + 1 : at + 1 + sides * width], f"<u{width}").tolist())
         if len(shape) != sides or sides > _MOST_SIDES:
-            raise ValueError("an array whose shape is cut")
+            raise ValueError("an array with a truncated shape")
         at += 1 + sides * width
     found = np.dtype(dtype).newbyteorder("<")
     if len(data) - at != math.prod(shape) * found.itemsize:

@@ -57,7 +57,7 @@ class Shard:
 
 
 def index_files(path: str) -> list[str]:
-    """Index files of a dataset, relative to the folder: its own, else those of its folders. Nothing where none is."""
+    """Index files of a dataset, relative to the folder: its own, else those in subfolders; empty if none."""
     if not os.path.isdir(path):
         return [os.path.basename(path)] if os.path.basename(path) == INDEX else []
     if os.path.isfile(os.path.join(path, INDEX)):
@@ -80,12 +80,10 @@ def read_index(root: str, files: Sequence[str]) -> list[Shard]:
             try:
                 shard = _shard(entry, folder, split)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                problem = f"its shard {number} is not as MDS's version 2 has it: {escape(error)[:200]}"
+                problem = f"its shard {number} does not follow MDS version 2: {escape(error)[:200]}"
                 raise UsageError(place, problem, _GET_AGAIN) from None
             if pickled := [name for name, encoding in shard.columns.encoding.items() if encoding == "pkl"]:
-                problem = (
-                    f"the column {escape(pickled[0])} is pickled (pkl): to read it is to run whatever code is in it"
-                )
+                problem = f"the column {escape(pickled[0])} is pickled (pkl): reading it can run arbitrary code"
                 remedy = f"MDSWriter(columns={{'{escape(pickled[0])}': 'json'}})"
                 raise UsageError(place, problem, f"write it again as 'json', 'int', 'str' or 'ndarray': {remedy}")
             shards.append(shard)
@@ -110,7 +108,7 @@ def entries(place: str) -> list[Any]:
     except OSError as error:
         raise UsageError(place, f"cannot be read: {error.strerror}", "check the path") from None
     except (ValueError, RecursionError) as error:
-        raise UsageError(place, f"no index of MDS: {escape(error)[:200]}", _GET_AGAIN) from None
+        raise UsageError(place, f"not an MDS index: {escape(error)[:200]}", _GET_AGAIN) from None
 
 
 def _shard(entry: dict[str, Any], folder: str, split: str | None) -> Shard:
@@ -119,13 +117,13 @@ def _shard(entry: dict[str, Any], folder: str, split: str | None) -> Shard:
         raise ValueError(f"format {entry['format']!r} of version {entry['version']!r}")
     names, encodings, sizes = (tuple(entry[f"column_{what}"]) for what in ("names", "encodings", "sizes"))
     if not len(names) == len(encodings) == len(sizes) or len(set(names)) < len(names):
-        raise ValueError("its columns have not one name, encoding and size each")
+        raise ValueError("the numbers of its column names, encodings and sizes differ")
     if not all(isinstance(text, str) for text in (*names, *encodings)):
-        raise ValueError("a name or an encoding of a column is no text")
+        raise ValueError("a name or an encoding of a column is not text")
     if not all(size is None or _is_count(size) for size in sizes):
-        raise ValueError("a size of a column is no number")
+        raise ValueError("a size of a column is not a number")
     if not _is_count(entry["samples"]) or not _is_count(entry["raw_data"]["bytes"]):
-        raise ValueError("its number of samples or of bytes is none")
+        raise ValueError("its number of samples or of bytes is not a number")
     form, packed = entry.get("compression"), entry.get("zip_data")
     return Shard(
         _inside(folder, entry["raw_data"]["basename"]),

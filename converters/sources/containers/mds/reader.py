@@ -32,7 +32,7 @@ from shardfeed.errors import UsageError, escape
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number
 
-_LOOKED_AT = 100  # samples, of all shards, by which it is known what the columns are; but one of each
+_LOOKED_AT = 100  # samples, over all shards, examined to find the columns; at least one of each
 _WINDOW = 4096  # bytes of a sample read at once
 _U32 = 4
 
@@ -101,7 +101,7 @@ def _kinds(shards: Sequence[Shard], path: str) -> dict[str, Kind]:
         for sample in _samples(shard):
             damage = damage or sample.problem
             for i, name in enumerate(shard.columns.names) if not sample.problem else ():
-                with suppress(ValueError, TypeError, RecursionError):  # whoever needs the cell says what is wrong
+                with suppress(ValueError, TypeError, RecursionError):  # the caller that needs the cell reports it
                     kind = cell_kind(shard.columns.encodings[i], sample.cell(i))
                     if kind is not None:
                         number = found.setdefault(name, kind) in ("integer", "integers") and kind in ("float", "floats")
@@ -109,7 +109,7 @@ def _kinds(shards: Sequence[Shard], path: str) -> dict[str, Kind]:
             if sample.record >= _LOOKED_AT // len(shards) and found.keys() >= {*shard.columns.names}:
                 break
     if not found and damage:
-        raise UsageError(path, f"no sample is whole: {damage}", "get the shards again, or their index")
+        raise UsageError(path, f"no sample is intact: {damage}", "get the shards again, or their index")
     return {name: found.get(name, "other") for shard in shards for name in shard.columns.names}
 
 
@@ -148,7 +148,7 @@ class _Sample:
     problem: str
 
     def begins(self, column: int) -> int:
-        """Where a cell begins in the shard."""
+        """Offset of a cell in the shard."""
         return self.start + sum(self.sizes[:column])
 
     def cell(self, column: int, most: int = sys.maxsize) -> bytes:
@@ -160,7 +160,7 @@ class _Sample:
 
 
 def _samples(shard: Shard) -> Iterator[_Sample]:
-    """All samples, one after the other. Raises UsageError where the offsets are not those of a shard."""
+    """Yield all samples in order. Raises UsageError if the offsets are invalid."""
     own = _U32 * sum(size is None for size in shard.columns.sizes)
     with open_regular(shard.path, buffering=0) as file:
         fd = file.fileno()
@@ -172,7 +172,7 @@ def _samples(shard: Shard) -> Iterator[_Sample]:
             problem = f"got {there} samples, expected {shard.samples} by {INDEX}"
             raise UsageError(shard.path, problem, "get the shard again, or its index")
         if (np.diff(ends) < 0).any() or ends[0] < len(head) or ends[-1] > shard.size:
-            raise UsageError(shard.path, "its offsets are not those of samples", "get the shard again")
+            raise UsageError(shard.path, "its offsets are invalid", "get the shard again")
         for record in range(shard.samples):
             start, end = ends.item(record), ends.item(record + 1)
             data = os.pread(fd, min(_WINDOW, end - start), start)
@@ -190,26 +190,26 @@ def _opened(root: str, shard: Shard, folder: Unpacked) -> Shard:
     for name in filter(None, (shard.name, shard.packed)):
         target = os.path.realpath(os.path.join(root, name))
         if not target.startswith(inside):
-            problem = f"is a link out of the folder, to {escape(target)}"
+            problem = f"is a link to a path outside the folder, {escape(target)}"
             raise UsageError(os.path.join(root, name), problem, "put the file itself there")
     if not os.path.isfile(path):
         packed = os.path.join(root, shard.packed)
         if not shard.packed or not os.path.isfile(packed):
-            raise UsageError(path, f"is listed in {INDEX} and not there", "get it, or take it out of the index")
+            raise UsageError(path, f"is listed in {INDEX}, but missing", "get it, or remove it from the index")
         with folder.new(packed) as out:
             try:
                 written = 0
                 for data in unpacked(packed, shard.form, packed):
                     written += len(data)
                     if written > shard.size:
-                        raise UsageError(packed, f"holds more than the {shard.size} bytes of {INDEX}", "get it again")
+                        raise UsageError(packed, f"has more than the {shard.size} bytes of {INDEX}", "get it again")
                     out.write(data)
             except DamagedStreamError as error:
-                raise UsageError(packed, f"damaged or cut: {error}", "get it again") from None
+                raise UsageError(packed, f"damaged or truncated: {error}", "get it again") from None
         path = out.path
     size = os.stat(path).st_size
     if size != shard.size:
-        problem = f"got {size} bytes, expected {shard.size} by {INDEX}: cut, or another file"
+        problem = f"got {size} bytes, expected {shard.size} by {INDEX}: truncated, or another file"
         raise UsageError(path, problem, "get it again")
     return replace(shard, path=path)
 

@@ -1,1 +1,1 @@
-"""Files of records that others wrote: TFRecord, ArrayRecord, MDS; and what is in a record that nobody described."""
+"""Record files of other programs (TFRecord, ArrayRecord, MDS), and recognition of their features."""

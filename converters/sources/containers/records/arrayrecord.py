@@ -79,9 +79,9 @@ def _open(path: str) -> Any:
     try:
         reader = array_record_module.ArrayRecordReader(path, _ONE_BY_ONE)
     except (RuntimeError, ValueError) as error:
-        raise UsageError(path, f"no ArrayRecord file: {escape(error)[:300]}", "get it again") from None
+        raise UsageError(path, f"not an ArrayRecord file: {escape(error)[:300]}", "get it again") from None
     if not reader.ok():
-        raise UsageError(path, "cut: the end, which lists its records, is not there", "get it again")
+        raise UsageError(path, "truncated: its list of records at the end is missing", "get it again")
     return reader
 
 
@@ -100,7 +100,7 @@ def is_arrayrecord(path: str) -> bool:
 def is_packed(path: str) -> bool:
     """Whether a file's records are in groups. Raises UsageError."""
     if not is_arrayrecord(path):
-        raise UsageError(path, "no ArrayRecord file, or its start is damaged", "move it away, or get it again")
+        raise UsageError(path, "not an ArrayRecord file, or its start is damaged", "move it away, or get it again")
     reader = _open(path)
     group = _GROUP.search(reader.writer_options_string() or "")
     _close(reader)
@@ -124,7 +124,7 @@ def _unpack(path: str, unpacked: Unpacked) -> tuple[str, str]:
 @functools.lru_cache(maxsize=_CHECKED)
 def _check_groups(path: str, size: int, mtime_ns: int) -> None:
     """Raise HostileError where a group, which is decompressed as a whole, would take too much memory."""
-    del mtime_ns  # what tells one file from another
+    del mtime_ns  # identifies a file
     largest = max((decoded for _, _, decoded in chunks(path)), default=0)
     budget().memory(largest, size, path, "a group of its records")
 

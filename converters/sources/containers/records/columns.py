@@ -41,7 +41,7 @@ _FLAGS = {OBJECTS + name: name for name in ("difficult", "truncated", "occluded"
 NAMES = (FILENAME, "filename", "file_name", "image_name", "image_id", "id")  # of the image, in the order of trust
 NUMBERS = (SOURCE_ID, "image/id", "image_id")
 _RAW = (ENCODED, "image_raw", "image/raw", "image")
-# Of the stored image, made anew; or of the file that it was. Their loss is none.
+# About the stored image, computed again; or about the original file. Dropping them loses nothing.
 _MADE_ANEW = {
     *(FORMAT, HEIGHT, WIDTH, RESTARTS, SHA256, SOURCE_ID, "image/colorspace", "image/channels"),
     *("height", "width", "depth"),
@@ -49,8 +49,8 @@ _MADE_ANEW = {
 _LABEL_END, _TEXT_END = "/label", "/text"
 _WORDS = frozenset(word for words in WORDS.values() for word in words) | {"bbox"}
 _STATED = frozenset({FILENAME, SOURCE_ID, *BOX, OBJECT_LABEL, OBJECT_TEXT, OBJECT_AREA, IS_CROWD, *_FLAGS})
-_WHOLE = "image"  # what the keys of whole images begin with
-_MOST_VALUES = 1 << 22  # of a key in one record: as many as a mask has pixels that stands as numbers
+_WHOLE = "image"  # prefix of the keys of whole images
+_MOST_VALUES = 1 << 22  # values of a key in one record: as many as the pixels of a mask stored as numbers
 _NONE: tuple[str, Any] = ("", ())
 
 
@@ -60,7 +60,7 @@ def may_mean(key: str) -> bool:
 
 
 def is_of_objects(key: str, keys: Collection[str]) -> bool:
-    """Whether a key among others is about each object, by its name or by a box beside it."""
+    """Whether a key describes each object, by its name or by a box with the same prefix."""
     prefix = key.rpartition("/")[0]
     return key.startswith(OBJECTS) or (prefix != _WHOLE and f"{prefix}/bbox" in keys)
 
@@ -86,15 +86,17 @@ class ObjectKeys:
         return frozenset({*self.box, self.label, self.text, self.area, self.id, *self.flags.values()} - {""})
 
     def value(self, features: Fields) -> ObjectColumns | BadRowError | None:
-        """The objects of a record; None where it has none of the keys. Raises RejectedError for another dtype."""
+        """Return the objects of a record; None if it has none of the keys. Raises RejectedError for a wrong dtype."""
         if not any(key in features for key in self.box):
             return None
         sides = [np.asarray(self._values(features, key, "float32"), np.float32) for key in self.box]
         counts = sorted({len(side) for side in sides})
         if len(counts) > 1:
-            return BadRowError(counts[-1], f"the sides of its boxes are {counts[0]} to {counts[-1]}, not as many each")
+            return BadRowError(
+                counts[-1], f"the sides of its boxes have different lengths, {counts[0]} to {counts[-1]}"
+            )
         if len(sides) == 1 and counts[0] % 4:
-            reason = f"{counts[0]} numbers in {escape(self.box[0])}, expected four for each box"
+            reason = f"{counts[0]} numbers in {escape(self.box[0])}, expected four per box"
             return BadRowError(max(1, counts[0] // 4), reason)
         boxes = sides[0].reshape(-1, 4)[:, [1, 0, 3, 2]].T if len(sides) == 1 else sides
         labels = self._values(features, self.label, "int64", "bytes") if self.label else None
@@ -151,14 +153,14 @@ class RecordColumns:
         return [(info.name, self.seen[info.name].dtype, self.seen[info.name].most == 1) for info in of_values]
 
     def values(self, features: Fields) -> dict[str, Any]:
-        """The values of a record by their keys, without the image's. Raises RejectedError: one is not as in others."""
+        """Return the values of a record by key, without the image. Raises RejectedError for a differing dtype."""
         found: dict[str, Any] = {}
         for key, expected, one in self._taken:
             dtype, values = features.get(key, _NONE)
             if not dtype or (one and not len(values)):
                 continue
             if dtype != expected and len(values):
-                raise RejectedError(RejectCode.NO_LABEL, f"{escape(key)} is {dtype}, and {expected} in others")
+                raise RejectedError(RejectCode.NO_LABEL, f"{escape(key)} is {dtype}, but {expected} in others")
             if len(values) > (1 if one else _MOST_VALUES):
                 reason = f"{len(values):,} values of {escape(key)}, expected {'one' if one else 'fewer'} as in others"
                 raise RejectedError(RejectCode.NO_LABEL, reason)
@@ -173,7 +175,7 @@ def _decoded(value: Any, key: str) -> str:
     try:
         return bytes(value).decode()
     except UnicodeDecodeError:
-        raise RejectedError(RejectCode.CORRUPT, f"the text in {escape(key)} is no UTF-8") from None
+        raise RejectedError(RejectCode.CORRUPT, f"the text in {escape(key)} is not UTF-8") from None
 
 
 def find_columns(
@@ -190,7 +192,7 @@ def find_columns(
     pixels = _raw_pixels(kinds, wanted_image)
     if pixels:
         kinds[wanted_image or next(key for key in _RAW if key in kinds)] = "image"
-    # The text beside a number of a class is no caption, though it may be called so.
+    # The text of a class number is not a caption, even if it has such a name.
     beside = {key: key.removesuffix(_LABEL_END) + _TEXT_END for key in kinds if key.endswith(_LABEL_END)}
     beside = {key: text for key, text in beside.items() if seen[key].dtype == "int64" and text in kinds}
     hidden = {*beside.values()} - {*asked.values()}

@@ -41,16 +41,16 @@ from shardfeed.naming import MANIFEST
 from shardfeed.storage.local import storage_error
 from shardfeed.text import listing, number
 
-_LOOKED_AT = 1000  # records, of all files, by which it is known what the keys are; but one of each file
+_LOOKED_AT = 1000  # records, over all files, examined to find the keys; at least one of each file
 _RECOGNISED_BY = 16
 _PASSES = 32  # over all records, each begun because a key with a meaning was met for the first time
 _ONLY_EXAMPLES = "only records that are serialised tf.train.Examples can be read"
 
 
 class Met(NamedTuple):
-    """A record met on the way, or a place where none is: then `payload` is b"" and `problem` says what is wrong.
+    """A record, or a position without a valid one: then `payload` is b"" and `problem` describes the fault.
 
-    `record`: from 0. `offset`, `size`: bytes in the file, with framing; both 0 where the format finds records itself.
+    `record`: from 0. `offset`, `size`: bytes in the file, with framing; both 0 if the format locates records itself.
     """
 
     record: int
@@ -62,9 +62,9 @@ class Met(NamedTuple):
 
 @dataclass(frozen=True)
 class ExampleFile(SourceFile):
-    """A file of records: `name`, relative to what was opened; `split` by its name, None where that says none.
+    """A file of records: `name`, relative to the opened path; `split` from its name, or None.
 
-    `problem`: what is lost at its end. The file to read is another than `name` where that is compressed.
+    `problem`: damage at its end. For a compressed file, the file to read is a decompressed copy.
     """
 
     name: str
@@ -147,7 +147,7 @@ class ExampleImages:
 
 
 def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Evidence | None:
-    """Whether a path is a file of the format, or a folder with some; the first records of one tell what is in them."""
+    """Whether a path is a file of the format, or a folder with some; the first records of one give its features."""
     named = any(form.shards.place(os.path.basename(name)) for name in look.files(depth=3))
     if not (named if look.is_folder else look.is_file):
         return None
@@ -157,12 +157,12 @@ def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) 
         if not names or not form.is_one(os.path.join(found.root, names[0])):
             return None
     except UsageError as error:
-        return Evidence(form.name, f"it has files as {form.what}s are named", f"{error.place}: {missing_of(error)}")
+        return Evidence(form.name, f"it has files named like {form.what}s", f"{error.place}: {missing_of(error)}")
     except (OSError, StorageError):
         return None
     count = number(len(names), form.what)
     if os.path.isfile(os.path.join(found.root, MANIFEST)):
-        return Evidence(form.name, count, f"its {MANIFEST} makes it a dataset already, which shardfeed.open reads")
+        return Evidence(form.name, count, "it is already a dataset: read it with shardfeed.open")
     try:
         if form.is_packed(os.path.join(found.root, names[0])):
             return Evidence(form.name, f"{count}, compressed")
@@ -175,16 +175,16 @@ def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) 
 
 
 def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> ColumnarSource:
-    """The samples of a file, or of all files of a folder; every record is read once, and checked.
+    """Read the samples of a file, or of all files of a folder; every record is read once, and checked.
 
-    Where a key that means something is first met behind the records looked at, all are read again with it. Raises
-    UsageError where nothing tells what the records are, LabelFileError for a label map, StorageError.
+    If a key with a known meaning first appears after the records that were examined, all are read again. Raises
+    UsageError if the features cannot be recognised, LabelFileError for a label map, StorageError.
     """
     unpacked = Unpacked()
     found = _find(look, form)
     files = _opened(found, form, unpacked)
     if not files:
-        raise UsageError(look.path, f"no {form.what} in it, nor in its folders, by their names", "give the file itself")
+        raise UsageError(look.path, f"no file in it or its folders is named like a {form.what}", "give the file itself")
     folder = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
     names, splits = [file.name for file in files], [file.split for file in files]
     of = SourceFiles(files, names, folder, notes=found.notes, of_splits=splits)
@@ -198,8 +198,8 @@ def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Co
             if _read_all(gather, files, form, columns, seen):
                 break
         else:
-            problem = f"{_PASSES} keys that may be labels or boxes are met one after the other"
-            raise UsageError(look.path, problem, "convert its files apart")
+            problem = f"{_PASSES} passes did not find all keys of labels and boxes"
+            raise UsageError(look.path, problem, "convert its files separately")
     except OSError as error:
         raise storage_error(look.path, "read", error) from error
     arrays = [gather.record_of, *map(gather.where, range(3))] if len(gather) else []
@@ -233,14 +233,14 @@ def _read_all(
             row = _row(i, met, columns, wanted)
             if wanted.late:
                 wanted.late = False
-                with suppress(IntegrityError):  # a damaged record tells nothing
+                with suppress(IntegrityError):  # a damaged record shows nothing
                     _add(seen, met, decode(met.payload))
                     return False
             gather.add(row)
         if problem and not whole:
             raise _not_one(os.fsdecode(file.path) if not file.problem else file.name, form, problem)
         if file.problem:
-            gather.reject(i, last + 1, RejectCode.TRUNCATED, f"nothing from here on: {file.problem}")
+            gather.reject(i, last + 1, RejectCode.TRUNCATED, f"nothing can be read from here on: {file.problem}")
     return True
 
 
@@ -255,9 +255,9 @@ def _row(file: int, met: Met, columns: RecordColumns, wanted: _Wanted) -> Row:
     try:
         features = decode(met.payload, wanted)
     except IntegrityError as error:
-        return bad(RejectCode.CORRUPT, f"no tf.train.Example: {error.problem}")
+        return bad(RejectCode.CORRUPT, f"not a tf.train.Example: {error.problem}")
     if columns.image not in features and is_sequence_example(met.payload):
-        return bad(RejectCode.UNSUPPORTED, "a tf.train.SequenceExample, which is not read")
+        return bad(RejectCode.UNSUPPORTED, "a tf.train.SequenceExample, which is not supported")
     name = one_text(features, columns.name)
     dtype, values = features.get(columns.image, ("bytes", ()))
     if dtype != "bytes" or len(values) != 1 or not values[0]:
@@ -284,14 +284,14 @@ def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most
                 try:
                     features = decode(met.payload)
                 except IntegrityError as error:
-                    problem = f"no tf.train.Example: {error.problem}"
+                    problem = f"not a tf.train.Example: {error.problem}"
                 else:
                     problem = "tf.train.SequenceExamples"
                     if not is_sequence_example(met.payload):
                         _add(look, met, features)
             problem = met.problem or problem
     if not look.records:
-        raise UsageError(place, f"nothing can be read of {escape(files[0].name)}: {problem}", _ONLY_EXAMPLES)
+        raise UsageError(place, f"nothing can be read from {escape(files[0].name)}: {problem}", _ONLY_EXAMPLES)
     return look
 
 
@@ -318,8 +318,8 @@ def _find(look: Look, form: ExampleFormat) -> ShardFiles:
         for split in found.splits:
             if split.missing:
                 numbers = listing([str(number) for number in split.missing])
-                problem = f"split {split.name}: of {len(split.files)} shards these are not there: {numbers}"
-                raise UsageError(look.path, problem, "get them, or give a folder of files that are not numbered so")
+                problem = f"split {split.name}: of {len(split.files)} shards these are missing: {numbers}"
+                raise UsageError(look.path, problem, "get them, or give a folder without numbered shards")
         return found
     if not look.is_file:
         problem = "neither a file nor a folder" if os.path.exists(look.path) else "no such file or folder"
@@ -351,7 +351,9 @@ def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[
 
 def _not_one(path: str, form: ExampleFormat, problem: str) -> UsageError:
     """Error for a file that is not of this format or has no intact record."""
-    return UsageError(path, f"no {form.what}, or nothing of it is whole: {problem}", "move it away, or get it again")
+    return UsageError(
+        path, f"not a {form.what}, or it has no intact record: {problem}", "move it away, or get it again"
+    )
 
 
 def _names_around(root: str, files: Sequence[ExampleFile], columns: RecordColumns) -> dict[str, NamesBeside]:
@@ -366,7 +368,7 @@ def _names_around(root: str, files: Sequence[ExampleFile], columns: RecordColumn
                 file = os.path.join(folder, name)
                 here = NamesBeside(file, read_named_classes(os.path.join(root, file)), True)
                 if "" in found and found[""].names != here.names:
-                    problem = f"{escape(here.file)} and {escape(found[''].file)} name other classes"
+                    problem = f"{escape(here.file)} and {escape(found[''].file)} list different classes"
                     raise UsageError(root, problem, f"give the right one: {argument('label_map', typed='FILE')}")
                 found.setdefault("", here)
     plain = [name for name in list_names(root, os.DirEntry.is_file) if not name.endswith(".pbtxt")]

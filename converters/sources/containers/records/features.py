@@ -28,7 +28,7 @@ UNKNOWN = "unknown"  # no image that is known
 _STARTS = (SIGNATURE, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF", b"II", b"MM")
 _LABEL_END, _TEXT_END = "/label", "/text"
 _TEXT_BYTES = 1 << 16  # a longer value is no text
-_MOST_BYTES = 16 << 20  # of a description beside the records
+_MOST_BYTES = 16 << 20  # bytes of a description beside the records
 _KINDS: Mapping[Dtype, tuple[Kind, Kind]] = {
     "int64": ("integer", "integers"),
     "float32": ("float", "floats"),
@@ -55,7 +55,7 @@ class SeenFeature:
 
     @property
     def kind(self) -> Kind:
-        """One value, where no record has several; a record that has none is at fault then."""
+        """One value if no record has several; then a record without one is faulty."""
         if self.dtype == "bytes" and self.most == 1 and self.images:
             return "image"
         return _KINDS[self.dtype][self.most != 1] if self.text else "other"
@@ -67,17 +67,17 @@ class FeatureLook:
     def __init__(self) -> None:
         self.records = 0
         self.seen: dict[str, SeenFeature] = {}
-        self._texts: dict[str, dict[int, str] | None] = {}  # by the label that they stand beside
+        self._texts: dict[str, dict[int, str] | None] = {}  # by the label that they belong to
 
     def add(self, features: Fields, place: object) -> None:
-        """One record. Raises IntegrityError at `place` where a feature has another dtype than in an earlier record.
+        """Add a record. Raises IntegrityError at `place` if a feature has another dtype than in an earlier record.
 
-        Such a record counts for nothing.
+        Such a record is not counted.
         """
         for key, (dtype, _) in features.items():
             seen = self.seen.get(key)
             if seen is not None and seen.dtype != dtype:  # an empty list's counts too: TensorFlow's parser refuses it
-                problem = f"feature {escape(key)} is {dtype}, and {seen.dtype} in {escape(seen.first)}"
+                problem = f"feature {escape(key)} is {dtype}, but {seen.dtype} in {escape(seen.first)}"
                 raise IntegrityError(place, problem, "write the records again with one dtype for each feature")
         for key, (dtype, values) in features.items():
             seen = self.seen.setdefault(key, SeenFeature(dtype, place))
@@ -109,7 +109,7 @@ class FeatureLook:
                     break
 
     def texts(self, key: str) -> Mapping[int, str]:
-        """The text beside each number of a label; empty where a number has two, or one has none."""
+        """Return the text for each number of a label; empty if a number has two, or one has none."""
         return self._texts.get(key) or {}
 
     def add_values(self, features: Fields) -> None:

@@ -28,7 +28,7 @@ _SPLIT_WORD = re.compile(
     r"(?:.*[-_.])?(train|training|validation|valid|val|dev|eval|test|testing)\Z", re.IGNORECASE | re.DOTALL
 )
 _Placed = tuple[int | None, int | None, str]  # number of shards, number of this one, file name
-_MOST_SHARDS = 1_000_000  # a name that says more says something else
+_MOST_SHARDS = 1_000_000  # a name with more words means something else
 
 
 class ShardNames:
@@ -117,7 +117,7 @@ def splits_of_folders(directory: str, shards: ShardNames = TFRECORD) -> list[Fou
     if len({split.name for split in found}) < len(found):
         raise UsageError(
             directory,
-            "two of its folders would be one split",
+            "two of its folders would be the same split",
             f"name the files: {argument('splits', typed='NAME=PATTERN')}",
         )
     return found
@@ -133,10 +133,10 @@ class ShardFiles:
 
 
 def find_shards(path: str, split_name: str | None = None, shards: ShardNames = TFRECORD) -> ShardFiles:
-    """The shards in the folder `path`; else those of its folders, which then are splits.
+    """Find the shards in the folder `path`; else in its subfolders, which then are splits.
 
-    Where one folder in it alone holds some, and is not called as a split, that is the one that is meant: TFDS has one
-    for each version. Raises UsageError, StorageError.
+    If exactly one subfolder contains shards, and it is not named like a split, it is used instead: TFDS has one for
+    each version. Raises UsageError, StorageError.
     """
     names = list_names(path, os.DirEntry.is_file)
     if found := find_splits(path, names, split_name, shards):
@@ -172,7 +172,9 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
         matched = glob.glob(pattern, root_dir=directory, recursive=True)
         names = sorted((file for file in matched if os.path.isfile(os.path.join(directory, file))), key=natural)
         if not names:
-            raise UsageError(place, f"matches no file in {escape(directory)}", "quote it, and give it as from there")
+            raise UsageError(
+                place, f"matches no file in {escape(directory)}", "quote it, and make it relative to that folder"
+            )
         for file in names:
             if file in taken:
                 raise UsageError(place, f"matches {escape(file)}, as that of {taken[file]} does", "change one of them")
@@ -207,14 +209,14 @@ def _split(directory: str, name: str, found: list[_Placed]) -> FoundSplit:
         return FoundSplit(name, tuple(sorted((file for _, _, file in found), key=natural)))
     if len(counts) > 1 or any(count is None for count, _, _ in found):
         kinds = ", ".join(f"-of-{count:05d}" for count in counts)
-        others = " and files without a number of shards" if any(count is None for count, _, _ in found) else ""
-        problem = f"split {name} has files of different numbers of shards: {kinds}{others}"
+        others = " and files without a shard count" if any(count is None for count, _, _ in found) else ""
+        problem = f"split {name} has files with different shard counts: {kinds}{others}"
         raise UsageError(directory, problem, "move away those that do not belong to it")
     files: list[str | None] = [None] * counts[0]
     for _, number, file in found:
         assert number is not None, "a count comes with a number"
         if files[number] is not None:
-            problem = f"shard {number} of split {name} is there twice: {escape(files[number])} and {escape(file)}"
+            problem = f"shard {number} of split {name} appears twice: {escape(files[number])} and {escape(file)}"
             raise UsageError(directory, problem, "move one away")
         files[number] = file
     return FoundSplit(name, tuple(files))

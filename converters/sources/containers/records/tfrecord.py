@@ -87,7 +87,7 @@ def records(file: ExampleFile) -> Iterator[Met]:
     """All records of a file; where some are damaged, one for as far as the next whole one."""
     for record, piece in enumerate(pieces(os.fsdecode(file.path))):
         size = piece.end - piece.start
-        problem = "" if piece.framed else f"damaged or cut: {size} bytes from offset {piece.start} on"
+        problem = "" if piece.framed else f"damaged or truncated: {size} bytes from offset {piece.start} on"
         yield Met(record, piece.start, size, piece.payload, problem)
 
 
@@ -106,10 +106,10 @@ def repacked(payloads: Iterator[bytes], source: str, into: Unpacked) -> str:
 
 
 def _unpack(path: str, into: Unpacked) -> tuple[str, str]:
-    """(A plain TFRecord file with the records of a compressed one, up to a damaged length; what is damaged, or "").
+    """(A plain TFRecord file with the records of a compressed one, up to a damaged length; the damage, or "").
 
-    A length is checked by its CRC before what it speaks of is written, so that not any stream of zeros fills the disk.
-    Raises StorageError; RecordError where the first record has no length.
+    A length is checked by its CRC before that many bytes are written, so that a stream of zeros cannot fill the disk.
+    Raises StorageError; RecordError if the first record has no valid length.
     """
     with open_regular(path) as file, into.new(path) as out:
         stream = Stream(inflated(file))

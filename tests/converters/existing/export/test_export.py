@@ -126,7 +126,7 @@ def made(source: Any, tmp_path: Path) -> Dataset:
 def test_names_that_are_no_files_below_the_folder(key: bytes, to: Any, tmp_path: Path) -> None:
     data = made(Named([b"b.jpg", key]), tmp_path)
     before = tree(tmp_path)
-    with pytest.raises(UsageError, match=r"its name .* and no file is called so") as caught:
+    with pytest.raises(UsageError, match=r"its name .* so it is not a valid file name") as caught:
         export(data, tmp_path / "out", to)
     assert ".tfrecord, record" in str(caught.value)
     assert tree(tmp_path) == before
@@ -144,7 +144,7 @@ def test_names_as_long_as_a_file_system_takes(length: int, tmp_path: Path) -> No
 
 def test_two_samples_of_one_name(tmp_path: Path) -> None:
     data = made(Named([b"cat/1.jpg", b"1.jpg"]), tmp_path)
-    with pytest.raises(UsageError, match=r"would be written as (train/)?cat/1.jpg, as a sample before it"):
+    with pytest.raises(UsageError, match=r"would be written as (train/)?cat/1.jpg, like an earlier sample"):
         export(data, tmp_path / "out", "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
     assert export(data, tmp_path / "out", "csv").renamed == 0
@@ -155,14 +155,14 @@ def test_a_name_that_is_the_folder_of_another(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "dataset", ignore_errors=True)
         data = made(Named(keys), tmp_path)
         for dry_run in (True, False):
-            with pytest.raises(UsageError, match=r"is already|which is the file of another sample"):
+            with pytest.raises(UsageError, match=r"an earlier sample|which is the file of another sample"):
                 export(data, tmp_path / "out", "csv", dry_run=dry_run)
 
 
 def test_names_that_differ_in_case_alone_are_told(tmp_path: Path) -> None:
     data = made(Named([b"a.jpg", b"A.jpg", b"b.jpg"]), tmp_path)
     notes = export(data, tmp_path / "out", "folder").notes
-    assert [note for note in notes if "differ from another in case alone: 1" in note]
+    assert [note for note in notes if "differ only in case: 1" in note]
 
 
 def test_names_that_conversions_would_pass_over(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_names_that_conversions_would_pass_over(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "train" / "cat" / "number 7.jpg").read_bytes() in [
         record[ENCODED] for record in again.values()
     ]
-    with pytest.raises(UsageError, match="its name is not UTF-8, which this format cannot hold"):
+    with pytest.raises(UsageError, match="its name is not UTF-8, which this format cannot store"):
         export(data, tmp_path / "csv", "csv")
 
 
@@ -200,7 +200,7 @@ def test_classes_that_no_folder_can_be_called(tmp_path: Path) -> None:
 def test_splits_that_a_layout_has_no_word_for(to: Any, tmp_path: Path) -> None:
     source = Named([b"a.jpg"], split="fold_3") if to == "folder" else Boxed([[1, 1, 2, 2]])
     convert(source, tmp_path / "dataset", workers=1, split=None if to == "folder" else {"fold_3": 1.0})
-    with pytest.raises(UsageError, match=f"got the split fold_3, and {to} knows train, validation and test alone"):
+    with pytest.raises(UsageError, match=f"got the split fold_3, but {to} only has train, validation and test"):
         export(tmp_path / "dataset", tmp_path / "out", to)
 
 
@@ -221,18 +221,20 @@ def test_splits_of_any_name(to: Any, tmp_path: Path) -> None:
 def test_what_a_format_cannot_hold_is_refused_by_its_name(tmp_path: Path) -> None:
     source = open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=str(SCENES / "images")))
     data = made(source, tmp_path)
-    place = "cannot hold its areas (image/object/area), crowds (image/object/is_crowd), ids (image/source_id)"
+    place = "cannot store its areas (image/object/area), crowds (image/object/is_crowd), ids (image/source_id)"
     with pytest.raises(UsageError) as caught:
         export(data, tmp_path / "out", "yolo")
     assert place in str(caught.value)
     assert "drop=['areas', 'crowds', 'ids']" in str(caught.value)
-    with pytest.raises(UsageError, match=r"cannot hold its ids \(image/source_id\); "):
+    with pytest.raises(UsageError, match=r"cannot store its ids \(image/source_id\); "):
         export(data, tmp_path / "out", "yolo", drop=["areas", "crowds"])
-    with pytest.raises(UsageError, match="got 'captions': what yolo leaves out of it is areas, crowds, ids"):
+    with pytest.raises(UsageError, match="got 'captions': yolo leaves out only areas, crowds, ids"):
         export(data, tmp_path / "out", "yolo", drop=["areas", "crowds", "ids", "captions"])
-    with pytest.raises(UsageError, match="got 'masks': coco holds all of it"):
+    with pytest.raises(UsageError, match="got 'masks': coco can store all of it"):
         export(data, tmp_path / "out", "coco", drop="masks")
-    with pytest.raises(UsageError, match=r"folder is for one class an image .*; what it has fits coco, yolo, voc, csv"):
+    with pytest.raises(
+        UsageError, match=r"folder needs one class per image .*; it can be exported to coco, yolo, voc, csv"
+    ):
         export(data, tmp_path / "out", "folder")
     with pytest.raises(UsageError, match="got 'pets', expected one of folder, coco"):
         export(data, tmp_path / "out", "pets")  # type: ignore[arg-type]
@@ -251,7 +253,7 @@ def test_a_second_label(kept: bool, tmp_path: Path) -> None:
         open_source(tmp_path / "t.csv", options=options_of({"images": str(SCENES / "images"), **asked})), tmp_path
     )
     if not kept:
-        with pytest.raises(UsageError, match="csv cannot hold its image/breed/label; "):
+        with pytest.raises(UsageError, match="csv cannot store its image/breed/label; "):
             export(data, tmp_path / "out", "csv")
     report = export(data, tmp_path / "out", "csv", drop=[] if kept else ["image/breed/label"])
     assert report.left_out == ({} if kept else {"image/breed/label": 2})
@@ -273,7 +275,7 @@ def test_numbers_that_begin_as_a_count_and_are_none(tmp_path: Path) -> None:
             return Sample(sample.key, sample.image, sample.features, sample.split, number=[0, 17, 18][i])
 
     data = made(Numbered([b"a.jpg", b"b.jpg", b"c.jpg"]), tmp_path)
-    with pytest.raises(UsageError, match=r"cannot hold its ids \(image/source_id\)"):
+    with pytest.raises(UsageError, match=r"cannot store its ids \(image/source_id\)"):
         export(data, tmp_path / "out", "folder")
     assert export(data, tmp_path / "out", "folder", drop=["ids"]).left_out["ids"] >= 2
 
@@ -281,7 +283,7 @@ def test_numbers_that_begin_as_a_count_and_are_none(tmp_path: Path) -> None:
 def test_equal_objects(tmp_path: Path) -> None:
     data = made(Boxed([[1, 1, 4, 4], [1, 1, 4, 4], [2, 2, 4, 4]]), tmp_path)
     for to in ("yolo", "voc", "csv"):
-        with pytest.raises(UsageError, match=r"cannot hold its twins \(objects that are equal\)"):
+        with pytest.raises(UsageError, match=r"cannot store its twins \(identical objects\)"):
             export(data, tmp_path / to, to)  # type: ignore[arg-type]
         report = export(data, tmp_path / to, to, drop=["twins"])  # type: ignore[arg-type]
         assert report.left_out == {"twins": 1}
@@ -294,7 +296,7 @@ def test_equal_objects(tmp_path: Path) -> None:
 def test_voc_says_by_how_much_boxes_are_rounded(tmp_path: Path) -> None:
     data = made(Boxed([[1, 1, 4, 4], [0.3, 2.75, 4, 8], [5.1, 5.1, 5.3, 5.3], [7.9, 7.9, 8, 8]]), tmp_path)
     report = export(data, tmp_path / "out", "voc")
-    assert "boxes are in whole pixels: 3 of 4 are others now, by 0.9 pixels at most" in report.notes
+    assert "boxes are in whole pixels: 3 of 4 were rounded, by 0.9 pixels at most" in report.notes
     xml = (tmp_path / "out" / "Annotations" / "a.xml").read_text()
     assert "<xmin>6</xmin><ymin>6</ymin><xmax>6</xmax><ymax>6</ymax>" in xml
     assert "<xmin>8</xmin><ymin>8</ymin><xmax>8</xmax><ymax>8</ymax>" in xml
@@ -369,13 +371,13 @@ def test_an_output_that_cannot_be(folder: Callable[..., Path], tmp_path: Path) -
     (tmp_path / "there").mkdir()
     with pytest.raises(OutputExistsError, match="exists already"):
         export(data, tmp_path / "there", "folder")
-    with pytest.raises(UsageError, match="lies in the dataset, which is only read"):
+    with pytest.raises(UsageError, match="is inside the dataset, which is only read"):
         export(data, tmp_path / "dataset" / "out", "folder")
     with pytest.raises(UsageError, match="its parent directory does not exist"):
         export(data, tmp_path / "no" / "out", "folder")
     with locked(str(tmp_path / "out")), pytest.raises(BusyError):
         export(data, tmp_path / "out", "folder")
-    with pytest.raises(UsageError, match="is an address"):
+    with pytest.raises(UsageError, match="is a URL,"):
         export(data, "s3://bucket/out", "folder")
 
 
@@ -435,7 +437,9 @@ def test_what_would_be_read_as_another_is_not_published(tmp_path: Path) -> None:
             return Sample(self.keys[i], picture(i), {"image/said": [b"plain", b" blank "][i]})
 
     data = made(Told(), tmp_path)
-    with pytest.raises(IntegrityError, match="read again it would not be the same: names, splits or labels are others"):
+    with pytest.raises(
+        IntegrityError, match="reading the export gives a different dataset: names, splits or labels differ"
+    ):
         export(data, tmp_path / "out", "csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "images"]
 
@@ -484,7 +488,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert not os.path.exists(out)
     assert main(["export", dataset, out, "--to", "yolo", "--drop", "all"]) == 0
     said = capsys.readouterr().out
-    assert "LEFT OUT, as yolo cannot hold it: crowds: 1\n" in said
+    assert "LEFT OUT, as yolo cannot store it: crowds: 1\n" in said
     assert f"convert it again:\n  shardfeed convert {out}/data.yaml NEW --reader yolo\n" in said
     assert main(["export", dataset, f"{out}-coco", "--to", "coco", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -570,5 +574,5 @@ def test_yolo_has_the_two_splits_that_ultralytics_asks_for(tmp_path: Path) -> No
     report = export(made(Boxed([[0, 0, 4, 4]]), tmp_path), tmp_path / "out", "yolo")
     lines = (tmp_path / "out" / "data.yaml").read_text().splitlines()
     assert lines[:2] == ['train: "images/train"', 'val: "images/train"']
-    assert any("no split for val of data.yaml" in note for note in report.notes)
+    assert any("no validation split for val in data.yaml" in note for note in report.notes)
     assert list(converted_again(report, tmp_path / "again")) == ["train"]

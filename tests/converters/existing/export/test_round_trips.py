@@ -23,7 +23,7 @@ IMAGES = str(SCENES / "images")
 COCO = SCENES / "coco"
 TWO = {"train": 0.7, "validation": 0.3}
 TURNED = b"scene_006.jpg"  # stored upright, so it is another file than the source's
-CHANGED = "images that were changed when they were converted, so that image/key/sha256 will be another: 1"
+CHANGED = "images modified by the conversion, so image/key/sha256 will differ: 1"
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
 
 
@@ -96,9 +96,7 @@ def test_captions(to: str, tmp_path: Path) -> None:
 def test_coco_adds_what_its_readers_ask_for(tmp_path: Path) -> None:
     data = scenes(tmp_path, SCENES / "yolo" / "data.yaml", tasks=["boxes"])
     report = there_and_back(data, tmp_path, "coco", more=(OBJECT_AREA, IS_CROWD))
-    assert report.notes[0].startswith(
-        "objects get what readers of COCO ask for, area (that of the box) and iscrowd (0)"
-    )
+    assert report.notes[0].startswith("objects get area (that of the box) and iscrowd (0)")
 
 
 def test_yolo(tmp_path: Path) -> None:
@@ -196,7 +194,7 @@ def test_raw_pixels_as_png(folder: Callable[..., Path], tmp_path: Path) -> None:
     convert(ImageFolder(folder(3)), tmp_path / "dataset", workers=1, image=ImageOptions(encode="raw"))
     data = shardfeed.open(tmp_path / "dataset")
     report = export(data, tmp_path / "out", "folder")
-    assert "files whose content is of another format than their name says: 9" in report.notes
+    assert "files whose extension does not match their format: 9" in report.notes
     again = converted_again(report, tmp_path / "again")
     same_records(data, again, but=[SHA256])  # of the JPEG files before
 
@@ -256,4 +254,4 @@ def test_key_points_as_yolo(tmp_path: Path) -> None:
         found = records(again)["train"][b"images/train/" + key]
         for feature in (key for key in record if key.startswith(f"{OBJECTS}keypoint")):
             assert np.array_equal(found[feature], record[feature]), feature
-    assert "the skeleton is not kept" in report.notes[0]
+    assert "the skeleton: it is not kept" in report.notes[0]

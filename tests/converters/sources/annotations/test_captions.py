@@ -125,9 +125,9 @@ def test_karpathys_splits_and_numbers(images: Path, tmp_path: Path) -> None:
     assert [(s.split, s.number, len(s.features[CAPTION])) for s in source] == [
         ("train", 9, 2), ("validation", 4, 1), ("test", 7, 0)
     ]  # fmt: skip
-    assert "images of the split 'restval', which are train: 1" in source.findings.notes
+    assert "images of the split 'restval', added to train: 1" in source.findings.notes
     (left,) = source.findings.account.left_out
-    assert (left.code, left.reason) == ("E_LINE", "images[1], sentence 1: it is empty, or no text in UTF-8")
+    assert (left.code, left.reason) == ("E_LINE", "images[1], sentence 1: it is empty or not UTF-8")
     convert(source, tmp_path / "out", workers=1, max_bad={"objects": 1})
     (record,) = shardfeed.open(tmp_path / "out")["test"]
     assert (record[CAPTION], record[SOURCE_ID]) == ([], b"7")
@@ -153,11 +153,11 @@ def test_a_caption_that_comes_again_is_listed_once(images: Path) -> None:
     source = read(write(images, "t.token", "a.jpg#0\tA dog .\na.jpg#1\tA dog .\na.jpg#0\tA dog .\n"))
     assert source[0].features[CAPTION] == [b"A dog .", b"A dog ."], "two people may say the same"
     (left,) = source.findings.account.left_out
-    assert (left.code, left.reason) == ("E_TWICE", "t.token:3: caption 0 is there already")
+    assert (left.code, left.reason) == ("E_TWICE", "t.token:3: caption 0 appears twice")
 
 
 FAULTS: list[tuple[str, str | bytes, str]] = [
-    ("t.token", "a.jpg#0\tone\na.jpg#0\ttwo\n", "t.token:2: got another caption 0 of 'a.jpg' than before"),
+    ("t.token", "a.jpg#0\tone\na.jpg#0\ttwo\n", "t.token:2: got two different captions 0 of 'a.jpg'"),
     ("t.token", "gone.jpg#0\tone\n", "t.token: none of its 1 image is below {root}: the first (line 1) is"),
     ("d.json", '{"images": [{"sentences": [{"raw": ]', "d.json: no JSON: Expecting value: line 1 column 36"),
     ("d.json", '{"images": {"sentences": "raw"}}', "d.json: got "),
@@ -165,7 +165,7 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     (
         "d.json",
         json.dumps({"images": [KARPATHY["images"][0], KARPATHY["images"][0]]}),
-        "d.json, images[1]: a.jpg means a.jpg, which is named before (images[0])",
+        "d.json, images[1]: a.jpg refers to a.jpg, which is listed before (images[0])",
     ),
     (
         "d.json",
@@ -175,7 +175,7 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     (
         "d.json",
         json.dumps({"images": [KARPATHY["images"][0], {"filename": "b.jpg"}]}),
-        "d.json, images[1]: 'b.jpg' has no split, and others have one; say it of all",
+        "d.json, images[1]: 'b.jpg' has no split, but others have one; add it to all",
     ),
     ("t.csv", "image,caption,split\na.jpg,x,train\na.jpg,y,test\n", "t.csv, line 3: got the split 'test', expected"),
     ("results.csv", RESULTS.splitlines()[0] + "\n", "results.csv: no image in it"),
@@ -195,13 +195,13 @@ def test_lines_that_are_no_captions_are_listed(images: Path) -> None:
     source = read(write(images, "t.token", b"a.jpg#0\tone\nwords\na.jpg#1\t\xff\na.jpg#2\t \n"))
     assert [(one.key, one.reason) for one in source.findings.account.left_out] == [
         (b"t.token", "t.token:2: expected NAME#NUMBER, a tab, and the caption"),
-        (b"a.jpg", "t.token:3: it is empty, or no text in UTF-8"),
-        (b"a.jpg", "t.token:4: it is empty, or no text in UTF-8"),
+        (b"a.jpg", "t.token:3: it is empty or not UTF-8"),
+        (b"a.jpg", "t.token:4: it is empty or not UTF-8"),
     ]
     source = read(write(images, "t.csv", "image,caption\na.jpg,one\na.jpg,two\na.jpg,\na.jpg\n"))
     assert [one.reason for one in source.findings.account.left_out] == [
-        "t.csv:4: it is empty, or no text in UTF-8",
-        "t.csv:5: got 1 cell, expected 2, and the name of an image",
+        "t.csv:4: it is empty or not UTF-8",
+        "t.csv:5: got 1 cell, expected 2, with an image name",
     ]
 
 
@@ -227,10 +227,14 @@ def test_other_files_are_not_taken(images: Path, name: str, content: str) -> Non
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("labels.csv", "path,label\na.jpg,cat\n", "got the columns path, label, expected one of images and one of"),
-        ("train.txt", "a.jpg 0\nb.jpg 1\n", "got the columns a.jpg 0, expected one of images and one of captions"),
-        ("coco.json", '{"images": [], "annotations": [{"caption": "x"}]}', "no captions in it, of any form that is"),
-        ("a.bin", TOKEN, "no captions in it, of any form that is known; a table needs a column of images and one"),
+        ("labels.csv", "path,label\na.jpg,cat\n", "got the columns path, label, expected one image column and one"),
+        (
+            "train.txt",
+            "a.jpg 0\nb.jpg 1\n",
+            "got the columns a.jpg 0, expected one image column and one caption column",
+        ),
+        ("coco.json", '{"images": [], "annotations": [{"caption": "x"}]}', "no captions in a"),
+        ("a.bin", TOKEN, "no captions in a known format; a table needs an image column and one"),
         ("empty.csv", "", "no image in it"),
     ],
 )
@@ -244,7 +248,7 @@ def test_a_table_that_is_named_may_have_more_columns(images: Path) -> None:
         write(images, "t.csv", "image,who,caption,label\na.jpg,x,one,cat\na.jpg,y,two,cat\nb.jpg,x,three,dog\n")
     )
     assert [sample.features for sample in source] == [{CAPTION: [b"one", b"two"]}, {CAPTION: [b"three"]}]
-    assert "columns not used: 2 (who, label)" in source.findings.notes
+    assert "unused columns: 2 (who, label)" in source.findings.notes
 
 
 def test_one_of_several_files_is_to_be_named(images: Path) -> None:

@@ -59,7 +59,7 @@ def test_splits_have_one_list_of_classes_in_any_order(export: Path, tmp_path: Pa
     assert [(s.key, s.code) for s in source.findings.rejected] == [(b"train/gone.jpg", "E_MISSING")]
     assert source.findings.rejected[0].reason == "train/_classes.csv:5: no such file"
     assert source.findings.notes[1:] == [
-        "rows that say again what an earlier row says: 1 (line 4)",
+        "duplicate rows: 1 (line 4)",
         "image files without a row: 1 (train/c.jpg)",
     ]
     convert(source, tmp_path / "out", workers=1, max_bad=1)
@@ -95,7 +95,7 @@ def test_it_is_recognised_by_its_name_and_header(export: Path) -> None:
     (export / "train" / "_classes.csv").write_text("image,cat\n")
     evidence = recognise(str(export / "train"))
     assert evidence is not None
-    assert evidence.missing == "its first column is not called filename"
+    assert evidence.missing == "its first column is not named filename"
     with pytest.raises(UsageError, match=r"no _classes\.csv in it, in train, valid or test"):
         read(export.parent)
     with pytest.raises(UsageError, match="got the task 'boxes', expected classes"):
@@ -108,14 +108,14 @@ HEAD = "filename, cat, dog\n"
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", ": no row in it"),
-        (HEAD, ": no row but the header"),
-        ("path,cat\na.jpg,1\n", ":1: got the columns path, cat, expected filename and a column for each class"),
-        ("filename,cat,cat\na.jpg,1,1\n", ":1: got the class 'cat', expected names that are plain text, each once"),
-        (HEAD + "a.jpg, 1\n", ":2: got 2 cells, expected 3, the first the name of an image"),
+        ("", ": no rows in it"),
+        (HEAD, ": no rows after the header"),
+        ("path,cat\na.jpg,1\n", ":1: got the columns path, cat, expected filename and one column per class"),
+        ("filename,cat,cat\na.jpg,1,1\n", ":1: got the class 'cat', expected unique plain-text names"),
+        (HEAD + "a.jpg, 1\n", ":2: got 2 cells, expected 3, the first an image name"),
         (HEAD + "a.jpg, 1, 2\n", ":2, column 'dog': got '2', expected 0 or 1"),
         (HEAD + "a.jpg, 1, \n", ":2, column 'dog': got '', expected 0 or 1"),
-        (HEAD + "a.jpg, 1, 0\na.jpg, 1, 1\n", ":3: got other classes for 'a.jpg' than line 2"),
+        (HEAD + "a.jpg, 1, 0\na.jpg, 1, 1\n", ":3: got other classes for 'a.jpg' than in line 2"),
         (HEAD + "gone.jpg, 1, 0\n", ": none of its 1 image is below "),
     ],
 )
@@ -129,7 +129,7 @@ def test_what_is_not_clear_is_told_with_its_place(export: Path, content: str, sa
 
 def test_class_lists_that_differ_between_splits_are_refused(export: Path) -> None:
     (export / "valid" / "_classes.csv").write_text("filename,cat,dog,cow\na.jpg,1,0,0\n")
-    with pytest.raises(LabelFileError, match=r"valid/_classes.csv:1: its classes differ .*: cow, wet in one alone"):
+    with pytest.raises(LabelFileError, match=r"valid/_classes.csv:1: its classes differ .*: cow, wet in only one"):
         read(export)
-    with pytest.raises(UsageError, match="class_names: got 1 names for 3 columns"):
+    with pytest.raises(UsageError, match="class_names: got 1 name for 3 columns"):
         read(export / "train", class_names=["cat"])

@@ -114,7 +114,7 @@ def test_boxes_classes_crowd_area_and_numbers(tmp_path: Path) -> None:
     assert source[0].objects.columns[IS_CROWD] == [1]
     assert len(source[2].objects or ()) == 0
     assert OBJECT_MASK not in source.schema.features
-    assert any("classes that no object has, which are kept: 1 (toothbrush (id 90))" in n for n in source.findings.notes)
+    assert any("classes without objects, kept: 1 (toothbrush (id 90))" in n for n in source.findings.notes)
     assert source.described.endswith("instances.json: 3 images, 3 objects of 3 classes")
 
 
@@ -165,7 +165,7 @@ def bad(**changed: Any) -> dict[str, Any]:
         ({"image_id": True}, "E_ORPHAN", "its image_id is True"),
         ({"category_id": 2}, "E_CATEGORY", "annotation 77: got the class '2', expected one of person, dog, toothbrush"),
         ({"category_id": "person"}, "E_CATEGORY", "its category_id is 'person'"),
-        ({"category_id": None}, "E_CATEGORY", "it names no class"),
+        ({"category_id": None}, "E_CATEGORY", "it has no class"),
         ({"bbox": []}, "E_BOX_EMPTY", "its box is [], expected 4 numbers"),
         ({"bbox": None}, "E_BOX_EMPTY", "its box is None"),
         ({"bbox": [1, 2, 3]}, "E_LINE", "its box is [1, 2, 3]"),
@@ -249,7 +249,7 @@ def test_an_annotation_twice(tmp_path: Path) -> None:
     assert report.account is not None
     assert (report.account.read, report.account.written) == (4, 3)
     content["annotations"][-1]["category_id"] = 1
-    with pytest.raises(LabelFileError, match="two annotations have the number 5, and differ in class"):
+    with pytest.raises(LabelFileError, match="two annotations have the id 5, but differ in class"):
         opened(plant(tmp_path, content))
 
 
@@ -270,19 +270,19 @@ def test_annotations_without_ids_are_told_by_their_place(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("part", "entry", "said"),
     [
-        ("categories", {"id": 1, "name": "cat"}, "\"categories\", entry 3: the id 1 is that of 'person' already"),
+        ("categories", {"id": 1, "name": "cat"}, "\"categories\", entry 3: the id 1 is already that of 'person'"),
         ("categories", {"id": 2, "name": "dog"}, "entry 3: 'dog' is category 18 already"),
-        ("categories", {"id": "2", "name": "cat"}, "its id is '2', expected a whole number"),
-        ("categories", {"id": 2}, "its name is None, expected a text on one line"),
-        ("categories", {"id": 2, "name": "a\nb"}, "expected a text on one line"),
+        ("categories", {"id": "2", "name": "cat"}, "its id is '2', expected an integer"),
+        ("categories", {"id": 2}, "its name is None, expected one line of text"),
+        ("categories", {"id": 2, "name": "a\nb"}, "expected one line"),
         ("categories", 3, "entry 3: got 3, expected an object"),
-        ("images", {"id": 7, "file_name": "d.png"}, '"images", entry 3: the id 7 is that of a.png already'),
+        ("images", {"id": 7, "file_name": "d.png"}, '"images", entry 3: the id 7 is already that of a.png'),
         (
             "images",
             {"id": 8, "file_name": "a.png"},
-            "entry 3: a.png means a.png, which is named before (entry 1)",
+            "entry 3: a.png refers to a.png, which is listed before (entry 1)",
         ),
-        ("images", {"id": 8, "file_name": "images/a.png"}, "images/a.png means a.png, which is named before"),
+        ("images", {"id": 8, "file_name": "images/a.png"}, "images/a.png refers to a.png, which is listed before"),
         ("images", {"id": None, "file_name": "d.png"}, "its id is None, expected a number"),
         ("images", {"id": 8}, "its file_name is None, expected a name"),
         ("images", [], "got [], expected an object"),
@@ -303,14 +303,14 @@ def test_images_and_categories_that_are_not_clear_are_refused(tmp_path: Path, pa
         ('{"images": [{"id": 1, "file_name": "a"}', "byte 39: broken JSON: expected , or ], the file ends here"),
         ('{"images": [], "annotations": [{"caption": "x', "broken JSON: unterminated string"),
         ('\ufeff{"images": [}', "byte 15: broken JSON"),
-        ('{"images": []} more', "byte 15: broken JSON: more behind the end"),
-        ('{"images": {}, "annotations": []}', 'byte 11: "images" is no list'),
-        ('{"images": [], "images": [], "annotations": []}', '"images" is there twice'),
+        ('{"images": []} more', "byte 15: broken JSON: extra data after"),
+        ('{"images": {}, "annotations": []}', 'byte 11: "images" is not a list'),
+        ('{"images": [], "images": [], "annotations": []}', '"images" appears twice'),
         ('{"images": [], "annotations": [], "categories": []}', '"images" is empty'),
         ('{"x": 1}', 'no "images" in it, only x'),
         ('{"images": [' + "[" * 100_000 + "]}", "nested too deeply"),
         ('{"x": ' + "9" * 5000 + "}", "broken JSON: exceeds the limit"),
-        ('[{"image_id": 1, "bbox": [], "score": 1}]', "a list, as COCO's files of results are"),
+        ('[{"image_id": 1, "bbox": [], "score": 1}]', "a list, as in COCO result files"),
         ('{"images": [{"id": 1, "file_name": "a"}], "annotations": [{"segments_info": []}]}', 'no "categories"'),
         ('{"images": [{"id": 1, "file_name": "a"}], "annotations": [{"bbox": []}]}', 'no "categories"'),
     ],
@@ -351,18 +351,21 @@ def test_names_of_images(tmp_path: Path) -> None:
     assert [source[i].key for i in range(len(source))] == [b"a.png", b"a/j.png", b"b.png", b"c.png", b"sub/d.png"]
     found = {one.key.decode(): (one.code, one.reason.partition(": ")[2]) for one in source.findings.rejected}
     assert found == {
-        "/etc/f.png": ("E_PATH_ESCAPE", "it leaves the root"),
-        "../g.png": ("E_PATH_ESCAPE", "it leaves the root"),
+        "/etc/f.png": ("E_PATH_ESCAPE", "it points outside the root"),
+        "../g.png": ("E_PATH_ESCAPE", "it points outside the root"),
         "C:\\h.png": ("E_PATH_ESCAPE", "an absolute path, expected a path below the root"),
-        "http://x.org/e.png": ("E_PATH_ESCAPE", "an address: nothing is fetched"),
+        "http://x.org/e.png": ("E_PATH_ESCAPE", "a URL: nothing is downloaded"),
         "nowhere.png": ("E_MISSING", "no such file"),
-        "\\ud800.png": ("E_MISSING", "no such file: its name is no text"),
+        "\\ud800.png": ("E_MISSING", "no such file: its name is not text"),
         "i": ("E_MISSING", "no such file"),
-        "x/k.png": ("E_MISSING", "no such file (y/k.png is called alike)"),
-        "l.png": ("E_MISSING", "2 files may be meant: 1/l.png, 2/l.png"),
+        "x/k.png": ("E_MISSING", "no such file (y/k.png has a similar name)"),
+        "l.png": ("E_MISSING", "2 files match: 1/l.png, 2/l.png"),
     }
     assert left_out(source) == ["E_IMAGE"]
-    assert any("do not name: 4 (1/l.png, 2/l.png, unnamed.png, ...)" in note for note in source.findings.notes)
+    assert any(
+        "image files without annotations: 4 (1/l.png, 2/l.png, unnamed.png, ...)" in note
+        for note in source.findings.notes
+    )
 
 
 def test_images_left_out_by_a_pattern_take_their_annotations_along(tmp_path: Path) -> None:
@@ -381,7 +384,7 @@ def test_no_image_at_all_is_refused_at_once(tmp_path: Path) -> None:
         opened(file, images=str(tmp_path / "other"))
     (tmp_path / "alone").mkdir()
     shutil.copy(file, tmp_path / "alone")
-    with pytest.raises(UsageError, match=r"none of its images, such as b.png, lies in .*; give their folder: images"):
+    with pytest.raises(UsageError, match=r"none of its images, such as b.png, is in .*; give their folder: images"):
         opened(tmp_path / "alone" / "instances.json")
 
 
@@ -394,7 +397,7 @@ def test_ids_of_images_that_are_texts(tmp_path: Path) -> None:
     source = opened(plant(tmp_path, content))
     assert source[0].number is None
     assert len(source.objects or ()) == 3
-    assert any("image/source_id counts the records" in note for note in source.findings.notes)
+    assert any("image/source_id numbers the records" in note for note in source.findings.notes)
 
 
 def test_no_area_no_size_no_crowd(tmp_path: Path) -> None:
@@ -522,7 +525,9 @@ def test_class_lists_of_splits_must_agree(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
     with pytest.raises(LabelFileError) as caught:
         opened(tmp_path)
-    assert "has other categories than instances_train2017.json: 17 'dog', 18 'dog' are only in one" in str(caught.value)
+    assert "has different categories than instances_train2017.json: 17 'dog', 18 'dog' are only in one" in str(
+        caught.value
+    )
 
 
 def test_ids_that_are_the_labels_are_kept(tmp_path: Path) -> None:
@@ -568,7 +573,7 @@ def test_an_image_in_two_splits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "annotations").mkdir()
     for split in ("train", "val"):
         plant(tmp_path, scene(), f"annotations/instances_{split}.json")
-    with pytest.raises(LabelFileError, match=r"instances_val.json.* means .*, which is named before"):
+    with pytest.raises(LabelFileError, match=r"instances_val.json.* refers to .*, which is listed before"):
         opened(tmp_path)
 
 
@@ -578,7 +583,7 @@ def test_lvis_has_names_in_addresses_alone(tmp_path: Path) -> None:
         entry["coco_url"] = f"http://images.example/train2017/{entry.pop('file_name')}"
     source = opened(plant(tmp_path, content, images=("a.png", "b.png", "c.png")))
     assert len(source) == 3
-    assert any("the end of their coco_url is taken" in note for note in source.findings.notes)
+    assert any("the end of coco_url," in note for note in source.findings.notes)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 10_000])

@@ -216,7 +216,9 @@ def test_pngs_below_the_images_are_no_images(tmp_path: Path) -> None:
 
 def test_no_folder_of_pngs(tmp_path: Path) -> None:
     file = plant(tmp_path, scene(), pngs="elsewhere")
-    with pytest.raises(UsageError, match=r"the folder of its PNGs is none of .*put them into a folder panoptic_train"):
+    with pytest.raises(
+        UsageError, match=r"the folder of its PNGs is missing, tried .*put them into a folder panoptic_train"
+    ):
         opened(file)
 
 
@@ -230,7 +232,7 @@ def test_an_image_without_its_png(tmp_path: Path) -> None:
     source = opened(file)
     assert [(one.key, one.code, one.reason) for one in source.findings.rejected] == [
         (b"1.jpg", "E_PAIR", "its PNG 1.png is missing"),
-        (b"3.jpg", "E_PAIR", "no annotation names its PNG"),
+        (b"3.jpg", "E_PAIR", "no annotation refers to its PNG"),
         (b"4.jpg", "E_PAIR", "its PNG ../panoptic_train2017/4.png is missing"),
     ]
     report = convert(source, tmp_path / "out", workers=1, max_bad=3)
@@ -252,7 +254,7 @@ PIXELS = [  # faults of which nobody knows what the pixels are: (what is done to
     (lambda found: found[0].update(id="x"), "E_VALUE", "its id is 'x', expected 1 to 16,777,215"),
     (lambda found: found[0].update(id=0), "E_VALUE", "its id is 0, expected 1 to 16,777,215"),
     (lambda found: found[0].update(id=1 << 24), "E_VALUE", "its id is 16777216, expected 1 to 16,777,215"),
-    (lambda found: found.append(dict(found[0])), "E_VALUE", "another segment of the image has its id, too"),
+    (lambda found: found.append(dict(found[0])), "E_VALUE", "another segment of the image has the same id"),
     (lambda found: found.__setitem__(0, 5), "E_LINE", "got 5, expected an object"),
     (lambda found: found.pop(0), "", ""),  # a colour that no segment has
 ]
@@ -281,7 +283,7 @@ def test_pixels_of_which_nobody_knows_the_class_refuse_their_image(tmp_path: Pat
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
     assert len(rejected) == 7
     assert {one["code"] for one in rejected} == {"E_MASK_LOSSY"}
-    assert "6.png: the colour (5, 0, 0) at column 0, row 0, of no class" in json.dumps(rejected)
+    assert "6.png: the colour (5, 0, 0) at column 0, row 0, not that of a class" in json.dumps(rejected)
 
 
 def test_a_bad_box_is_listed_and_its_pixels_stay(tmp_path: Path) -> None:
@@ -332,7 +334,7 @@ def test_files_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(LabelFileError, match='"categories" is missing or empty'):
         opened(plant(tmp_path / "empty", {**scene(), "categories": []}), "rasters")
     file = plant(tmp_path / "unsaid", with_things(0, None, 0, 1))
-    with pytest.raises(LabelFileError, match='category 1: it has no "isthing" of 0 or 1'):
+    with pytest.raises(LabelFileError, match='category 1: its "isthing" is not 0 or 1'):
         opened(file)
     assert opened(file, "rasters").schema.raster is not None
     file = plant(tmp_path / "stuff", with_things(0, 0, 0, 0))
@@ -341,7 +343,7 @@ def test_files_as_a_whole(tmp_path: Path) -> None:
         opened(file, "boxes")
     plant(tmp_path / "two", scene())
     plant(tmp_path / "two", with_things(1, 1, 0, 1), "val2017")
-    with pytest.raises(LabelFileError, match="is another than in panoptic_train2017"):
+    with pytest.raises(LabelFileError, match="differs from that in panoptic_train2017"):
         opened(tmp_path / "two")
 
 

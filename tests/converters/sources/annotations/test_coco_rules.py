@@ -139,11 +139,11 @@ def test_all_of_coco_side_by_side(tmp_path: Path) -> None:
     assert source.schema.class_names[OBJECT_LABEL] == ("person", "dog", "toothbrush")
     notes = "\n".join(source.findings.notes)  # type: ignore[attr-defined]
     for name, task in (("person_keypoints_train2017.json", "boxes,keypoints"), ("captions_val2017.json", "captions")):
-        (line,) = [note for note in notes.splitlines() if name in note and f"--tasks {task}, " in note]
-        assert "files that are not taken: 2 (" in line
+        (line,) = [note for note in notes.splitlines() if name in note and f"--tasks {task} " in note]
+        assert "unused files: 2 (" in line
         taken = open_source(root, options=AnnotationOptions(tasks=task.split(",")))  # type: ignore[arg-type]
         assert len(taken) == 6
-    assert "stuff_train2017.json, stuff_val2017.json); give one itself" in notes
+    assert "stuff_train2017.json, stuff_val2017.json); give one" in notes
     both = open_source(root, options=AnnotationOptions(tasks=["boxes", "captions"]))
     assert [both[i].features[CAPTION] for i in (0, 1, 3)] == [[b"train2017"], [], [b"val2017"]]
     assert sum(len(both[i].objects or ()) for i in range(6)) == 6

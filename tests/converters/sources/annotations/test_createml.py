@@ -43,7 +43,7 @@ def test_a_file_beside_the_images(tmp_path: Path) -> None:
     assert stems(found) == expected()
     assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 6)
-    assert "images that no file names, taken for images without objects: 1 (c.png)" in report.notes
+    assert "images without annotations, treated as images without objects: 1 (c.png)" in report.notes
 
 
 def test_a_file_alone_names_its_images(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_an_image_that_is_named_twice_without_its_ending_is_refused(tmp_path: Pa
     put(tmp_path / "annotations.json", json.dumps(said[:2]))
     assert len(open_source(tmp_path)) == 4
     put(tmp_path / "annotations.json", json.dumps(said))
-    with pytest.raises(LabelFileError, match=r"entry 2: a means a\.png, which is named before \(.*entry 0\)"):
+    with pytest.raises(LabelFileError, match=r"entry 2: a refers to a.png, which is listed before \(.*entry 0\)"):
         open_source(tmp_path)
 
 

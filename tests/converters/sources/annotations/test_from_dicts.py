@@ -200,51 +200,55 @@ def test_a_key_is_the_path_below_the_root_or_given(images: Path, monkeypatch: py
 ONE = {"image": "a.png"}
 BOX1 = {"boxes": [[0, 0, 5, 5]]}
 FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
-    ([], {}, "dicts: there is none; give a dict for each image"),
+    ([], {}, "dicts: the list is empty; give a dict for each image"),
     (["a.png"], {}, "dicts[0]: got str, expected a dict"),
     ([ONE, {"label": "x"}], {}, "dicts[1]: image: it has no 'image', expected a path, or the bytes of an encoded"),
     ([{"image": Image.new("RGB", (3, 3))}], {}, "dicts[0]: image: got Image, expected a path, or the bytes"),
-    ([{"image": b"x"}], {}, "dicts[0]: it has no 'key', and its image no path; give each a name of its own"),
+    ([{"image": b"x"}], {}, "dicts[0]: it has no 'key', and its image has no path; give each a unique name"),
     ([{**ONE, "key": "/abs"}], {}, "dicts[0]: key: got '/abs', expected a relative name such as"),
     ([{**ONE, "key": 3}], {}, "dicts[0]: key: got int, expected a relative name"),
     ([ONE, {"image": "./a.png"}], {}, "dicts[1]: has the key 'a.png' of dicts[0]; keys must be unique"),
-    ([{**ONE, "boxs": []}], {}, "dicts[0]: got 'boxs', which says nothing here; did you mean 'boxes'?"),
+    ([{**ONE, "boxs": []}], {}, "dicts[0]: got 'boxs', an unknown key; did you mean 'boxes'?"),
     (
         [{**ONE, "weather": 1}],
         {},
-        "dicts[0]: got 'weather', which says nothing here; name it in numbers or texts; known",
+        "dicts[0]: got 'weather', an unknown key; list it in numbers or texts; known",
     ),
     ([{**ONE, "split": "a/b"}], {}, "dicts[0]: split: "),
     ([{**ONE, "labels": ["x"]}], {}, "dicts[0]: got 'labels' without 'boxes'; give 'boxes', or 'tags' for classes"),
     ([{**ONE, "boxes": [[1, 2, 3]]}], {}, "dicts[0]: boxes: got [[1, 2, 3]], expected a list with [left, top, right,"),
     ([{**ONE, "boxes": [["x"]]}], {}, "dicts[0]: boxes: got [['x']], expected a list with [left, top, right, bottom]"),
-    ([{**ONE, **BOX1, "labels": []}], {}, "dicts[0]: got 0 of 'labels' for 1 boxes; give one for each box"),
+    ([{**ONE, **BOX1, "labels": []}], {}, "dicts[0]: got 0 of 'labels' for 1 box; give one for each box"),
     ([{**ONE, **BOX1, "labels": "cat"}], {}, "dicts[0]: labels: got str, expected a list"),
     ([{**ONE, **BOX1, "labels": [1.5]}], {}, "dicts[0]: labels: got float, expected the name of a class, or its"),
-    ([{**ONE, **BOX1, "labels": ["x"]}, {**BOX1, "image": "b.png"}], {}, "dicts[1]: it has no 'labels', and dicts[0]"),
+    ([{**ONE, **BOX1, "labels": ["x"]}, {**BOX1, "image": "b.png"}], {}, "dicts[1]: it has no 'labels', but dicts[0]"),
     ([{**ONE, **BOX1, "iscrowd": [2]}], {}, "dicts[0]: iscrowd: got 2, expected 0 or 1 for each box"),
-    ([{**ONE, **BOX1, "area": [None, 1]}], {}, "dicts[0]: got 2 of 'area' for 1 boxes"),
+    ([{**ONE, **BOX1, "area": [None, 1]}], {}, "dicts[0]: got 2 of 'area' for 1 box"),
     ([{**ONE, **BOX1, "size": 3}], {}, "dicts[0]: size: got int, expected a list"),
     ([{**ONE, **BOX1, "size": (0, 3)}], {}, "dicts[0]: size: got (0, 3), expected (width, height) in pixels"),
-    ([{**ONE, **BOX1, "keypoints": [[1, 1, 2]]}], {}, "dicts[0]: got 'keypoints', whose names are not known; give"),
+    ([{**ONE, **BOX1, "keypoints": [[1, 1, 2]]}], {}, "dicts[0]: got 'keypoints', without their names; give"),
     (
         [{**ONE, **BOX1, "keypoints": [[1, 1]]}],
         {"keypoints": Keypoints(("nose",))},
-        "dicts[0]: keypoints: got [[1, 1]], expected a list with x, y and visibility for 1 names for each object",
+        "dicts[0]: keypoints: got [[1, 1]], expected a list with x, y and visibility for 1 name for each object",
     ),
     ([{**ONE, "tags": ["x", "y", "x"]}], {}, "dicts[0]: tags: got x, y, x, expected each class once"),
     ([{**ONE, "tags": ["é", "e\u0301"]}], {}, "dicts[0]: tags: got é, e\u0301, expected each class once"),
     ([{**ONE, "tags": "x"}], {}, "dicts[0]: tags: got str, expected a list"),
     ([{**ONE, "tags": []}], {}, "class_names: no dict has any class in 'tags'; name the classes"),
-    ([{**ONE, "label": "x"}, {"image": "b.png"}], {}, "dicts[1]: it has no 'label', and dicts[0] has; say it of all"),
-    ([{**ONE, "label": "x"}, {"image": "b.png", "tags": ["x"]}], {}, "dicts[1]: got 'tags', and others have 'label'"),
+    (
+        [{**ONE, "label": "x"}, {"image": "b.png"}],
+        {},
+        "dicts[1]: it has no 'label', but dicts[0] has one; give it to all",
+    ),
+    ([{**ONE, "label": "x"}, {"image": "b.png", "tags": ["x"]}], {}, "dicts[1]: got 'tags', but others have 'label'"),
     (
         [{**ONE, "label": "cat"}, {"image": "b.png", "label": "cow"}],
         {"class_names": ["cat"]},
         "dicts[1]: label: got the class 'cow', expected",
     ),
     ([ONE], {"class_names": ["cat"]}, "class_names: no dict has any of label, tags, labels; leave them out"),
-    ([ONE], {"class_names": {"label": ["cat"]}}, "class_names: got names for 'label', which no dict has; leave them"),
+    ([ONE], {"class_names": {"label": ["cat"]}}, "class_names: got names for 'label', but no dict has it; leave them"),
     ([ONE], {"class_names": {"image": ["cat"]}}, "class_names: got 'image', expected one of label, tags, labels"),
     ([{**ONE, "label": 1}], {}, "dicts[0]: label: got 1 integer labels from 1 to 1"),
     ([{**ONE, "caption": 3}], {}, "dicts[0]: caption: got 3, expected text, or a list of texts, in UTF-8"),
@@ -255,20 +259,20 @@ FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
         {"numbers": ["age"]},
         "dicts[0]: age: got 9223372036854775808, expected a number that fits int64",
     ),
-    ([ONE], {"numbers": ["age"]}, "dicts[0]: it has no 'age'; give each one, nan for a number that is not known"),
+    ([ONE], {"numbers": ["age"]}, "dicts[0]: it has no 'age'; give each one, nan for an unknown number"),
     ([ONE], {"numbers": "age"}, "numbers: got the text 'age', expected a list; put it in brackets"),
-    ([ONE], {"texts": ["height"]}, "texts: got 'height', which is taken, or of objects; rename it"),
+    ([ONE], {"texts": ["height"]}, "texts: got 'height', which is already used, or belongs to objects; rename it"),
     (
         [{**ONE, "age": 3}, {"image": "b.png", "age": [3]}],
         {"numbers": ["age"]},
-        "dicts[0]: it has no 'list in age', and dicts[1] has",
+        "dicts[0]: it has no 'list in age', but dicts[1] has",
     ),
-    ([{**ONE, "image_id": -1}], {}, "dicts[0]: image_id: got -1, expected a whole number of 0 or more"),
+    ([{**ONE, "image_id": -1}], {}, "dicts[0]: image_id: got -1, expected an integer of 0 or more"),
     ([{**ONE, "image_id": 1}, {"image": "b.png", "image_id": 1}], {}, "dicts[1]: has the image_id 1 of dicts[0]; give"),
     (
         [{**ONE, "image_id": 1}, {"image": "b.png"}],
         {},
-        "dicts[1]: it has no 'image_id', and dicts[0] has one; give each",
+        "dicts[1]: it has no 'image_id', but dicts[0] has one; give each",
     ),
 ]
 
@@ -320,7 +324,7 @@ def test_an_object_that_breaks_a_rule_is_listed(images: Path, said: dict[str, An
 
 def test_boxes_in_fractions_are_not_taken_for_pixels(images: Path) -> None:
     dicts = [{"image": "a.png", "boxes": [[0.1, 0.2, 0.5, 0.75]]}]
-    with pytest.raises(UsageError, match=r"boxes: .*give fractions=True where .*, else fractions=False"):
+    with pytest.raises(UsageError, match=r"boxes: .*give fractions=True if .*, else fractions=False"):
         say(images, *dicts)
     assert say(images, *dicts, fractions=True)[0].objects.fractions
     assert not say(images, *dicts, fractions=False)[0].objects.fractions

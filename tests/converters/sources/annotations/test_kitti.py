@@ -64,7 +64,7 @@ def test_flags_and_regions_to_ignore(tmp_path: Path) -> None:
     assert found["testing/image_2/e.png"]["split"] == "test"
     assert "training/image_3/a.png" not in found
     notes = " ".join(report.notes)
-    assert "images without a label file, taken for images without objects: 2" in notes
+    assert "images without a label file, treated as images without objects: 2" in notes
     assert "alpha" in notes
 
 

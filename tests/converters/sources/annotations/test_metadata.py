@@ -111,7 +111,7 @@ def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> Non
         else dict.fromkeys("abcd", "train")
     )
     if layout == "flat":
-        assert "columns that are not read here (a label file's are): 1 (source)" in report.notes
+        assert "ignored columns (used only in a label file): 1 (source)" in report.notes
 
 
 def test_captions(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_captions(tmp_path: Path) -> None:
     records = shardfeed.open(tmp_path / "out")["train"]
     found: dict[Any, Any] = {record["image/filename"]: record[CAPTION] for record in records}
     assert found == {b"a.png": [b"a dog, and a cat"], b"b.png": ["é".encode()], b"c.png": []}
-    assert "images that no row names, not taken: 2 (d.png, e.png)" in report.notes
+    assert "images without a row, left out: 2 (d.png, e.png)" in report.notes
     (root / "metadata.csv").unlink()
     put(root / "metadata.jsonl", lines({"file_name": "a.png", "text": "x", "captions": ["y", " ", "z"]}))
     assert read(str(root / "metadata.jsonl"))[0].features == {CAPTION: [b"x", b"y", b"z"]}
@@ -196,11 +196,11 @@ FAULTS = [
     ({"bbox": [1, 2, 10**400, 4], "category": "x"}, "E_VALUE", "its box is"),
     ({"bbox": [1, 2, 300, 4], "category": "x"}, "E_BOX_OUTSIDE", "241.0 pixels outside"),
     ({"bbox": [1, 2, 3, 4], "category": 1.5}, "E_CATEGORY", "got the class 1.5, expected a name or an integer"),
-    ({"bbox": [1, 2, 3, 4], "category": None}, "E_CATEGORY", "names no class"),
-    ({"bbox": [1, 2, 3, 4]}, "E_CATEGORY", "names no class"),
+    ({"bbox": [1, 2, 3, 4], "category": None}, "E_CATEGORY", "has no class"),
+    ({"bbox": [1, 2, 3, 4]}, "E_CATEGORY", "has no class"),
     ({"bbox": [1, 2, 3, 4], "category": "x", "iscrowd": 2}, "E_VALUE", "is_crowd is 2"),
     ({"bbox": [1, 2, 3, 4], "category": "x", "area": -1}, "E_VALUE", "its area is -1"),
-    ({"bbox": [5, 5, 9, 9], "category": "x"}, "E_TWICE", "it is there already"),
+    ({"bbox": [5, 5, 9, 9], "category": "x"}, "E_TWICE", "it is an exact"),
 ]
 
 
@@ -225,10 +225,10 @@ def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
 
 
 ROWS = [
-    ({"bbox": [[1, 2, 3, 4], [1, 2, 3, 5]], "categories": ["x"]}, 2, "objects has 1 of categories for 2 of bbox"),
-    ({"bbox": [[1, 2, 3, 4]], "categories": "x"}, 1, "objects has no list categories for 1 of bbox"),
+    ({"bbox": [[1, 2, 3, 4], [1, 2, 3, 5]], "categories": ["x"]}, 2, "objects has 1 values of categories for 2 boxes"),
+    ({"bbox": [[1, 2, 3, 4]], "categories": "x"}, 1, "objects has no list categories for 1 box"),
     ({"categories": ["x"]}, 1, "objects has no list bbox"),
-    (["x", 1], 2, "a list of other things than objects"),
+    (["x", 1], 2, "a list of objects"),
     (7, 1, "got int in objects"),
 ]
 
@@ -256,16 +256,16 @@ def test_a_row_whose_lists_differ_costs_its_image(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("{]\n", "metadata.jsonl:1: not JSON: Expecting property name enclosed in double quotes, at character 2"),
-        ("[1]\n", "metadata.jsonl:1: got no JSON object"),
+        ("[1]\n", "metadata.jsonl:1: not a JSON object"),
         (lines(row("a")) + '{"text": "x"}\n', "metadata.jsonl:2: expected a path in file_name, got none"),
         (lines({"file_name": " ", "text": "x"}), "got an empty one"),
-        (lines(row("a"), row("a", text="y")), "metadata.jsonl:2: 'a.png' is there already: "),
+        (lines(row("a"), row("a", text="y")), "metadata.jsonl:2: 'a.png' appears twice: "),
         (lines({"file_name": "a.png", "label": 3}), "labels start at 3, not at 0"),
         (lines({"file_name": "a.png", "age": 3}), "got no column objects, text or label"),
         (lines({"file_name": "a.png", "label": "x", "target": "y"}), "several columns may be the label: label, target"),
         (lines({"file_name": "gone.png", "text": "x"}), "the first (metadata.jsonl:1) is 'gone.png': no such file"),
         ("[" * 5000 + "\n", "not JSON"),
-        ("", "no row names a file"),
+        ("", "no row has a file"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(text: str, why: str, tmp_path: Path) -> None:

@@ -176,14 +176,14 @@ def test_every_dialect_gives_the_same_records(dialect: str, tmp_path: Path) -> N
         "roboflow": {"a": "train", "b": "train", "c": "validation", "d": "test"},
     }.get(dialect, dict.fromkeys("abcd", "train"))
     notes = " ".join(report.notes)
-    assert ("taken for names without extension or folder: 4 ('b' is 'images/b.png')" in notes) == (
+    assert ("matched without extension or folder: 4 ('b' is 'images/b.png')" in notes) == (
         dialect in ("open_images", "wheat")
     )
     if dialect == "open_images":
         d = next(values for key, values in found.items() if key.endswith("d.png"))
         assert (d[f"{OBJECTS}group_of"], d[f"{OBJECTS}truncated"]) == ([1, 1, 1], [0, 0, 0])
-        assert "flags that are -1, which is unknown, taken for 0: 6 (line 2, line 3, line 4, ...)" in notes
-        assert "columns not used: 2 (Source, Confidence)" in notes
+        assert "flags of -1 (unknown), treated as 0: 6 (line 2, line 3, line 4, ...)" in notes
+        assert "unused columns: 2 (Source, Confidence)" in notes
     if dialect == "kaggle_runs":
         d = next(values for key, values in found.items() if key.endswith("d.png"))
         assert d[OBJECT_AREA] == [400, 360, 24]
@@ -214,7 +214,7 @@ def test_without_a_column_of_classes_one_class_may_be_named(tmp_path: Path) -> N
     assert OBJECT_LABEL not in read(table).schema.features
     _, found = converted(read(table, AnnotationOptions(class_names=["wheat"])), tmp_path / "out")
     assert found["a.png"][OBJECT_TEXT] == [b"wheat"]
-    with pytest.raises(UsageError, match="got 2 classes, and no column of the table"):
+    with pytest.raises(UsageError, match="got 2 classes, but the table has no class column"):
         read(table, AnnotationOptions(class_names=["a", "b"]))
 
 
@@ -226,13 +226,13 @@ def table(root: Path, text: str, options: AnnotationOptions = NONE, **files: Any
 
 FAULTS = [
     ("a.png,60,40,dog,1,2,3", "t.csv", "E_LINE", "got 7 cells, expected 8"),
-    (",60,40,dog,1,2,3,4", "t.csv", "E_LINE", "it names no image"),
+    (",60,40,dog,1,2,3,4", "t.csv", "E_LINE", "it has no image"),
     ("a.png,60,40,dog,x,2,3,4", "a.png", "E_VALUE", "got side of the box 'x', expected a number"),
     ("a.png,60,40,dog,,2,3,4", "a.png", "E_BOX_EMPTY", "no side of the box"),
-    ("a.png,60,40,,1,2,3,4", "a.png", "E_CATEGORY", "it names no class"),
+    ("a.png,60,40,,1,2,3,4", "a.png", "E_CATEGORY", "it has no class"),
     ("a.png,60,40,dog,3,2,1,4", "a.png", "E_BOX_EMPTY", "without an area"),
     ("a.png,60,40,dog,1,2,99,4", "a.png", "E_BOX_OUTSIDE", "39.0 pixels outside"),
-    ("a.png,60,40,cat,1,2,30,4", "a.png", "E_TWICE", "the same in everything"),
+    ("a.png,60,40,cat,1,2,30,4", "a.png", "E_TWICE", "duplicate"),
     ("gone.png,60,40,cat,1,2,30,4", "gone.png", "E_IMAGE", "line 10: its image was left out"),
     ("../x.png,60,40,cat,1,2,30,4", "../x.png", "E_IMAGE", "its image was left out"),
     ("http://x/x.png,60,40,cat,1,2,30,4", "http://x/x.png", "E_IMAGE", "its image was left out"),
@@ -254,29 +254,29 @@ def test_a_row_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
     assert [(noted.key, noted.what) for noted in report.rejected] == [
         (b"../x.png", "E_PATH_ESCAPE"), (b"gone.png", "E_MISSING"), (b"http://x/x.png", "E_PATH_ESCAPE"),
     ]  # fmt: skip
-    assert "images that no row names, not taken" in " ".join(report.notes)
+    assert "images without a row, left out; add" in " ".join(report.notes)
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"{TENSORFLOW}\na.png,60,40,dog,0.1,0.2,0.3,1\n", "no coordinate of its 1 boxes is larger than 1"),
+        (f"{TENSORFLOW}\na.png,60,40,dog,0.1,0.2,0.3,1\n", "no coordinate of its 1 box is larger than 1"),
         (f"{OPEN_IMAGES}\na,x,/m/1,1,10,30,5,25,0,0,0,0,0\n", "1 of 1 boxes have coordinates beyond 2"),
         (
             f"{TENSORFLOW}\na.png,60,40,dog,1,2,3,4\na.png,61,40,dog,1,2,3,4\n",
             "line 3: got 61 x 40 pixels for a.png, expected 60 x 40",
         ),
         (f"{TENSORFLOW}\nx.png,60,40,dog,1,2,3,4\n", "none of its 1 image is below"),
-        (f"{TENSORFLOW}\n", "no row but the header"),
+        (f"{TENSORFLOW}\n", "no rows after the header"),
         (f'{TENSORFLOW}\n"a.png,60\n', "cannot be read as CSV"),
         (f"{TENSORFLOW},split\na.png,60,40,dog,1,2,3,4,train\na.png,60,40,cat,1,2,3,4,val\n", "expected 'train' as"),
         (f"{TENSORFLOW},split\na.png,60,40,dog,1,2,3,4,a/b\n", "the split: "),
         ("filename,class,xmin,ymin,xmax\na.png,dog,1,2,3\n", "no column ymax"),
         ("class,xmin,ymin,xmax,ymax\ndog,1,2,3,4\n", "no column with the image"),
-        ("ImageID,Source,LabelName,Confidence\na,x,/m/1,1\n", "got no table with a row for each object"),
-        ("path,label\na.png,dog\n", "got no table with a row for each object"),
-        ("a.png,dog\n", "got no table with a row for each object"),
-        ("", "got no table with a row for each object"),
+        ("ImageID,Source,LabelName,Confidence\na,x,/m/1,1\n", "its tables of objects have no known format"),
+        ("path,label\na.png,dog\n", "its tables of objects have no known format"),
+        ("a.png,dog\n", "its tables of objects have no known format"),
+        ("", "its tables of objects have no known format"),
         ("TRAIN,gs://x/1/a.png,dog,0,0,,,1,1,,\nTRAIN,gs://x/2/a.png,dog,0,0,,,1,1,,\n", "end alike"),
         ("TRAIN,gs://x/a.png,dog,9,9,,,30,30,,\n", "fractions"),
     ],
@@ -322,7 +322,7 @@ def test_automl_as_it_comes(tmp_path: Path) -> None:
     }  # fmt: skip
     assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_LINE", "E_LINE"]
-    assert "got 4 corners that make no upright box" in report.account.left_out[0].reason
+    assert "got 4 corners that are not an upright box" in report.account.left_out[0].reason
     without_use = "\n".join(line.partition(",")[2] for line in text.splitlines() if "b.png" not in line)
     assert len(table(tmp_path / "again", without_use)) == 2
 
@@ -333,7 +333,7 @@ def test_rows_without_coordinates_keep_an_image(tmp_path: Path) -> None:
     assert source.schema.class_names[OBJECT_LABEL] == ("mass",)
     assert len(source) == 2
     notes = findings_of(source).notes
-    assert "rows with a class and no coordinates, taken for images without objects: 1 (line 2)" in notes
+    assert "rows with a class but no coordinates, treated as images without objects: 1 (line 2)" in notes
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_fractions_are_what_the_user_says_and_a_middle_is_never_guessed(tmp_path
     text = sizes.replace("x,y", "left,top")
     _, found = converted(table(tmp_path / "rows", text, AnnotationOptions(unit="fractions")), tmp_path / "again")
     assert [found["a.png"][key][0] for key in BOX] == pytest.approx([0.1, 0.2, 0.3, 0.6])
-    with pytest.raises(LabelFileError, match="call it box_width or image_width"):
+    with pytest.raises(LabelFileError, match="rename it to box_width or image_width"):
         table(tmp_path / "rows", "image,width,height,xmin,ymin\na.png,60,40,1,2\n")
 
 
@@ -385,7 +385,7 @@ def test_lines_of_faces(tmp_path: Path) -> None:
     assert report.account is not None
     assert [(one.code, one.reason) for one in report.account.left_out] == [
         ("E_LINE", "x_bbx_gt.txt:4: got 3 numbers, expected 10"),
-        ("E_LINE", "x_bbx_gt.txt:9: expected the path of an image, the number of its faces, and a line for each"),
+        ("E_LINE", "x_bbx_gt.txt:9: expected the image path, the number of faces, and one line per face"),
     ]
 
 
@@ -396,7 +396,7 @@ def test_several_boxes_in_a_line_or_a_cell(tmp_path: Path) -> None:
     _, found = converted(read(str(put(tmp_path / "t.txt", lines)), names), tmp_path / "out")
     assert found["a.png"][OBJECT_TEXT] == [b"dog", b"cat"]
     assert found["b.png"][XMIN] == []
-    with pytest.raises(UsageError, match="classes are numbers"):
+    with pytest.raises(UsageError, match="it has class numbers"):
         read(str(tmp_path / "t.txt"))
     cells = "ImageId,PredictionString\na,n1 4 5 40 30 n2 0 0 20 40 \nb,\n"
     _, found = converted(read(str(put(tmp_path / "t.csv", cells))), tmp_path / "cells")

@@ -35,7 +35,7 @@ def test_a_coco_file_is_recognised_and_says_by_what(tmp_path: Path) -> None:
     source = open_source(plant(tmp_path, scene()))
     assert isinstance(source, ColumnarSource)
     assert source.described == (
-        'recognised as coco: instances.json has "images" and "annotations" of objects, as COCO has them; '
+        'recognised as coco: instances.json has "images" and "annotations" of objects, as in COCO; '
         "instances.json: 3 images, 3 objects of 3 classes"
     )
     assert source.findings.notes[0] == source.described
@@ -56,10 +56,10 @@ def test_a_folder_is_recognised(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ([{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}], "those are predictions: give"),
+        ([{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}], "these are predictions: give"),
         (
             {"images": [{"id": 1, "file_name": "a"}], "categories": []},
-            'there are no "annotations": a test set has none',
+            'it has no "annotations", like a test set',
         ),
     ],
 )
@@ -92,7 +92,7 @@ def test_json_that_is_not_in_utf_8_is_no_coco_file(tmp_path: Path) -> None:
 
 
 def test_classes_of_objects_need_no_task(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="objects have theirs with the boxes"):
+    with pytest.raises(UsageError, match="objects have their classes with the boxes"):
         open_source(plant(tmp_path, scene()), options=AnnotationOptions(tasks=["boxes", "classes"]))
 
 
@@ -120,7 +120,7 @@ def test_a_label_file_takes_the_folder_of_its_images(tmp_path: Path) -> None:
     folders(tmp_path, "p/1.jpg", "p/2.jpg")
     (tmp_path / "labels.csv").write_text("path,label\n1.jpg,a\n2.jpg,b\n")
     assert len(open_source(tmp_path / "labels.csv", options=AnnotationOptions(images=tmp_path / "p"))) == 2
-    with pytest.raises(UsageError, match="images is about coco, yolo, voc and others"):
+    with pytest.raises(UsageError, match="images is for coco, yolo, voc and others"):
         open_source(tmp_path / "p", options=AnnotationOptions(images=tmp_path / "p"))
 
 
@@ -133,9 +133,9 @@ def test_class_folders_beside_annotations_are_not_guessed(tmp_path: Path) -> Non
         open_source(tmp_path)
     flags = {"reader": "--reader"}
     assert caught.value.said(flags) == (
-        f"{tmp_path}: 2 readers fit it (folder: class folders (cat, dog); coco: instances.json has "
-        '"images" and "annotations" of objects, as COCO has them); '
-        "say which is meant: --reader folder, or --reader coco"
+        f"{tmp_path}: 2 readers match it (folder: class folders (cat, dog); coco: instances.json has "
+        '"images" and "annotations" of objects, as in COCO); '
+        "choose one: --reader folder, or --reader coco"
     )
     assert type(open_source(tmp_path, reader="folder")) is ImageFolder
     assert type(open_source(tmp_path, options=AnnotationOptions(class_names=["cat", "dog"]))) is ImageFolder
@@ -149,7 +149,7 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
     load = Reader.load
     monkeypatch.setattr(Reader, "load", lambda one: module if one is voc else load(one))
     monkeypatch.setattr(Reader, "may_be", lambda *_: True)
-    with pytest.raises(UsageError, match=r"voc: it looks so\); say which is meant: reader='coco', or reader='voc'"):
+    with pytest.raises(UsageError, match=r"voc: it looks so\); choose one: reader='coco', or reader='voc'"):
         open_source(file)
 
 
@@ -160,12 +160,12 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
         ({"tasks": ["boxen"]}, "tasks: got 'boxen', expected some of boxes, masks"),
         ({"boxes_on": "up"}, "boxes_on: got 'up', expected 'upright' or 'stored'"),
         ({"voc_origin": 2}, "voc_origin: got 2"),
-        ({"reader": "coco", "pattern": "x"}, "pattern is about folder, and this is read as coco"),
+        ({"reader": "coco", "pattern": "x"}, "pattern is for folder, but this is read as coco"),
         (
             {"reader": "folder", "tasks": ["masks"]},
-            "tasks is about coco, yolo, voc and others",
+            "tasks is for coco, yolo, voc and others",
         ),
-        ({"boxes_on": "stored"}, "boxes_on is about coco, yolo, voc and others"),
+        ({"boxes_on": "stored"}, "boxes_on is for coco, yolo, voc and others"),
     ],
 )
 def test_options_that_cannot_be_meant(tmp_path: Path, options: dict[str, Any], said: str) -> None:

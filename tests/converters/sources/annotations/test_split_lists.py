@@ -45,7 +45,7 @@ def test_classes_by_folders_and_splits_by_lists(lists: dict[str, str], tmp_path:
     ]  # fmt: skip
     notes = " ".join(findings_of(source).notes)
     assert "--reader folder on `images`" in notes
-    assert "image files that no list names, not taken: 1 (dog/4.png)" in notes
+    assert "image files in no list, left out: 1 (dog/4.png)" in notes
     assert len(open_source(tmp_path / "set" / "images", reader="folder")) == 4
 
 

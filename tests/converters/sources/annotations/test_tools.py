@@ -67,7 +67,7 @@ def test_of_several_annotations_of_an_image_the_first_counts(tmp_path: Path, wri
     draw(tmp_path / "photos", {"a": [], "b": []})
     source = open_source(write(tmp_path / "photos", ["cat", "dog"]), reader="label-studio")
     assert [one.features[TEXT] for one in source] == [b"cat", b"owl"]
-    assert any("an image that has one before, not taken: 1" in note for note in findings_of(source).notes)
+    assert any("repeated annotations of an image, left out: 1" in note for note in findings_of(source).notes)
 
 
 @pytest.mark.parametrize("name", ["via.csv", "VIA.CSV"])

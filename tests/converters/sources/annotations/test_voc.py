@@ -122,7 +122,7 @@ def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> Non
         "roboflow": {"a": "train", "b": "train", "c": "validation", "d": "test"},
     }.get(layout, dict.fromkeys("abcd", "train"))
     notes = " ".join(report.notes)
-    assert ("images without an XML file, taken for images without objects: 1 (c.png)" in notes) == (layout == "beside")
+    assert ("images without an XML file, treated as images without objects: 1 (c.png)" in notes) == (layout == "beside")
 
 
 def test_keys_are_relative_to_the_folder_of_the_images(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_keys_are_relative_to_the_folder_of_the_images(tmp_path: Path) -> None:
     evidence = recognise(str(root), NONE)
     assert evidence is not None
     assert "JPEGImages" in evidence.missing
-    with pytest.raises(UsageError, match="JPEGImages or images beside it"):
+    with pytest.raises(UsageError, match="JPEGImages or images next to it"):
         read(str(root), NONE)
     options = AnnotationOptions(images=str(moved))
     assert (found := recognise(str(root), options)) is not None
@@ -224,7 +224,7 @@ def test_the_origin(tmp_path: Path) -> None:
     assert report.account.clipped == 0
     zero = str(beside(tmp_path / "zero"))
     assert not [note for note in findings_of(read(zero, NONE)).notes if "origin" in note]
-    assert "boxes that begin at 0, as where pixels count from 0: 1" in " ".join(
+    assert "boxes begin at 0, as if pixels counted from 0: 1" in " ".join(
         findings_of(read(zero, AnnotationOptions(voc_origin=1))).notes
     )
 
@@ -255,7 +255,7 @@ NUMBER = BOX_1.replace(">9<", ">{}<", 1)
 FAULTS = [
     ("<object><name>dog</name></object>", "E_BOX_EMPTY", "got no <bndbox>"),
     (f"<object><name>dog</name>{BOX_1}{BOX_1}</object>", "E_LINE", "got 2 <bndbox>, expected one"),
-    (f"<object>{BOX_1}</object>", "E_CATEGORY", "names no class"),
+    (f"<object>{BOX_1}</object>", "E_CATEGORY", "has no class"),
     (f"<object><name>do&#10;g</name>{BOX_1}</object>", "E_CATEGORY", "'do\\ng', expected one that is plain text"),
     (f"<object><name>dog</name>{NUMBER.format('x9')}</object>", "E_VALUE", "<xmax> 'x9'"),
     (f"<object><name>dog</name>{NUMBER.format('1_0')}</object>", "E_VALUE", "<xmax> '1_0'"),
@@ -265,7 +265,7 @@ FAULTS = [
     (f"<object><name>dog</name>{NUMBER.format('0')}</object>", "E_BOX_EMPTY", "without an area"),
     (f"<object><name>dog</name>{NUMBER.format('99')}</object>", "E_BOX_OUTSIDE", "39.0 pixels"),
     (f"<object><name>dog</name><difficult>maybe</difficult>{BOX_1}</object>", "E_VALUE", "<difficult> 'maybe'"),
-    (f"<object><name>cat</name>{BOX_1}</object>", "E_TWICE", "it is there already"),
+    (f"<object><name>cat</name>{BOX_1}</object>", "E_TWICE", "it is an exact"),
 ]
 
 
@@ -342,14 +342,14 @@ def test_a_file_called_otherwise_is_of_the_image_that_it_names(tmp_path: Path) -
     put(root / "other.xml", xml(SCENES["d"], "b.png"))  # that one has an XML file of its own
     report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad=1)
     assert stems(found) == expected({"a": SCENES["a"], "b": SCENES["b"]})
-    assert "called otherwise, as their <filename> says: 1 (a (1).xml)" in " ".join(report.notes)
+    assert "another name, given by <filename>: 1 (a (1).xml)" in " ".join(report.notes)
     assert [noted.key for noted in report.rejected] == [b"other"]
 
 
 def test_two_images_of_one_name_are_refused(tmp_path: Path) -> None:
     root = beside(tmp_path / "voc")
     put(root / "a.jpg", image_file())
-    with pytest.raises(UsageError, match=r"a\.xml: it may be of a\.jpg, a\.png"):
+    with pytest.raises(UsageError, match=r"a\.xml: it may belong to a\.jpg, a\.png"):
         read(str(root), NONE)
     assert len(read(str(root), NONE, exclude="*.jpg")) == 4
 
@@ -365,7 +365,7 @@ def test_lists_of_splits(tmp_path: Path) -> None:
     }  # fmt: skip
     assert "images in no list of a split: 1 (c.png)" in " ".join(findings_of(source).notes)
     put(lists / "val.txt", "d\na\n")
-    with pytest.raises(LabelFileError, match=r"val\.txt:2: 'a' is in the split train already \(train\.txt:1\)"):
+    with pytest.raises(LabelFileError, match=r"val.txt:2: 'a' is already in the split train \(train.txt:1\)"):
         read(str(root), NONE)
     for name in ("train.txt", "val.txt"):
         (lists / name).unlink()
@@ -380,7 +380,7 @@ def test_an_image_of_a_list_without_a_file_has_no_objects(tmp_path: Path) -> Non
     (root / "Annotations" / "c.xml").unlink()
     source = read(str(root), NONE)
     assert len(source) == 4
-    assert "images without an XML file, taken for images without objects: 1 (c.png)" in findings_of(source).notes
+    assert "images without an XML file, treated as images without objects: 1 (c.png)" in findings_of(source).notes
 
 
 def test_patterns_are_of_images(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_patterns_are_of_images(tmp_path: Path) -> None:
     notes = findings_of(source).notes
     assert "images left out by include and exclude: 2 (c.png, d.png)" in notes
     assert "nothing matched the exclude pattern 'nothing'" in notes
-    with pytest.raises(UsageError, match="no image that is wanted"):
+    with pytest.raises(UsageError, match="no matching image"):
         read(str(root), NONE, exclude="*.png")
 
 

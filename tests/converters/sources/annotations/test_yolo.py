@@ -143,7 +143,7 @@ def test_every_layout_says_the_same(tmp_path: Path, name: str) -> None:
     assert list(source.findings.rejected) == []
     assert source.findings.account is not None
     assert source.findings.account.read == 0
-    assert source.described == "read as yolo, as asked: 2 classes, lines of class and box"
+    assert source.described == "read as yolo, as requested: 2 classes, lines of class and box"
     for file in root.iterdir():
         if file.suffix in (".yaml", ".yml", ".data"):
             assert told(read(str(file), given)) == TRUE
@@ -163,7 +163,7 @@ def test_a_conversion_writes_the_boxes_and_never_the_source(tmp_path: Path) -> N
     assert list(record[OBJECT_TEXT]) == [b"cat", b"dog"]
     after = {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes()) for path in sorted(root.rglob("*"))}
     assert after == before
-    assert "test: ../test/images is not there" in report.notes
+    assert "test: ../test/images is missing" in report.notes
 
 
 class TestYoloSource(SourceContract):
@@ -222,7 +222,7 @@ def test_another_word_for_a_split_is_taken(tmp_path: Path) -> None:
     (root / "data.yaml").write_text(YAML + "train: ../train/images\nval: ../valid/images\n")
     source = read(str(root), options())
     assert told(source) == TRUE
-    assert "validation: ../valid/images is not there, val/images is taken" in source.findings.notes
+    assert "validation: ../valid/images is missing, using val/images" in source.findings.notes
 
 
 def test_what_was_chosen_is_said(tmp_path: Path) -> None:
@@ -233,16 +233,16 @@ def test_what_was_chosen_is_said(tmp_path: Path) -> None:
     assert any("train.txt begin with /content/x/, which is not in" in note for note in notes)
     root = plant(tmp_path / "twice", LAYOUTS["lists"] | {"images/other/9.jpg": ""})
     notes = read(str(root), options()).findings.notes
-    assert "images that are named twice, taken once: 2 (images/train/1.jpg, images/train/1.jpg)" in notes
-    assert "images of no split, which are not taken: 1 (images/other/9.jpg)" in notes
-    assert "images without a file of labels, which have no object: 1" in notes
+    assert "images listed twice, used once: 2 (images/train/1.jpg, images/train/1.jpg)" in notes
+    assert "images in no split, left out: 1 (images/other/9.jpg)" in notes
+    assert "images without a label file, treated as images without objects: 1" in notes
 
 
 def test_images_of_two_splits_are_in_the_first(tmp_path: Path) -> None:
     files = LAYOUTS["lists with ./"] | {"val.txt": "./images/val/3.jpg\n./images/train/1.jpg\n"}
     source = read(str(plant(tmp_path / "ds", files)), options())
     assert told(source) == TRUE
-    assert any("more than one split" in note and "1 (images/train/1.jpg)" in note for note in source.findings.notes)
+    assert any("several splits, kept in" in note and "1 (images/train/1.jpg)" in note for note in source.findings.notes)
 
 
 def test_a_split_whose_images_are_all_in_another_is_left_out(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_split_whose_images_are_all_in_another_is_left_out(tmp_path: Path) -> 
     files = LAYOUTS["ultralytics"] | {"data.yaml": YAML + "train: images/train\nval: images/train\n"}
     source = read(str(plant(tmp_path / "ds", files)), options())
     assert told(source) == TRUE[:2]
-    said = "validation: all 2 images are in another split, too: validation is left out"
+    said = "validation: all 2 images are also in another split: validation is left out"
     assert said in source.findings.notes
 
 
@@ -261,7 +261,7 @@ def test_images_that_are_not_there_take_their_lines_along(tmp_path: Path) -> Non
     account = source.findings.account
     assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"images/val/4.jpg", "E_IMAGE")] * 2
-    assert account.left_out[1].reason == "line 2 of labels/val/4.txt: its image is not there"
+    assert account.left_out[1].reason == "line 2 of labels/val/4.txt: its image is missing"
     report = convert(source, tmp_path / "out", workers=1, max_bad=1)
     assert report.account is not None
     assert (report.account.read, report.account.written) == (5, 3)
@@ -285,15 +285,15 @@ def test_labels_without_an_image_are_listed(tmp_path: Path) -> None:
     account = source.findings.account
     assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"labels/train/9.txt", "E_ORPHAN")] * 2
-    assert any("texts beside the labels that are none: 2" in note for note in source.findings.notes)
+    assert any("text files next to the labels that are not labels: 2" in note for note in source.findings.notes)
 
 
 def test_a_file_of_labels_for_two_images_is_said(tmp_path: Path) -> None:
     root = plant(tmp_path, {"images/1.jpg": "", "images/1.png": "", "labels/1.txt": A, "classes.txt": NAMES + "cow\n"})
     source = read(str(root), options())
     assert told(source) == [("1", None, [0, 1])] * 2
-    assert "images that share a file of labels: 2 (images/1.jpg, images/1.png)" in source.findings.notes
-    assert "classes that no object has, which are kept: 1 (cow)" in source.findings.notes
+    assert "images that share a label file: 2 (images/1.jpg, images/1.png)" in source.findings.notes
+    assert "classes without objects, kept: 1 (cow)" in source.findings.notes
 
 
 def test_a_flat_folder_may_have_many_files(tmp_path: Path) -> None:
@@ -318,12 +318,12 @@ def test_links_are_followed_inside_the_folder_only(tmp_path: Path) -> None:
     out = plant(tmp_path / "out", {"data.yaml": YAML + "train: images/train\nval: images/val\n"})
     (out / "images").symlink_to(tmp_path / "far" / "images")
     (out / "labels").symlink_to(tmp_path / "far" / "labels")
-    with pytest.raises(UsageError, match="a link that leaves the root"):
+    with pytest.raises(UsageError, match="a link that points outside the root"):
         read(str(out), options())
     assert told(read(str(out), options(follow_links=True))) == TRUE
     (out / "images").unlink()
     plant(out, {name: "" for name in IN_FOLDERS if name.endswith("jpg")})
-    with pytest.raises(UsageError, match=r"its labels, labels/train/1.txt: a link that leaves the root"):
+    with pytest.raises(UsageError, match=r"its labels, labels/train/1.txt: a link that points outside the root"):
         read(str(out), options())
 
 
@@ -344,7 +344,7 @@ def test_include_and_exclude_choose_images(tmp_path: Path) -> None:
     source = read(str(root), options(include="*.jpg", exclude="images/train/2.jpg"))
     assert told(source) == [TRUE[0], TRUE[2]]
     assert "images left out by include and exclude: 1 (images/train/2.jpg)" in source.findings.notes
-    with pytest.raises(UsageError, match="no image that is wanted"):
+    with pytest.raises(UsageError, match="no matching image"):
         read(str(root), options(include="*.png"))
 
 
@@ -354,43 +354,43 @@ NO_LABELS = {name: text for name, text in IN_FOLDERS.items() if name.endswith("j
 def test_no_labels_is_never_silent(tmp_path: Path) -> None:
     yaml = {"data.yaml": YAML + "train: images/train\nval: images/val\n"}
     place = r"looked for 'labels/train/1.txt' and 'images/train/1.txt' for the image 'images/train/1.jpg'"
-    with pytest.raises(UsageError, match=rf"no image of the split train has a file of labels: {place}"):
+    with pytest.raises(UsageError, match=rf"no image of the split train has a label file: {place}"):
         read(str(plant(tmp_path / "none", NO_LABELS | yaml)), options())
-    with pytest.raises(UsageError, match=r"there is 'annotations/1.txt': put them there; an empty .txt says"):
+    with pytest.raises(UsageError, match=r"there is 'annotations/1.txt': put them there; an empty .txt means"):
         read(str(plant(tmp_path / "else", NO_LABELS | yaml | {"annotations/1.txt": A})), options())
     with pytest.raises(UsageError, match="no image of the split validation has"):
         read(str(plant(tmp_path / "val", NO_LABELS | yaml | {"labels/train/1.txt": A})), options())
     test = NO_LABELS | {"labels/train/1.txt": A, "data.yaml": YAML + "train: images/train\ntest: images/val\n"}
     notes = read(str(plant(tmp_path / "test", test)), options()).findings.notes
-    assert "no image of the split test has a file of labels" in notes
+    assert "no image of the split test has a label file" in notes
 
 
 BAD_YAML = {
     "[": ":1:2: not YAML",
-    "": "got no mapping",
-    "- a": "got no mapping",
+    "": "not a mapping",
+    "- a": "not a mapping",
     "\x00": "not YAML",
     "a: !!python/object/apply:os.system [ls]": "not YAML",
     "a: !!int x\nnames: [a]": "not YAML",
     "[" * 800: "not YAML",
-    "names: [a]\nnames: [b]": ":2:1: not YAML: a key that is there twice",
-    "names:\n  0: a\n  0: b": ":3:3: not YAML: a key that is there twice",
-    "names:\n  0: a\n  2: b": "names: got 2 numbered names, and none has the number 1",
-    "names:\n  1: a\n  2: b": "none has the number 0",
-    "names:\n  x: a": "none has the number 0",
+    "names: [a]\nnames: [b]": ":2:1: not YAML: a duplicate key",
+    "names:\n  0: a\n  0: b": ":3:3: not YAML: a duplicate key",
+    "names:\n  0: a\n  2: b": "names: got 2 numbered names, without the number 1",
+    "names:\n  1: a\n  2: b": "without the number 0",
+    "names:\n  x: a": "without the number 0",
     "names: []": "names: got a list, expected a list",
     "names: cat": "names: got 'cat', expected a list",
     "names: [a, [b]]": "names, class 1: got a list",
-    "names: [a, a]": "is class 0 already",
+    "names: [a, a]": "is already class 0",
     "names: [a, '']": r"names, class_names\[1\]",
     "names: [a]\nnc: 2": "nc: got '2', and 1 names",
     "names: [a]\nnc: many": "nc: got 'many', and 1 names",
     "names: [a]\npath: [x]": "path: got a list, expected a folder",
     "names: [a]\ntask: classify": "task: got 'classify', expected one of detect",
-    "names: [a]\ntask: pose": "there is no kpt_shape",
-    "names: [a]\ntask: detect\nkpt_shape: [1, 2]": "beside a kpt_shape",
+    "names: [a]\ntask: pose": "a kpt_shape",
+    "names: [a]\ntask: detect\nkpt_shape: [1, 2]": "with a kpt_shape",
     "names: [a]\ntrain: {x: y}": "train: got a dict",
-    "names: [a]\ntrain: x\nval: x\nvalid: x": "valid: means the split validation, and so does val",
+    "names: [a]\ntrain: x\nval: x\nvalid: x": "valid: is the split validation, like val",
     "names: [a]\nkpt_shape: 17": "kpt_shape: expected",
     "names: [a]\nkpt_shape: [17, 4]": "kpt_shape: expected",
     "names: [a]\nkpt_shape: [999999, 3]": "10,000 at most",
@@ -399,10 +399,10 @@ BAD_YAML = {
     "names: [a]\nkpt_shape: [2, 3]\nflip_idx: no": "flip_idx: expected",
     "names: [a]\nkpt_shape: [2, 3]\nkpt_names: [a]": "kpt_names: expected 2 different names",
     "names: [a]\nkpt_shape: [2, 3]\nkpt_names: {0: [a, b], 1: [b, a]}": "kpt_names: expected one list",
-    "train: images": "nothing says the names of the classes",
+    "train: images": "no file names the classes",
     "names: [a]\ntrain: nowhere": "train: 'nowhere' is not in",
     "names: [a]\ntrain: labels": "no image in it",
-    "names: [a]\ntrain: labels/1.txt": "none of 2 images is there",
+    "names: [a]\ntrain: labels/1.txt": "all 2 images are missing",
 }
 
 
@@ -452,10 +452,10 @@ def test_two_descriptions_are_refused(tmp_path: Path) -> None:
     assert recognise(str(tmp_path / "yaml"), options()) is not None
     files = LAYOUTS["labelimg"] | {"labels/val/classes.txt": "dog\ncat\n"}
     with pytest.raises(
-        UsageError, match=r"labels/val/classes.txt: names other classes than .*labels/train/classes.txt"
+        UsageError, match=r"labels/val/classes.txt: lists different classes than .*labels/train/classes.txt"
     ):
         read(str(plant(tmp_path / "lists", files)), options())
-    with pytest.raises(UsageError, match="names other classes"):
+    with pytest.raises(UsageError, match="lists different classes"):
         read(str(plant(tmp_path / "given", LAYOUTS["ultralytics"])), options(class_names=["x"]))
     assert told(read(str(tmp_path / "given"), options(class_names=["cat", "dog"]))) == TRUE
 
@@ -464,12 +464,12 @@ def test_two_descriptions_are_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"obj.data": "train = data/train.txt\nnames\n"}, r"obj.data:2: got no '='"),
-        ({"obj.data": "train = train.txt\ntrain = train.txt\n"}, r"obj.data:2: train is there twice"),
+        ({"obj.data": "train = train.txt\ntrain = train.txt\n"}, r"obj.data:2: train appears twice"),
         ({"obj.data": "classes = 3\ntrain = train.txt\nnames = obj.names\n"}, "got '3', and 2 names in obj.names"),
         ({"obj.data": "train = train.txt\nnames = no.names\n"}, "no file 'no.names'"),
         (
             {"obj.data": "train = gone.txt\nnames = obj.names\n"},
-            "train: 'gone.txt' is not in .*give the folder that holds",
+            "train: 'gone.txt' is not in .*give the folder of",
         ),
         ({"obj.names": "cat\n\ndog\n"}, r"obj.names:2:1"),
     ],
@@ -486,7 +486,7 @@ def test_what_is_not_enough_is_named(tmp_path: Path) -> None:
     assert evidence is not None
     assert "labels/train/1.txt" in evidence.found
     assert evidence.missing.startswith("a data.yaml with names, or ")
-    with pytest.raises(UsageError, match="nothing says the names of the classes"):
+    with pytest.raises(UsageError, match="no file names the classes"):
         read(str(root), options())
 
 
@@ -522,7 +522,7 @@ def test_without_pyyaml_it_says_what_to_install(tmp_path: Path, monkeypatch: pyt
 
 def test_what_is_none_is_said(tmp_path: Path) -> None:
     plant(tmp_path, {"a.txt": "x", "1.jpg": ""})
-    for path, message in (("a.txt", "is no data.yaml"), ("gone", "no such file or folder")):
+    for path, message in (("a.txt", "is not a"), ("gone", "no such file or folder")):
         with pytest.raises(UsageError, match=message):
             read(str(tmp_path / path), options())
     with pytest.raises(LabelFileError, match="more than 4,000,000 bytes"):

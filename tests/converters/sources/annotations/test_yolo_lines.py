@@ -70,7 +70,7 @@ def left_out(found: Any) -> list[tuple[str, str]]:
 
 BAD_LINES = {
     "0 0.5 0.5 0.2": ("E_LINE", "line 1: got 4 numbers, expected 5"),
-    "0 0.5 0.5 0.2 0.2 0.9": ("E_LINE", r"got 6 numbers \(with a confidence, it is a prediction\)"),
+    "0 0.5 0.5 0.2 0.2 0.9": ("E_LINE", r"got 6 numbers \(with a confidence, as in predictions\)"),
     "0 .1 .1 .2 .2 .3 .3 .4": ("E_LINE", "got 8 numbers"),
     "0,0.5,0.5,0.2,0.2": ("E_LINE", "got 1 numbers"),
     "a cat": ("E_LINE", "got 2 numbers"),
@@ -87,7 +87,7 @@ BAD_LINES = {
     "3 0.5 0.5 0.2 0.2": ("E_CATEGORY", "got the class '3', expected one of a, b, c"),
     "-1 0.5 0.5 0.2 0.2": ("E_CATEGORY", "got the class '-1'"),
     "1e300 0.5 0.5 0.2 0.2": ("E_CATEGORY", "expected one of a, b, c"),
-    "0.5 0.5 0.5 0.2 0.2": ("E_VALUE", "the class is 0.5, expected a whole number"),
+    "0.5 0.5 0.5 0.2 0.2": ("E_VALUE", "the class is 0.5, expected an integer"),
 }
 
 
@@ -114,7 +114,7 @@ def test_what_people_write_is_read(tmp_path: Path) -> None:
     assert objects is not None
     assert objects.columns[OBJECT_LABEL] == [0, 2, 1]
     np.testing.assert_allclose(objects.boxes[:2], [(0.4, 0.4, 0.6, 0.6), (0.2, 0.2, 0.3, 0.3)])
-    assert left_out(found) == [("E_TWICE", "line 6: it is there already, the same in everything")]
+    assert left_out(found) == [("E_TWICE", "line 6: it is an exact duplicate")]
     records, report = converted(found, tmp_path / "out")
     assert report.account is not None
     assert (report.account.read, report.account.written, report.account.clipped) == (4, 3, 1)
@@ -154,17 +154,17 @@ def test_one_line_in_pixels_leaves_the_image(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "yaml", "tasks", "message"),
     [
-        ([QUAD], "", (), r"labels/0.txt:1: all lines have 9 numbers: turned boxes, or outlines of four points"),
+        ([QUAD], "", (), r"labels/0.txt:1: all lines have 9 numbers: rotated boxes or outlines of four points?"),
         ([QUAD, "0 0.5 0.5 0.1 0.1"], "", (), r"got a line of 9 numbers, and one of 5 at .*labels/1.txt:1"),
         ([TRIANGLE, "0 0.5 0.5 0.1 0.1"], "", (), "got a line of 7 numbers, and one of 5"),
-        ([QUAD], "task: obb\n", (), r"its boxes are turned \(task: obb\)"),
+        ([QUAD], "task: obb\n", (), r"its boxes are rotated \(task: obb\)"),
         (["0 .5 .5 .2 .2 .4 .4 2 .6 .6 2"] * 2, "", (), "data.yaml: got a line of 11 numbers|never"),
         (["0 .5 .5 .2 .2 .4 .4 2"] * 2, "", (), r"all lines have 8 numbers.*write kpt_shape"),
-        ([QUAD], "", ("keypoints",), "nothing says how many key points"),
-        ([QUAD], "", ("masks", "keypoints"), "an outline or key points, never both"),
+        ([QUAD], "", ("keypoints",), "the number of key points"),
+        ([QUAD], "", ("masks", "keypoints"), "an outline or key points, not both"),
         ([QUAD], "", ("captions",), "got the task 'captions', expected boxes"),
         ([QUAD], "", ("classes",), "got the task 'classes'"),
-        (["0 .5 .5 .1 .1"], "task: detect\n", ("masks",), "its task is detect: lines without outlines"),
+        (["0 .5 .5 .1 .1"], "task: detect\n", ("masks",), "its task is detect, which has no outlines"),
         (["0 .5 .5 .1 .1"], "kpt_shape: [1, 3]\n", ("masks",), "its task is pose"),
         (["0 .5 .5 .1 .1"], "kpt_shape: [1, 3]\n", (), r"labels/0.txt:1: all lines have 5 numbers, expected 8: class"),
         (["0 .5 .5 .1 .1"], "", ("masks",), r"all lines have 5 numbers, expected a class and x and y of three"),
@@ -184,7 +184,7 @@ def test_lines_that_may_mean_two_things(
 def test_without_a_data_yaml_lines_of_one_length_may_be_key_points(tmp_path: Path) -> None:
     root = dataset(tmp_path, ["0 .5 .5 .2 .2 .4 .4 2 .6 .6 2"] * 2)
     (root / "data.yaml").unlink()
-    with pytest.raises(UsageError, match="all lines have 11 numbers: outlines, or boxes with key points"):
+    with pytest.raises(UsageError, match=r"all lines have 11 numbers: outlines or boxes with key points"):
         source(root, class_names=["a", "b", "c"])
     assert len(source(root, ["boxes"], class_names=["a", "b", "c"])) == 2
 

@@ -182,7 +182,7 @@ def test_a_name_of_a_class_that_is_a_number(tmp_path: Path) -> None:
     assert [(one.key, one.code) for one in findings_of(source).rejected] == [(b"3.png", "E_NO_LABEL")]
     renamed = read(str(path), ColumnOptions(class_names=("x", "y", "z")))
     assert renamed[0].features[TEXT] == b"x"
-    with pytest.raises(UsageError, match=r"got 2 names, and .* has 3 classes"):
+    with pytest.raises(UsageError, match=r"got 2 names, but .* has 3 classes"):
         read(str(path), ColumnOptions(class_names=("x", "y")))
 
 
@@ -202,7 +202,7 @@ def test_several_classes_of_an_image(tmp_path: Path, about: Any) -> None:
 
 def test_texts_beside_labels_that_are_texts(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"image": images(2), "label": ["cat", "dog"], "name": ["x", "y"]})
-    with pytest.raises(UsageError, match="'label' are texts, expected numbers that 'name' names"):
+    with pytest.raises(UsageError, match="'label' are texts, expected numbers with names in 'name'"):
         read(str(path), ColumnOptions(columns={"label": "label", TEXT: "name"}))
 
 
@@ -217,7 +217,7 @@ def test_paths_that_come_again_are_no_keys(tmp_path: Path) -> None:
     path = written(tmp_path / "train.parquet", {"image": images(3, names=["a.png", "a.png", None])})
     source = read(str(path), PLAIN)
     assert list(source.keys) == [b"train/00000000", b"train/00000001", b"train/00000002"]
-    assert any(note.startswith("samples are called by their file and number") for note in source.findings.notes)
+    assert any(note.startswith("keys are made of file and number") for note in source.findings.notes)
 
 
 OBJECTS = [
@@ -272,7 +272,7 @@ def test_masks(tmp_path: Path) -> None:
 def test_images_that_are_paths_alone(tmp_path: Path) -> None:
     array = pa.array([{"bytes": None, "path": "a.png"}, {"bytes": None, "path": "b.png"}], IMAGE)
     path = written(tmp_path / "a.parquet", {"image": array}, compression="none", use_dictionary=False)
-    with pytest.raises(UsageError, match="its images are null, it has 2 paths alone; a list of files is a label table"):
+    with pytest.raises(UsageError, match="its images are null, it has only 2 paths; a list of files is a label table"):
         read(str(path), PLAIN)
 
 
@@ -283,13 +283,11 @@ def test_files_that_differ(tmp_path: Path) -> None:
     second = written(tmp_path / "b.parquet", {"image": images(1, 1), "label": [0]}, features)
     assert len(read(str(tmp_path), PLAIN)) == 2
     written(second, {"image": images(1, 1), "label": ["cat"]}, features)
-    with pytest.raises(
-        UsageError, match=r"b.parquet: the column 'label' holds text values, and in .*a.parquet integer"
-    ):
+    with pytest.raises(UsageError, match=r"b.parquet: the column 'label' holds text values, but integer .*a.parquet"):
         read(str(tmp_path), PLAIN)
     features["label"] = {"names": ["dog", "cat"], "_type": "ClassLabel"}
     written(second, {"image": images(1, 1), "label": [0]}, features)
-    with pytest.raises(UsageError, match=r"b.parquet: the classes of label are others than in"):
+    with pytest.raises(UsageError, match=r"b.parquet: the classes of label differ from those in"):
         read(str(tmp_path), PLAIN)
 
 
@@ -306,7 +304,7 @@ BAD: dict[str, tuple[Callable[[], Mapping[str, Any]], str]] = {
     ),
     "lists of images": (lambda: {"image": [[b""]]}, "no column of images in it"),
     "no row": (lambda: {"image": pa.array([], pa.binary())}, "no sample in its 1 Parquet file"),
-    "no label": (lambda: {"image": [b""], "label": pa.array([None], pa.int64())}, "none of 1 sample can be taken"),
+    "no label": (lambda: {"image": [b""], "label": pa.array([None], pa.int64())}, "none of 1 sample can be used"),
 }
 
 
@@ -410,9 +408,9 @@ print(len(source), int(re.search(r"VmHWM:\\s*(\\d+) kB", said)[1]) * 1024)
 def test_memory(tmp_path: Path, compression: str) -> None:
     """At most 150 bytes a sample, with a label, a name and a caption, whatever the row groups."""
     peaks = {}
-    for count in (20_000, 220_000):
+    for count in (20_000, 420_000):  # of 200,000 more the allocator's own noise is 20 bytes each
         draw = random.Random(1)
-        image = [{"bytes": draw.randbytes(400), "path": f"{i:09}.png"} for i in range(count)]
+        image = [{"bytes": draw.randbytes(100), "path": f"{i:09}.png"} for i in range(count)]
         columns = {
             "image": image,
             "label": [i % 9 for i in range(count)],
@@ -424,5 +422,5 @@ def test_memory(tmp_path: Path, compression: str) -> None:
         found, peak = map(int, done.stdout.split())
         assert found == count
         peaks[count] = peak
-    grown = (peaks[220_000] - peaks[20_000]) / 200_000
+    grown = (peaks[420_000] - peaks[20_000]) / 400_000
     assert grown < 150, f"{grown:.0f} bytes a sample"

@@ -86,7 +86,7 @@ def test_a_file_without_the_label_is_listed_and_tables_of_other_things_are_noted
     source = open_source(root)
     assert len(source) == 2
     assert [one.code for one in findings_of(source).rejected] == ["E_NO_LABEL"]
-    assert "tables without pixels, passed over: 1 (sample_submission.csv)" in findings_of(source).notes
+    assert "ignored tables without pixels: 1 (sample_submission.csv)" in findings_of(source).notes
     assert len(open_source(root, options=LabelOptions(unlabelled=True))) == 3
 
 

@@ -43,7 +43,7 @@ def test_images_beside_are_not_left_out_in_silence(folder: Path, name: str) -> N
     (folder / name).write_bytes(b"")
     with pytest.raises(UsageError) as caught:
         open_source(folder)
-    assert f"2 readers fit it (folder: images ({name}); npz: 1 .npz file" in str(caught.value)
+    assert f"2 readers match it (folder: images ({name}); npz: 1 .npz file" in str(caught.value)
     assert len(open_source(folder, reader="npz")) == 8
 
 
@@ -70,7 +70,7 @@ def test_what_is_hidden_or_far_below_is_not_meant(folder: Path) -> None:
 @pytest.mark.parametrize("reader", [None, "npz"])
 def test_patterns_of_files_are_not_ignored(folder: Path, options: dict[str, Any], reader: str | None) -> None:
     """Samples are no files: all would have been taken."""
-    with pytest.raises(UsageError, match=f"{next(iter(options))} is about files of one image.*as npz; give the one"):
+    with pytest.raises(UsageError, match=f"{next(iter(options))} applies to image files, but.*as npz; give only the"):
         open_source(folder, reader=reader, **options)
 
 
@@ -83,7 +83,7 @@ def test_a_tar_of_class_folders(tmp_path: Path, png: bytes) -> None:
                 member.size = len(png)
                 tar.addfile(member, io.BytesIO(png))
     notes = notes_of(tmp_path / "classes.tar")
-    assert notes[1].startswith("no labels, and images in several folders (cat, dog): where those are classes, unpack")
+    assert notes[1].startswith("no labels, and images in several folders (cat, dog): if those are classes, unpack")
     assert not any("folders" in note for name in ("one", "none") for note in notes_of(tmp_path / f"{name}.tar"))
 
 
@@ -100,10 +100,10 @@ def test_flags_are_told_where_a_command_was_typed(tmp_path: Path, capsys: pytest
     np.savez(path, stack=np.zeros((8, 9, 9), np.uint8), kinds=np.arange(8) % 2)
     assert cli.main(["convert", str(path), str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err.strip()
-    assert said.endswith("kinds int64 [8]; say which holds them: --columns image=stack,label=NAME")
+    assert said.endswith("kinds int64 [8]; name the array of images: --columns image=stack,label=NAME")
     assert cli.main(["convert", str(path), str(tmp_path / "out"), "--columns", "image=stacks"]) == 2
     assert capsys.readouterr().err.strip().endswith("; correct --columns")
-    with pytest.raises(UsageError, match=r"say which holds them: columns=\{'image': 'stack'\}$"):
+    with pytest.raises(UsageError, match=r"name the array of images: columns=\{'image': 'stack'\}$"):
         open_source(path)
 
 
@@ -127,7 +127,7 @@ def test_what_is_in_records_is_said_once(tmp_path: Path, reader: str | None, png
     write(tmp_path / "in" / "train-00000-of-00001", [{"image/encoded": png, "image/class/label": n} for n in range(2)])
     report = convert(open_source(tmp_path / "in", reader=reader), tmp_path / "out", workers=1)
     told = [note for note in report.notes if "image from image/encoded" in note]
-    by = "recognised as tfrecord" if reader is None else "read as tfrecord, as asked"
+    by = "recognised as tfrecord" if reader is None else "read as tfrecord, as requested"
     assert told == [f"{by}: 1 TFRecord file, 2 samples: image from image/encoded, label from image/class/label"]
 
 

@@ -107,7 +107,7 @@ def test_the_top_left_is_the_top_left(tmp_path: Path) -> None:
     source = read_folder(tmp_path)
     pixels = np.asarray(Image.open(io.BytesIO(source[0].image())))  # type: ignore[operator]
     assert pixels[[0, 0, 1], [0, 1, 0]].tolist() == [[200, 0, 0], [0, 100, 0], [0, 0, 50]]
-    assert "not there, and so not read: data_batch_1.bin, data_batch_2.bin" in str(findings_of(source).notes)
+    assert "missing, so not read: data_batch_1.bin, data_batch_2.bin" in str(findings_of(source).notes)
 
 
 @pytest.mark.parametrize("names", [("batches.meta", "data_batch_1"), ("meta", "train")])
@@ -130,11 +130,11 @@ def test_faults(tmp_path: Path, images, labels) -> None:
     with pytest.raises(UsageError, match="is 6145 bytes long, expected a multiple of 3073"):
         read(str(tmp_path), PLAIN)
     path.write_bytes(b"\x07" + whole[1:])
-    with pytest.raises(UsageError, match="has the numbers 0 to 7, and the 3 class names are those of 0 to 2"):
+    with pytest.raises(UsageError, match="has the numbers 0 to 7, but the 3 class names are those of 0 to 2"):
         read(str(tmp_path), PLAIN)
     path.write_bytes(whole)
     (tmp_path / "batches.meta.txt").write_bytes(b"cat\ncat\ndog\n")
-    with pytest.raises(UsageError, match="is no list of names"):
+    with pytest.raises(UsageError, match="is not a list of names"):
         read(str(tmp_path), PLAIN)
     with pytest.raises(UsageError, match="columns is for named columns"):
         read(str(tmp_path), ColumnOptions(columns={"image": "x"}))

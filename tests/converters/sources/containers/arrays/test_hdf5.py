@@ -124,7 +124,7 @@ def test_columns_that_are_said(tmp_path: Path, pixels, labels, check_samples) ->
         read(path, PLAIN)
     source = read_file(path, ColumnOptions(columns={"image": "data", "label": "group/truth"}))
     check_samples(source, pixels, labels)
-    assert "arrays passed over: mean float64 [3]" in findings_of(source).notes
+    assert "ignored arrays: mean float64 [3]" in findings_of(source).notes
 
 
 def test_a_folder_of_files(tmp_path: Path, pixels, labels, check_samples) -> None:
@@ -180,7 +180,7 @@ class TestElsewhere:
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file["images"] = h5py.ExternalLink(other, "images")
             file["labels"] = labels
-        with pytest.raises(UsageError, match="no array is called like images"):
+        with pytest.raises(UsageError, match="no array is named like images"):
             read(str(tmp_path / "a.h5"), PLAIN)
         with pytest.raises(UsageError, match="there is no array images"):
             read(str(tmp_path / "a.h5"), ColumnOptions(columns={"image": "images"}))
@@ -191,7 +191,7 @@ class TestElsewhere:
         layout[:] = h5py.VirtualSource(str(tmp_path / "gone.h5"), "images", pixels.shape, np.uint8)
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file.create_virtual_dataset("images", layout)
-        with pytest.raises(UsageError, match=r"no dataset of its own, virtual datasets and links.*1 \(images\)"):
+        with pytest.raises(UsageError, match=r"no dataset, virtual datasets and links.*1 \(images\)"):
             read(str(tmp_path / "a.h5"), PLAIN)
 
     def test_values_in_a_file_of_their_own(self, tmp_path: Path, pixels, labels) -> None:
@@ -207,10 +207,10 @@ class TestElsewhere:
     ("images", "problem"),
     [
         (np.zeros((12, 5, 7, 3), np.float32), r"float32 \[12, 5, 7, 3\], expected uint8 .*\(x \* 255\)"),
-        (np.zeros((12, 105), np.uint8), "105 numbers an image"),
+        (np.zeros((12, 105), np.uint8), "105 numbers per image"),
         (np.array([b"photos/1.jpg"] * 12, "S20"), "no encoded images: the first begins with b'photos/1.jpg'"),
-        (np.array([[b"a", b"b"]] * 12, "S20"), "expected one encoded image a sample"),
-        (np.zeros(12, [("a", "u1"), ("b", "u1")]), "expected one encoded image a sample"),
+        (np.array([[b"a", b"b"]] * 12, "S20"), "expected one encoded image per sample"),
+        (np.zeros(12, [("a", "u1"), ("b", "u1")]), "expected one encoded image per sample"),
     ],
 )
 def test_no_images(tmp_path: Path, labels, images, problem: str) -> None:
@@ -244,18 +244,22 @@ def test_chunks_of_several_images(tmp_path: Path, pixels, labels, check_samples,
         file["labels"] = labels
     source = read(path, PLAIN)
     check_samples(source, pixels, labels)
-    assert any("unpacked, to be read in any order" in note for note in findings_of(source).notes)
+    assert any("unpacked for random access" in note for note in findings_of(source).notes)
     monkeypatch.setattr(hdf5, "_SLAB_BYTES", 300)  # two images at a time
     check_samples(read(path, PLAIN), pixels, labels)
     monkeypatch.setattr(hdf5, "MAX_UNPACKED_BYTES", 1259)
     source = read(path, PLAIN)
     check_samples(source, pixels, labels)
-    assert any("4 images in a chunk" in note and "CHUNK=1x5x7x3`" in note for note in findings_of(source).notes)
+    assert any("4 images per chunk" in note and "CHUNK=1x5x7x3`" in note for note in findings_of(source).notes)
     monkeypatch.setattr(hdf5, "_SLOW", 3)
-    with pytest.raises(UsageError, match=r"4 images in a chunk.*and takes 1\.3 kB unpacked; `h5repack -l images:CHUNK"):
+    with pytest.raises(
+        UsageError, match=r"4 images per chunk.*and takes 1\.3 kB decompressed; `h5repack -l images:CHUNK"
+    ):
         read(path, PLAIN)
     monkeypatch.setattr(hdf5, "MAX_CHUNK_BYTES", 71)
-    with pytest.raises(UsageError, match=r"has chunks of 72 bytes, each read whole, expected 71 bytes at most; `h5re"):
+    with pytest.raises(
+        UsageError, match=r"has chunks of 72 bytes, each read as a whole, expected 71 bytes at most; `h5re"
+    ):
         read(path, PLAIN)
 
 
@@ -280,7 +284,7 @@ def test_cut_files(tmp_path: Path, pixels) -> None:
     whole = path.read_bytes()
     for size in (len(whole) - 100, 100):
         path.write_bytes(whole[:size])
-        with pytest.raises(UsageError, match="is no whole HDF5 file"):
+        with pytest.raises(UsageError, match="is not an intact HDF5 file"):
             read(str(path), PLAIN)
     path.write_bytes(b"something else")
     assert recognise(str(path), PLAIN) is None

@@ -86,7 +86,7 @@ def test_torchvision_leaves_both(tmp_path: Path, gray, labels, check_samples) ->
     save_mnist(tmp_path, gray, labels)
     source = read_folder(tmp_path)
     check_samples(source, gray, labels)
-    assert sum("passed over" in note for note in findings_of(source).notes) == 4
+    assert sum("ignored, as it is also" in note for note in findings_of(source).notes) == 4
 
 
 def test_one_file(tmp_path: Path, gray, labels, check_samples) -> None:
@@ -104,7 +104,7 @@ def test_emnist_is_said_to_lie_on_its_side(tmp_path: Path, gray, labels) -> None
         read(str(tmp_path), PLAIN)
     source = read_folder(tmp_path, ColumnOptions(label_offset=1))
     assert source[1].features[LABEL] == 1
-    assert any("rows and columns of each image exchanged" in note for note in findings_of(source).notes)
+    assert any("rows and columns of each image swapped:" in note for note in findings_of(source).notes)
 
 
 def test_without_labels(tmp_path: Path, gray) -> None:
@@ -127,10 +127,10 @@ def test_two_data_sets(tmp_path: Path, gray, labels, check_samples) -> None:
         ("images-idx3", lambda d: b"\1" + d[1:], r"begins with b'\\x01\\x00\\x08\\x03', expected 00 00 08"),
         ("images-idx3", lambda d: d[:2] + b"\x0d" + d[3:], "values of float32, expected unsigned bytes"),
         ("images-idx3", lambda d: d[:2] + b"\x77" + d[3:], "values of type 0x77"),
-        ("images-idx3", lambda d: d[:3] + b"\2" + d[4:], "2 sides, expected 3: the magic number 0x00000803"),
-        ("labels-idx1", lambda d: d[:3] + b"\3" + d[4:], "3 sides, expected 1: the magic number 0x00000801"),
+        ("images-idx3", lambda d: d[:3] + b"\2" + d[4:], "2 dimensions, expected 3: the magic number 0x00000803"),
+        ("labels-idx1", lambda d: d[:3] + b"\3" + d[4:], "3 dimensions, expected 1: the magic number 0x00000801"),
         ("images-idx3", lambda d: d[:-1], "is 295 bytes long, expected 296 for 8 x 5 x 7 values"),
-        ("images-idx3", lambda d: d[:9], "sides, expected 3"),
+        ("images-idx3", lambda d: d[:9], "dimensions, expected 3"),
         ("images-idx3", lambda d: d[:3], "begins with"),
         ("labels-idx1", lambda d: idx(np.zeros(7, np.uint8)), "has 7 labels, and train-images-idx3-ubyte 8 images"),
         ("images-idx3", lambda d: idx(np.zeros((8, 0, 7), np.uint8)), "0 x 7 pixels"),
@@ -161,18 +161,20 @@ def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:
     path.write_bytes(whole[:-20])
     found = recognise(str(tmp_path), PLAIN)
     assert found is not None  # a look unpacks nothing
-    with pytest.raises(UsageError, match=r"train-images-idx3-ubyte\.gz cannot be unpacked: .*; copy or save it again"):
+    with pytest.raises(
+        UsageError, match=r"train-images-idx3-ubyte.gz cannot be decompressed: .*; copy or save it again"
+    ):
         open_source(tmp_path)
     path.write_bytes(whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:])
-    with pytest.raises(UsageError, match=r"cannot be unpacked: .*incorrect data check"):
+    with pytest.raises(UsageError, match=r"cannot be decompressed: .*incorrect data check"):
         open_source(tmp_path)
     path.write_bytes(gzip.compress(gzip.decompress(whole)[:-1]))
-    with pytest.raises(UsageError, match="does not unpack to the 296 bytes that it says"):
+    with pytest.raises(UsageError, match="does not decompress to the declared 296 bytes"):
         open_source(tmp_path)
     path.write_bytes(whole)
     labels_path = tmp_path / "t10k-labels-idx1-ubyte.gz"
     labels_path.write_bytes(labels_path.read_bytes()[:-6])
-    with pytest.raises(UsageError, match=r"t10k-labels-idx1-ubyte\.gz cannot be unpacked"):
+    with pytest.raises(UsageError, match=r"t10k-labels-idx1-ubyte.gz cannot be decompressed"):
         read(str(tmp_path), PLAIN)
 
 
@@ -182,7 +184,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, gray, labels) 
     for path in sorted(save_mnist(tmp_path / "outside", gray, labels).iterdir()):
         (tmp_path / "inner" / path.name).symlink_to(path)
     assert recognise(str(tmp_path / "inner")) is None
-    with pytest.raises(UsageError, match="no file called like train-images"):
+    with pytest.raises(UsageError, match="no file named like train-images"):
         read(str(tmp_path / "inner"))
 
 
@@ -193,5 +195,5 @@ def test_columns_are_refused(tmp_path: Path, gray, labels) -> None:
 
 def test_nothing_there(tmp_path: Path) -> None:
     assert recognise(str(tmp_path), PLAIN) is None
-    with pytest.raises(UsageError, match="no file called like train-images-idx3-ubyte"):
+    with pytest.raises(UsageError, match="no file named like train-images-idx3-ubyte"):
         read(str(tmp_path), PLAIN)

@@ -54,7 +54,7 @@ def test_labels_from_one_on(tmp_path: Path, pixels, labels) -> None:
 
 def test_what_holds_no_images(tmp_path: Path, pixels) -> None:
     io.savemat(tmp_path / "a.mat", {"names": np.array(["a", "b"], object), "z": pixels})
-    with pytest.raises(UsageError, match=r"no array is called like images; it has z uint8 \[3, 7, 5, 12\]"):
+    with pytest.raises(UsageError, match=r"no array is named like images; it has z uint8 \[3, 7, 5, 12\]"):
         open_source(tmp_path / "a.mat", reader="mat")
 
 
@@ -63,7 +63,9 @@ def test_lists_of_images_beside(tmp_path: Path, pixels) -> None:
     (tmp_path / "jpg").mkdir()
     Image.fromarray(pixels[0]).save(tmp_path / "jpg" / "image_00001.jpg")
     io.savemat(tmp_path / "imagelabels.mat", {"labels": np.array([[1]])})
-    with pytest.raises(UsageError, match=r"imagelabels\.mat says something .*; save it as a CSV .*give that: labels$"):
+    with pytest.raises(
+        UsageError, match=r"imagelabels\.mat lists image files.*; save it as a CSV .*give that: labels$"
+    ):
         open_source(tmp_path)
 
 

@@ -67,14 +67,14 @@ def test_those_beside_the_files_are_taken(tmp_path: Path) -> None:
     (home / "labels.txt").write_text("0:a\n1:b\n2:c\n")
     found = survey(home)
     assert found.schema.class_names == {"label": ("a", "b", "c")}
-    assert "class names of label: from labels.txt" in found.notes
+    assert "class names of label come from labels.txt" in found.notes
     assert found.left_aside == ()
     (home / "label.labels.txt").write_text("x\ny\nz\n")  # TFDS's has the feature's name
     assert survey(home).schema.class_names == {"label": ("x", "y", "z")}
     (home / "label.labels.txt").write_text("x\n")
     found = survey(home)
     assert found.schema.class_names == {"label": ("0", "1", "2")}
-    assert "label.labels.txt does not name all classes of label: not used" in found.notes
+    assert "label.labels.txt does not name all classes of label, so it is not used" in found.notes
 
 
 def test_objects_by_a_label_map(tmp_path: Path) -> None:
@@ -105,5 +105,5 @@ def test_names_that_do_not_fit(tmp_path: Path) -> None:
         survey(tmp_path, class_names=("a", "b"))
     assert survey(tmp_path, class_names={1: "b", 2: "c"}).schema.class_names == {"label": ("0", "b", "c")}
     write(tmp_path / "a.tfrecord", [{"image": picture(0)}])
-    with pytest.raises(UsageError, match="there is no label"):
+    with pytest.raises(UsageError, match="found no label"):
         survey(tmp_path, class_names=("a", "b"))

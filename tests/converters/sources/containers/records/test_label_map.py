@@ -30,16 +30,16 @@ def test_forms(text: str, expected: dict[int, str]) -> None:
     [
         ("", "map.pbtxt: no `item"),
         ("\nitems { }", "map.pbtxt:2: no `item`, but 'items'"),
-        ("item { id: 1 name: 'cat'", "1: an item that does not end"),
+        ("item { id: 1 name: 'cat'", "1: an unterminated item"),
         ("item { name: 'cat' }", "1: an item without id"),
         ("item { id: -1 name: 'cat' }", "the id '-1', expected a number"),
         ("item { id: 1 }", "item 1 has no name"),
-        ("item { id: 1 name: 'a' }\nitem { id: 1 name: 'b' }", "2: the id 1 is that of 'a' already"),
-        ("item { id: 1 name: 'a' }\nitem { id: 2 name: 'a' }", "2: the name 'a' is there already"),
-        ("item { id: 1 name: 'a }", "a text that does not end"),
-        (r"item { id: 1 name: '\377' }", "is no UTF-8"),
+        ("item { id: 1 name: 'a' }\nitem { id: 1 name: 'b' }", "2: the id 1 is already that of 'a'"),
+        ("item { id: 1 name: 'a' }\nitem { id: 2 name: 'a' }", "2: the name 'a' already exists"),
+        ("item { id: 1 name: 'a }", "an unterminated text"),
+        (r"item { id: 1 name: '\377' }", "is not UTF-8"),
         (r"item { id: 1 name: 'a\nb' }", "expected plain text"),
-        ("item 1", "no '{' behind `item`"),
+        ("item 1", "no '{' after `item`"),
     ],
 )
 def test_faults(text: str, problem: str) -> None:

@@ -40,9 +40,9 @@ def test_the_image() -> None:
     assert image_feature(ours, {ENCODED: 1, "thumbnail": 9}, None, "thumbnail") == ENCODED
     assert image_feature(ours, {"thumbnail": 9}, None, None) is None, "raw pixels without a word about them"
     for features, given, match in (
-        (one, "png", "got 'png', expected an image in each record, by its bytes; there is 'jpg'"),
-        (one, "txt", "got 'txt', expected an image"),
-        (ours, "thumbnail", "the records have 'image/encoded', too"),
+        (one, "png", "got 'png', expected one encoded image per record; there is 'jpg'"),
+        (one, "txt", "got 'txt', expected one encoded image"),
+        (ours, "thumbnail", "the records also have 'image/encoded'"),
     ):
         with pytest.raises(UsageError, match=match):
             image_feature(features, {"jpg": 9, "thumbnail": 9, ENCODED: 9}, given, None)
@@ -58,9 +58,9 @@ def test_the_label() -> None:
     assert label_feature({"x": FLOAT}, "x", None) == "x"
     assert label_feature({LABEL: INT, "label": INT}, None, "label") == LABEL
     for features, given, match in (
-        ({"id": INT, "name": BYTES}, "name", "got 'name', .*; there is 'id'; records are not rewritten, .*adopt"),
-        ({"name": BYTES}, "id", "got 'id', expected one number in each record; there is none"),
-        ({LABEL: INT, "id": INT}, "id", "have 'image/class/label', too; .*label='id' to train_batches"),
+        ({"id": INT, "name": BYTES}, "name", "got 'name', .*; there is 'id'; .*adopt"),
+        ({"name": BYTES}, "id", "got 'id', expected one number per record; there is none"),
+        ({LABEL: INT, "id": INT}, "id", "also have 'image/class/label'; .*label='id' to train_batches"),
     ):
         with pytest.raises(UsageError, match=match):
             label_feature(features, given, None)

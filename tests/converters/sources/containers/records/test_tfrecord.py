@@ -87,7 +87,7 @@ def test_converted(home: Path, tmp_path: Path) -> None:
     report = convert(read(home), tmp_path / "out", workers=OwnEngine(1))
     schema = report.manifest.schema  # type: ignore[union-attr]  # it is committed
     assert (schema.class_names[LABEL], schema.class_ids[LABEL]) == (("ant", "bee", "cat"), (1, 2, 3))
-    assert "column image/class/label: numbers 1 to 3 are the labels 0 to 2, by the texts beside them" in report.notes
+    assert "column image/class/label: numbers 1 to 3 are the labels 0 to 2, from the texts next to them" in report.notes
     dataset = shardfeed.open(tmp_path / "out")
     assert {name: len(dataset[name]) for name in dataset} == {"train": 7, "validation": 2}
     for split in dataset:
@@ -105,7 +105,7 @@ def test_names_of_its_own(tmp_path: Path) -> None:
         for n in range(4)
     ]  # fmt: skip
     write(tmp_path / "a.tfrecord", rows)
-    with pytest.raises(UsageError, match=r"several columns may be the image: other, pic; say .* columns"):
+    with pytest.raises(UsageError, match=r"several columns may be the image: other, pic; choose .* columns"):
         read(tmp_path)
     given = {"image": "pic", "label": "y", "key": "who", "text": "says", "split": "part", "image/weight": "w"}
     source = read(tmp_path, columns=given)
@@ -113,7 +113,7 @@ def test_names_of_its_own(tmp_path: Path) -> None:
     assert [sample.split for sample in source] == ["train", "validation"] * 2
     assert source[2].features == {LABEL: 0, TEXT: b"0", CAPTION: [b"a", b"b"], "image/weight": 0.5}
     assert read_image(source[3]) == picture(3)
-    assert "columns not used: 2 (other, tags)" in source.findings.notes
+    assert "unused columns: 2 (other, tags)" in source.findings.notes
     with pytest.raises(UsageError, match=r"no column 'nope' for image: it has other, part, pic, .*"):
         read(tmp_path, columns={"image": "nope"})
     with pytest.raises(UsageError, match="got 'image/width', expected image"):
@@ -129,7 +129,7 @@ def test_names_of_its_own(tmp_path: Path) -> None:
         ([1, 2, 3], {"label_offset": 1}, [0, 1, 2]),
         ([1, 2, 3], {}, "3 different numbers from 1 to 3, .* if 1 is the first class, give label_offset=1"),
         ([0, 1, 2], {"label_offset": 1}, "expected 1 or more"),
-        ([0, 2], {}, r"2 different numbers from 0 to 2, and not all from 0 on: .* class_names"),
+        ([0, 2], {}, r"2 different numbers from 0 to 2, with gaps after 0: .* class_names"),
         ([0, 2], {"class_names": ("a", "b", "c")}, [0, 2]),
         ([1, 3], {"class_names": ("a", "b", "c")}, "the 3 class names are those of 0 to 2; .*label_offset=1"),
         ([1, 3], {"class_names": ("a", "b", "c"), "label_offset": 1}, [0, 2]),
@@ -165,7 +165,7 @@ def test_a_label_map(tmp_path: Path) -> None:
     source = read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"))
     assert (labels(source), source.schema.class_names[LABEL]) == ([0, 2, 1], ("ant", "bee", "cat"))
     assert source.schema.class_ids[LABEL] == (1, 3, 7)
-    with pytest.raises(UsageError, match="names and numbers the classes, and label_offset does, too"):
+    with pytest.raises(UsageError, match="names and numbers the classes, and so does label_offset"):
         read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"), label_offset=1)
     (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'ant' }")
     with pytest.raises(UsageError, match=r"numbers 3, 7, which .*map.pbtxt does not name"):
@@ -175,7 +175,7 @@ def test_a_label_map(tmp_path: Path) -> None:
     (tmp_path / "in" / "x_label_map.pbtxt").write_text(ITEMS)
     assert labels(read(tmp_path / "in")) == [0, 2, 1]
     (tmp_path / "in" / "x_label_map.pbtxt").write_text("item { id: 1 name: 'ant' ")
-    with pytest.raises(LabelFileError, match=r"pbtxt:1: an item that does not end"):
+    with pytest.raises(LabelFileError, match=r"pbtxt:1: an unterminated item"):
         read(tmp_path / "in")
 
 
@@ -184,7 +184,7 @@ ITEMS = "item { id: 7 name: 'cat' }\nitem { name: 'ant' id: 1 }\nitem { id: 3 na
 
 def test_texts_that_contradict_the_names(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [row(n) for n in range(6)])
-    with pytest.raises(UsageError, match=r"'ant' beside 1, .* give label_offset=1"):
+    with pytest.raises(UsageError, match=r"'ant' for 1, .* give label_offset=1"):
         read(tmp_path, class_names=("ant", "bee", "cat", "dog"))
     assert labels(read(tmp_path, class_names=("ant", "bee", "cat"), label_offset=1)) == [0, 1, 2] * 2
     with pytest.raises(UsageError, match="correct the names"):
@@ -195,7 +195,7 @@ def test_classes_that_are_texts(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": [b"dog", b"ant"][n % 2]} for n in range(3)])
     source = read(tmp_path)
     assert (labels(source), source.schema.class_names) == ([1, 0, 1], {LABEL: ("ant", "dog")})
-    with pytest.raises(UsageError, match="label_offset is about numbers, and labels are texts"):
+    with pytest.raises(UsageError, match="label_offset is for numbers, but labels are texts"):
         read(tmp_path, label_offset=1)
     with pytest.raises(UsageError, match="did you mean 'dogs'"):
         read(tmp_path, class_names=("dogs", "ant"))
@@ -226,7 +226,7 @@ def test_objects(tmp_path: Path) -> None:
     assert found is not None
     np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
     assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
-    assert "columns not used: 1 (image/object/mask)" in source.findings.notes
+    assert "unused columns: 1 (image/object/mask)" in source.findings.notes
     convert(source, tmp_path / "out", workers=OwnEngine(1))
     record = next(r for r in shardfeed.open(tmp_path / "out")["train"] if r[FILENAME] == b"3.jpg")
     assert list(record[OBJECT_LABEL]) == [0, 1, 0]
@@ -255,7 +255,7 @@ def test_folders_that_are_splits(tmp_path: Path) -> None:
     assert {sample.split for sample in source} == {"train", "validation", "test"}
     assert source[0].key == b"test/Cats.tfrecord/000000.jpg"
     (tmp_path / "valid" / "Cats_label_map.pbtxt").write_text("item { name: 'dog', id: 1 }")
-    with pytest.raises(UsageError, match="name other classes; give the right one: label_map"):
+    with pytest.raises(UsageError, match="list different classes; give the right one: label_map"):
         read(tmp_path)
 
 
@@ -264,8 +264,8 @@ def test_names_that_are_not_unique(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": 0, "id": b"same"} for n in range(2)])
     source = read(tmp_path)
     assert [sample.key for sample in source] == [b"a.tfrecord/000000.jpg", b"a.tfrecord/000001.jpg"]
-    assert any("called by their file and number" in note for note in source.findings.notes)
-    with pytest.raises(UsageError, match="column id: a value is no key, or comes again"):
+    assert any("made of file and number" in note for note in source.findings.notes)
+    with pytest.raises(UsageError, match="column id: a value is not a key, or repeats"):
         read(tmp_path, columns={"key": "id"})
     write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": 0, "id": b"../%d" % n} for n in range(2)])
     assert read(tmp_path)[0].key == b"a.tfrecord/000000.jpg"
@@ -301,9 +301,9 @@ def test_records_that_cannot_be_offered(tmp_path: Path, monkeypatch: pytest.Monk
     expected = {
         "n01.JPEG": ("E_NOT_IMAGE", "no image in image/encoded"),
         "n02.JPEG": ("E_EMPTY", "no image in image/encoded"),
-        "n03.JPEG": ("E_NO_LABEL", "-1, which stands for"),
+        "n03.JPEG": ("E_NO_LABEL", "-1, which means"),
         "n04.JPEG": ("E_NO_LABEL", "2 values of image/class/label, expected one"),
-        "a.tfrecord:7": ("E_CORRUPT", "no tf.train.Example: unknown wire type 7"),
+        "a.tfrecord:7": ("E_CORRUPT", "not a tf.train.Example: unknown wire type 7"),
         "a.tfrecord:8": ("E_UNSUPPORTED", "a tf.train.SequenceExample, which is not"),
     }
     assert found.keys() == expected.keys()
@@ -329,10 +329,10 @@ def test_damage(home: Path) -> None:
     with pytest.raises(RejectedError, match="E_SOURCE_CHANGED"):
         content()  # type: ignore[operator]
     path.write_bytes(b"no records " * 40)
-    with pytest.raises(UsageError, match="no TFRecord file, or nothing of it is whole"):
+    with pytest.raises(UsageError, match="not a TFRecord file, or it has no intact record"):
         read(home)
     path.unlink()
-    with pytest.raises(UsageError, match="split train: of 2 shards these are not there: 0"):
+    with pytest.raises(UsageError, match="split train: of 2 shards these are missing: 0"):
         read(home)
 
 
@@ -376,9 +376,9 @@ def test_compressed_and_damaged(tmp_path: Path) -> None:
     source = read(tmp_path / "in.tfrecord")
     assert 1 <= len(source) < 9
     assert {skipped.code for skipped in source.findings.rejected} <= {"E_CORRUPT", "E_TRUNCATED"}
-    assert "ends too early" in source.findings.rejected[-1].reason
+    assert "is truncated" in source.findings.rejected[-1].reason
     (tmp_path / "in.tfrecord").write_bytes(zlib.compress(bytes(10_000_000)))  # would fill a disk, and is no record
-    with pytest.raises(UsageError, match="no TFRecord file"):
+    with pytest.raises(UsageError, match="not a TFRecord file"):
         read(tmp_path / "in.tfrecord")
     assert tfrecord.recognise(Look(str(tmp_path / "in.tfrecord")), ColumnOptions()) is None
 
@@ -398,7 +398,7 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
     (home / "train-00001-of-00002").unlink()
     evidence = tfrecord.recognise(Look(str(home)), ColumnOptions())
     assert evidence is not None
-    assert "not there: 1" in evidence.missing
+    assert "missing: 1" in evidence.missing
     (tmp_path / "empty.tfrecord").write_bytes(b"")
     with pytest.raises(UsageError, match=r"empty.tfrecord: no record"):
         read(tmp_path / "empty.tfrecord")
@@ -407,7 +407,7 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
 def test_our_own_dataset_is_one_already(flowers: Dataset) -> None:
     evidence = tfrecord.recognise(Look(flowers.directory), ColumnOptions())
     assert evidence is not None
-    assert "which shardfeed.open reads" in evidence.missing
+    assert "with shardfeed.open" in evidence.missing
     source = read(flowers.directory)
     assert source.schema.class_names == {LABEL: flowers.class_names}
     assert {(sample.key, sample.features[LABEL], sample.split) for sample in source} == {
@@ -430,7 +430,7 @@ def test_folders_that_hold_something_else(tmp_path: Path, prepared_by_version: P
         read(tmp_path / "a.tfrecord")
     with pytest.raises(UsageError, match="no such file or folder"):
         read(tmp_path / "b.tfrecord")
-    with pytest.raises(UsageError, match="no TFRecord file in it, nor in its folders"):
+    with pytest.raises(UsageError, match="no file in it or its folders"):
         read(tmp_path / "photos")
 
 
@@ -481,7 +481,7 @@ def test_a_file_by_a_relative_path(home: Path, monkeypatch: pytest.MonkeyPatch) 
     """Files beside it are found, and workers in another directory find it."""
     monkeypatch.chdir(home)
     (home / "label_map.pbtxt").write_text(ITEMS + "item { id: 2 name: 'x' }")
-    with pytest.raises(UsageError, match=r"'bee' beside 2, and by the class names that is 3; correct the names"):
+    with pytest.raises(UsageError, match=r"'bee' for 2, but the class names have 3; correct the names"):
         read("train-00000-of-00002")
     (home / "label_map.pbtxt").unlink()
     source = read("train-00000-of-00002")

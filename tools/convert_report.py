@@ -32,7 +32,7 @@ def print_report(report: Report, args: argparse.Namespace, *, told: str = "", wh
     total = sum(split.records for split in manifest.splits.values())
     if planned is not None and what == "image":
         plan = f"{number(total, what)}, {size_text(report.source_bytes)}, plan {manifest.fingerprint[:12]}"
-        print(f"{plan}; broken ones are found when they are converted")
+        print(f"{plan}; damaged images are found during conversion")
     _print_classes(report)
     _print_splits(report, what)
     _print_pixels(report, args, total)
@@ -40,13 +40,13 @@ def print_report(report: Report, args: argparse.Namespace, *, told: str = "", wh
         _print_objects(report, planned.objects, planned.without_objects)
     if planned is not None and what == "image":
         features = manifest.schema.features.keys() - IMAGE_KEYS
-        print(feature_table(manifest.schema, features) if features else "no labels: images alone")
+        print(feature_table(manifest.schema, features) if features else "no labels, only images")
     _print_changes(report)
     warning = coloured("warning:", "warning", sys.stdout)
     for noted in report.warnings[:_SHOWN]:
         print(f"{warning} {escape(noted.key)}: {noted.why}")
     if len(report.warnings) > _SHOWN:
-        print(f"{warning} and {len(report.warnings) - _SHOWN:,} more like these, in the report of --json")
+        print(f"{warning} and {len(report.warnings) - _SHOWN:,} more like this, in the report of --json")
     for note in report.notes:
         if note != told:
             print(coloured("note:", "note", sys.stdout), note)
@@ -61,7 +61,7 @@ def print_report(report: Report, args: argparse.Namespace, *, told: str = "", wh
     rate = f"{report.images / report.seconds:,.0f} {what}s/s, {size_text(report.source_bytes / report.seconds)}/s"
     if report.images < total:
         rate = f"{number(report.images, what)} of them in this run, {rate}"
-    how = f"{report.seconds:.1f} s, {rate}" if report.images else "all of it written by an earlier run"
+    how = f"{report.seconds:.1f} s, {rate}" if report.images else "all of them written by an earlier run"
     print(f"{escape(args.out)}: {number(total, what)} ({how})")
 
 
@@ -120,7 +120,7 @@ def _print_by_class(head: str, columns: Sequence[str], names: Sequence[str], row
 
 def _print_objects(report: Report, objects: int, without: int) -> None:
     """Print how many objects of each class a dry run found, and how many images without objects."""
-    print(f"{number(objects, 'object')}, before any is clipped or left out; {number(without, 'image')} without")
+    print(f"{number(objects, 'object')}, before clipping and filtering; {number(without, 'image')} without")
     names = report.manifest.schema.class_names.get(OBJECT_LABEL, ())
     splits = in_usual_order(report.manifest.splits)
     counts = [report.manifest.splits[name].class_counts[OBJECT_LABEL] for name in splits] if names else []
@@ -150,10 +150,10 @@ def _print_pixels(report: Report, args: argparse.Namespace, images: int) -> None
     size = sum(split.size for split in splits) if planned is None else planned.raw_bytes
     if not raw or size is None or "size" not in args:
         return
-    each = f"height * width * 3 bytes an image, {size // raw:,} on average"
+    each = f"height * width * 3 bytes per image, {size // raw:,} on average"
     if args.size is not None:
         height, width = args.size if isinstance(args.size, tuple) else (args.size, args.size)
-        each = f"{height} * {width} * 3 = {height * width * 3:,} bytes an image"
+        each = f"{height} * {width} * 3 = {height * width * 3:,} bytes per image"
     all_ = "" if planned is None else f"{'' if planned.exact else 'about '}{size_text(size)}, "
     print(f"raw pixels: {all_}{each}")
 
@@ -163,10 +163,10 @@ def _print_changes(report: Report) -> None:
     reasons = [f"{what} {count:,}" for (what, asked), count in sorted(found.items()) if not asked]
     if reasons:
         changed = number(len({noted.key for noted in report.normalised if not noted.asked}), "image")
-        print(f"{changed} stored as plain RGB or gray, upright, so that every loader reads alike: {', '.join(reasons)}")
+        print(f"{changed} stored as upright RGB or gray, so that all loaders agree: {', '.join(reasons)}")
     for (what, asked), count in sorted(found.items()):
         if asked:
-            print(f"{count:,} {what}, as asked")
+            print(f"{count:,} {what}, as requested")
 
 
 def feature_table(schema: Schema, keys: Iterable[str] | None = None) -> str:
@@ -174,7 +174,7 @@ def feature_table(schema: Schema, keys: Iterable[str] | None = None) -> str:
     rows = [["feature", "dtype", "kind", "values", ""]]
     for key in sorted(schema.features if keys is None else keys):
         feature = schema.features[key]
-        called = f"is {feature.alias} to readers" if feature.alias else ""
+        called = f"readers use the name {feature.alias}" if feature.alias else ""
         rows.append([escape(key), feature.dtype, schema.kind(key), _values(feature), called])
     return table(rows)
 

@@ -1,0 +1,125 @@
+"""Label files whose paths are addresses of images: https://host/a.jpg, s3://bucket/a.jpg.
+
+Nothing is asked of the servers here: the workers read the images. A sample is called like its address, without
+`https://` and without the query, which may hold a credential.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import islice
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.files.image_lookup import PathLookup
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.remote import ASSUMED_BYTES, UNLISTED
+from shardfeed.converters.sources.labels.table import Column, LabelTable, Record
+from shardfeed.converters.sources.rows.roles import WORDS
+from shardfeed.converters.sources.source import Skipped, SourceFile
+from shardfeed.errors import LabelFileError, argument, without_secrets
+from shardfeed.text import some
+
+_ADDRESS = re.compile(r"\s*(?:https?|s3|gs|az)://([^/?#\s]+)(/[^?#]*)?", re.IGNORECASE)
+# Names of a column of addresses, those that are preferred first.
+_USUAL = ("image_url", "img_url", "url", "image_uri", "uri", *WORDS["path"])
+
+
+def column_of_addresses(table: LabelTable, lookup: PathLookup, asked: Column | None) -> Column | None:
+    """Return the column with the addresses of images; None if a row names a file of `lookup`, or no address.
+
+    `asked`: the column that the user named. Raises LabelFileError if several columns fit.
+    """
+    rows = list(islice(table, 2))
+    if not rows:
+        return None
+    first, cells = rows[0], _cells(rows[-1])
+    found = [column for column, cell in cells.items() if isinstance(cell, str) and _ADDRESS.match(cell)]
+    heads = {column: column for column in cells} if table.keyed else _cells(first)
+    names = {column: str(heads.get(column, "")).strip() for column in found}
+    if asked is not None:
+        return next((column for column in found if asked in (column, names[column])), None)
+    others = [(column, cell) for column, cell in cells.items() if column not in found and isinstance(cell, str)]
+    if not found or any(_names_file(lookup, cell, str(heads.get(column, ""))) for column, cell in others):
+        return None
+    folded = {name.casefold(): column for column, name in names.items()}
+    usual = next((folded[word] for word in _USUAL if word in folded), None)
+    if usual is None and len(found) > 1:
+        problem = f"the columns {some(names.values())} hold addresses, and none is known to be that of the image"
+        raise LabelFileError(table.place(first.line), problem, f"give {argument('path_column')}")
+    return found[0] if usual is None else usual
+
+
+def _names_file(lookup: PathLookup, cell: str, head: str) -> bool:
+    is_path = head.strip().casefold() in WORDS["path"]
+    return bool(cell.strip()) and (isinstance(lookup.find(cell), int) or (is_path and lookup.is_id(cell)))
+
+
+def has_header(table: LabelTable, column: Column) -> bool:
+    """Whether the first row has no address in the column of addresses."""
+    first = next(iter(table))
+    return not _ADDRESS.match(str(_cells(first).get(column)))
+
+
+def _cells(record: Record) -> Mapping[Column, object]:
+    return record.cells if isinstance(record.cells, Mapping) else dict(enumerate(record.cells))  # type: ignore[return-value]
+
+
+class AddressLookup(PathLookup):
+    """Finds addresses: all those in a column of a table, in place of the files of a folder."""
+
+    def __init__(self, table: LabelTable, column: Column) -> None:
+        cells = (_cells(record).get(column) for record in table)
+        written = {cell.strip(): b"" for cell in cells if isinstance(cell, str) and _ADDRESS.match(cell)}
+        times = Counter(map(_name, written))
+        for address in written:
+            name = _name(address)
+            if times[name] > 1:  # the query identifies the image
+                name += "?" + blake2b(address.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
+            written[address] = name.encode("utf-8", "surrogateescape")
+        self._keys = written
+        super().__init__(AddressListing.of((key, address) for address, key in written.items()))
+
+    def find(self, text: str) -> int | Skipped:
+        """The number of an address, or that the cell is none."""
+        key = self._keys.get(text.strip())
+        if key is None:
+            reason = "no address, expected one like https://host/a.jpg or s3://bucket/a.jpg"
+            return Skipped(without_secrets(text).encode("utf-8", "surrogateescape"), RejectCode.MISSING.value, reason)
+        return super().find(key.decode("utf-8", "surrogateescape"))
+
+
+def _name(address: str) -> str:
+    """Host and path: `host/a.jpg`."""
+    found = _ADDRESS.match(address)
+    assert found is not None
+    return found[1].rpartition("@")[2] + (found[2] or "/")
+
+
+@dataclass(frozen=True, eq=False)
+class AddressListing(Listing):
+    """Addresses by number, sorted by their names. Their sizes are not known: one is assumed for all."""
+
+    addresses: Sequence[bytes] = ()
+
+    @classmethod
+    def of(cls, named: Iterable[tuple[bytes, str]]) -> "AddressListing":
+        """The listing of addresses with their names."""
+        pairs = sorted((key, address.encode("utf-8", "surrogateescape")) for key, address in named)
+        keys = [key for key, _ in pairs]
+        ends = np.cumsum([0, *map(len, keys)], dtype=np.int64)
+        sizes, times = (np.full(len(keys), value, np.int64) for value in (ASSUMED_BYTES, UNLISTED))
+        return cls(b"", b"".join(keys), ends, sizes, times, addresses=[address for _, address in pairs])
+
+    def file(self, index: int) -> SourceFile:
+        """The address of image `index`, as a file."""
+        return SourceFile(self.addresses[index], self.sizes.item(index), self.mtimes.item(index))
+
+    def take(self, indices: np.ndarray) -> "AddressListing":
+        """These addresses only."""
+        taken = super().take(indices)
+        assert isinstance(taken, AddressListing)
+        return replace(taken, addresses=[self.addresses[i] for i in indices.tolist()])

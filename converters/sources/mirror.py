@@ -1,0 +1,292 @@
+"""A temporary folder that stands for a bucket while its files are looked at.
+
+In it each image, and each tar, is an empty file of its object's size, and every other file, such as annotations, is a
+copy: so all readers work on it as on any folder. Modification times are numbers made of ETags. Tars are read through
+`open_regular`, by ranges. The samples of the source have the addresses of their images in place of these files, and
+workers read them there.
+"""
+
+import copy
+import errno
+import io
+import os
+import weakref
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple
+
+from shardfeed.annotations import Raster
+from shardfeed.converters.sources.archives.unpack import Unpacked
+from shardfeed.converters.sources.files.listing import Choice, Globs, is_hidden
+from shardfeed.converters.sources.files.remote import Ranges, placed, stays, storage_of, version_number
+from shardfeed.converters.sources.guard import EVERY, mirrors, tell
+from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Rasters
+from shardfeed.converters.sources.source import Content, RasterImage, Source
+from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, argument
+from shardfeed.machine.free_space import room_in
+from shardfeed.storage.address import check_without_secrets
+from shardfeed.storage.objects import ObjectStorage
+from shardfeed.storage.storage import OpenFile, Part
+from shardfeed.text import counted, number, size_text
+
+_PIECE = 8 << 20  # bytes of a request
+_GROUP_BYTES, _GROUP = 128 << 20, 256  # of copies in memory, and their number
+_KEPT_FREE = 128 << 20  # bytes that others may need on the disk of the copies
+_MORE_ROOM = f"name a folder with more room: TMPDIR=DIR, or leave files out: {argument('exclude', typed='PATTERN')}"
+# Files that name images beside them, so that their folder is listed, too.
+_LISTS = (".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ".jsonl", ".ndjson", ".json", ".xml", ".yaml", ".yml")
+_SMALL = 16 << 20  # bytes of such a file beside the given one, which may name it
+
+
+class _Copy(NamedTuple):
+    """A file to copy: its name at its address, its version, and the destination."""
+
+    address: str
+    size: int
+    version: int
+    path: str
+
+
+class Mirror:
+    """Folders in place of addresses. `exclude`: patterns of files that nobody needs, which are not copied.
+
+    Exists as long as the sources that were made of it.
+    """
+
+    def __init__(self, exclude: Globs = ()) -> None:
+        self._into = Unpacked()
+        self._choice = Choice.of((), exclude)
+        self._taken: list[str] = []
+        self._folders: set[str] = set()
+        self._odd: list[str] = []  # objects that no file can be called like
+        self._copies: dict[bytes, int] = {}  # paths and bytes
+
+    @property
+    def folder(self) -> str:
+        """The folder of all: below it are the scheme, the bucket, and the names in it."""
+        if not self._into.folder:
+            root = os.fsencode(self._into.made()) + b"/"
+            mirrors[root] = partial(_opened, root, self._copies)
+            weakref.finalize(self, mirrors.pop, root)
+        return self._into.folder
+
+    def path_of(self, address: str) -> str:
+        """The path that stands for an address."""
+        scheme, _, rest = address.partition("://")
+        return os.path.join(self.folder, scheme.lower(), rest.rstrip("/"))
+
+    def take(self, address: str, *, with_images: bool = False) -> str:
+        """The path of a folder of images and files at an address, or of one file; made where it is not there yet.
+
+        `with_images`: whether to list the folder of a file too, if the file is one that names images.
+
+        Raises UsageError where nothing is at the address or its kind is unknown, MissingExtraError, StorageError.
+        """
+        scheme, _, rest = address.partition("://")
+        address = f"{scheme.lower()}://{rest.rstrip('/')}"
+        web = address.startswith("http")
+        access = "download the file, and give its path" if web else "give the address alone, with credentials as usual"
+        check_without_secrets(address, access)
+        storage, path = storage_of(address), self.path_of(address)
+        if any(f"{address}/".startswith(f"{taken}/") for taken in self._taken) and os.path.lexists(path):
+            return path
+        self._taken.append(address)
+        copies: list[_Copy] = []
+        if web or not self._list(storage, address, copies):
+            self._one(storage, address, path, copies)
+            if with_images and not web and address.lower().endswith(_LISTS):
+                beside: list[_Copy] = []
+                self._list(storage, address.rpartition("/")[0], beside)
+                small = (one for one in beside if one.size <= _SMALL and one.address.lower().endswith(_LISTS))
+                copies += [one for one in small if one.address != address]
+        self._copy(storage, copies)
+        return path
+
+    def _one(self, storage: ObjectStorage, address: str, path: str, copies: list[_Copy]) -> None:
+        try:
+            version = storage.version(address)
+        except FileNotFoundError:
+            if storage.root.startswith("http"):
+                problem = "no such file, and folders are not listed by a web server"
+                raise UsageError(address, problem, "name a file, or a table of addresses") from None
+            raise UsageError(address, "no such file or folder", "check the address") from None
+        one = _Copy(address, version[2], version_number(version), path)
+        if not self._stand_in(one):
+            raise UsageError(address, "its name cannot be that of a local file", "copy it to another name")
+        if not stays(os.fsencode(path)):
+            copies.append(one)
+
+    def _list(self, storage: ObjectStorage, address: str, copies: list[_Copy]) -> int:
+        """Make the files below a prefix; `copies` gets those that are no images. Returns their number."""
+        count = 0
+        for page in storage.below(address):
+            for name, size, version in page:
+                key = name[len(storage.key(address)) :].lstrip("/")
+                one = _Copy(f"{storage.root}/{name}", size, version_number(version), "")
+                one = one._replace(path=self.path_of(one.address))
+                if not self._stand_in(one):
+                    continue
+                count += 1
+                if not (stays(name.encode()) or self._passed_over(key)):
+                    copies.append(one)
+                if not count % EVERY:
+                    tell("listing", count)
+        return count
+
+    def _passed_over(self, key: str) -> bool:
+        encoded = os.fsencode(key)
+        return any(map(is_hidden, encoded.split(b"/"))) or (bool(self._choice) and self._choice.leaves_out(encoded))
+
+    def _stand_in(self, one: _Copy) -> bool:
+        """Make an empty file in place of an object; False where none can be called so."""
+        parts = one.address.partition("://")[2].split("/")
+        folder = os.path.dirname(one.path)
+        try:
+            if any(part in ("", ".", "..") or "\0" in part for part in parts):
+                raise OSError(errno.EINVAL, "no name of a file")
+            if folder not in self._folders:
+                self._make(folder)
+            file = os.open(one.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.ftruncate(file, one.size)
+                os.utime(file, ns=(one.version, one.version))
+            finally:
+                os.close(file)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                problem = f"no room for an empty file for each image: {error.strerror}"
+                raise StorageError(self.folder, problem, _MORE_ROOM) from None
+            if one.size or error.errno != errno.EISDIR:
+                self._odd.append(one.address)
+            return False
+        return True
+
+    def _make(self, folder: str) -> None:
+        """Make a folder; an object that is called like it, or like one above it, gives way."""
+        above = folder
+        while not os.path.lexists(above):
+            above = os.path.dirname(above)
+        if not os.path.isdir(above):
+            if os.path.getsize(above):  # web consoles create folders as empty objects with the folder's name
+                self._odd.append(above)
+            os.remove(above)
+        os.makedirs(folder, exist_ok=True)
+        self._folders.add(folder)
+
+    def _copy(self, storage: ObjectStorage, copies: Sequence[_Copy]) -> None:
+        copies = [one for one in copies if os.path.isfile(one.path)]
+        room_in(self.folder).check(sum(one.size for one in copies) + _KEPT_FREE, _MORE_ROOM)
+        for group in _groups(copies):
+            files: dict[_Copy, OpenFile] = {one: storage.open(one.address, one.size) for one, _, _ in group}
+            with _unchanged():
+                pieces = storage.read_many([Part(files[one], start, size) for one, start, size in group])
+                for one, file in files.items():
+                    if version_number(file.version) != one.version:  # type: ignore[arg-type]  # of this storage
+                        raise IntegrityError(one.address, "has another ETag")
+            for (one, start, _), data in zip(group, pieces, strict=True):
+                with open(one.path, "r+b") as copied:
+                    copied.seek(start)
+                    copied.write(data)
+        for one in copies:
+            os.utime(one.path, ns=(one.version, one.version))
+            self._copies[os.fsencode(one.path)] = one.size
+
+    @contextmanager
+    def addresses_in_errors(self) -> Iterator[None]:
+        """A block whose errors have addresses in place of paths in the folder."""
+        try:
+            yield
+        except ShardfeedError as error:
+            ShardfeedError.__init__(error, *map(self._shown, error.args))
+            raise
+
+    def _shown(self, text: str) -> str:
+        for scheme in ("s3", "gs", "az", "https", "http"):
+            text = text.replace(f"{self.folder}/{scheme}/", f"{scheme}://")
+        return text
+
+    def source(self, made: Source) -> Source:
+        """The source that a reader made of the folder, with the images at their addresses. Raises UsageError."""
+        if not isinstance(made, ColumnarSource):
+            problem, remedy = f"{type(made).__name__} is a source of its own kind", "copy the files to this machine"
+            raise UsageError("reader", f"{problem}, which reads a local disk alone", remedy)
+        source, root = copy.copy(made), os.fsencode(self.folder) + b"/"
+        found = made.findings
+        notes = [*map(self._shown, found.notes)]
+        if self._copies:
+            copied = f"{number(len(self._copies), 'file')} of {size_text(sum(self._copies.values()))}"
+            notes.append(f"copied first, as neither images nor tars by their names: {copied}")
+        if self._odd:
+            odd = [*map(self._shown, self._odd)]
+            notes.append(counted("objects passed over, as no file can have such a name", odd, len(odd)))
+        rejected = [replace(one, reason=self._shown(one.reason)) for one in found.rejected]
+        values: dict[str, Any] = {
+            "images": _Images(made.images, root),
+            "rasters": made.rasters and _Masks(made.rasters, root),
+            "findings": replace(found, notes=notes, rejected=rejected, folder=None),
+            "described": self._shown(made.described),
+            "kept": (self, made.kept),
+        }
+        for name, value in values.items():
+            object.__setattr__(source, name, value)
+        return source
+
+
+def _opened(root: bytes, copies: Container[bytes], path: bytes) -> BinaryIO | None:
+    """Open the object that a path in the folder stands for; None for a copy, which is opened directly."""
+    if path in copies or not os.path.isfile(path):
+        return None
+    return io.BufferedReader(Ranges(path, root))  # type: ignore[return-value]  # as files are
+
+
+@contextmanager
+def _unchanged() -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, IntegrityError) as error:
+        place = error.filename if isinstance(error, FileNotFoundError) else error.place
+        raise StorageError(place, "changed while it was copied", "run the same again") from None
+
+
+def _groups(copies: Sequence[_Copy]) -> Iterator[list[tuple[_Copy, int, int]]]:
+    """Pieces of files, (file, start, size), as many as are held in memory at once."""
+    group, held = list[tuple[_Copy, int, int]](), 0
+    for one in copies:
+        for start in range(0, one.size, _PIECE):
+            piece = min(_PIECE, one.size - start)
+            if group and (held + piece > _GROUP_BYTES or len(group) == _GROUP):
+                yield group
+                group, held = [], 0
+            group.append((one, start, piece))
+            held += piece
+    if group:
+        yield group
+
+
+@dataclass(frozen=True, eq=False)
+class _Images:
+    """Contents of a folder that stands for a bucket, as those that are there; `root`: of that folder."""
+
+    of: Contents
+    root: bytes
+
+    def __getitem__(self, index: int, /) -> Content:
+        return placed(self.of[index], self.root)
+
+
+@dataclass(frozen=True, eq=False)
+class _Masks:
+    """The same for masks."""
+
+    of: Rasters
+    root: bytes
+
+    @property
+    def raster(self) -> Raster:
+        return self.of.raster
+
+    def of_image(self, image: int) -> RasterImage:
+        found = self.of.of_image(image)
+        return replace(found, mask=placed(found.mask, self.root))

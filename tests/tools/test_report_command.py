@@ -1,0 +1,277 @@
+"""`shardfeed report`: what is planted is found, each printed command mends it, and no text of a dataset is markup."""
+
+import csv
+import io
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import scenes
+from PIL import Image, ImageEnhance, ImageFilter
+
+import shardfeed
+from shardfeed.annotations import XMIN
+from shardfeed.converters import ImageFolder, LabelFile, convert
+from shardfeed.readers import Dataset
+from shardfeed.tools.cli import main
+from shardfeed.tools.report import measure, sections
+
+from pictures import image_bytes
+from report_page import ReportPage
+from web_server import web_server
+
+SIZE = (96, 72)
+HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}"
+RIGHT_TO_LEFT = "\u202eتفاحة"
+Report = Callable[..., dict[str, Any]]
+
+
+def photo(seed: int) -> Image.Image:
+    rng = np.random.default_rng(seed)
+    large = Image.fromarray(rng.integers(30, 200, (6, 8, 3), np.uint8)).resize(SIZE, Image.Resampling.BICUBIC)
+    noise = rng.normal(0, 6, (SIZE[1], SIZE[0], 1))
+    return Image.fromarray(np.clip(np.asarray(large) + noise, 0, 255).astype(np.uint8))
+
+
+def jpeg(image: Image.Image, quality: int = 90) -> bytes:
+    return image_bytes(image, "JPEG", quality=quality)
+
+
+NEAR = {
+    "encoded": lambda image: jpeg(image, 50),
+    "resized": lambda image: jpeg(image.resize((60, 45))),
+    "cropped": lambda image: jpeg(image.crop((1, 1, SIZE[0] - 1, SIZE[1] - 1))),
+    "brightened": lambda image: jpeg(ImageEnhance.Brightness(image).enhance(1.2)),
+}
+# Finding -> keys that its list has.
+PLANTED = {
+    "equal-across-splits": {"train/a/000.jpg", "train/b/001.jpg"},
+    "alike-across-splits": {"train/a/002.jpg", "train/b/003.jpg", "train/a/004.jpg", "train/b/005.jpg"},
+    "two-labels": {"train/a/006.jpg", "train/b/other.jpg"},
+    "equal": {"train/a/twice.jpg"},
+    "blank": {"train/b/blank.jpg"},
+    "broken": {"train/a/broken.jpg"},
+    "dark": {"train/a/dark.jpg"},
+    "blurred": {"train/b/blurred.jpg"},
+    "odd-shapes": {"train/b/long.jpg"},
+}
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset with one or a few of each fault."""
+    root = tmp_path_factory.mktemp("planted")
+    files: dict[str, bytes] = {}
+    for i in range(40):
+        files[f"{'test' if i >= 30 else 'train'}/{'ab'[i % 2]}/{i:03d}.jpg"] = jpeg(photo(i))
+    for i, key in enumerate(sorted(PLANTED["equal-across-splits"], key=lambda key: key[-7:])):
+        files[f"test/{'ab'[i]}/copy.jpg"] = files[key]
+    for i, change in enumerate(NEAR.values(), 2):
+        files[f"test/{'ab'[i % 2]}/near{i}.jpg"] = change(photo(i))
+    files["train/b/other.jpg"] = files["train/a/006.jpg"]
+    files["train/a/twice.jpg"] = files["train/a/008.jpg"]
+    files["train/b/blank.jpg"] = jpeg(Image.new("RGB", SIZE, (30, 90, 200)))
+    files["train/a/broken.jpg"] = jpeg(photo(50))
+    files["train/a/dark.jpg"] = jpeg(ImageEnhance.Brightness(photo(51)).enhance(0.12))
+    files["train/b/blurred.jpg"] = jpeg(photo(52).filter(ImageFilter.GaussianBlur(5)))
+    files["train/b/long.jpg"] = jpeg(photo(53).resize((200, 40)))
+    for name, data in files.items():
+        path = root / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    convert(ImageFolder(root / "images"), root / "set")
+    shard = next((root / "set").glob("train-*.tfrecord"))
+    content = bytearray(shard.read_bytes())
+    content[content.index(files["train/a/broken.jpg"]) + 300] ^= 1
+    shard.write_bytes(content)
+    return root / "set"
+
+
+@pytest.fixture
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
+    """Call the command in the test's directory; what it prints with --json."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> dict[str, Any]:
+        assert main(["report", *map(str, arguments), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_what_is_planted_is_found(planted: Path, report: Report, tmp_path: Path) -> None:
+    found = {finding["code"]: set(finding["keys"]) for finding in report(planted, "-o", "page.html")["findings"]}
+    assert found == PLANTED
+    page = ReportPage((tmp_path / "page.html").read_text())
+    assert page.pictures > 20
+    assert "train/b/003.jpg" in page.text
+    assert "6 images" not in page.text
+    assert "Values of Brightness" in page.text
+
+
+def test_a_dataset_at_a_url(planted: Path, report: Report) -> None:
+    with web_server(planted.parent) as server:
+        findings = report(f"{server.url}/set", "-o", "page.html")["findings"]
+    assert {finding["code"]: set(finding["keys"]) for finding in findings} == PLANTED
+    assert findings[0]["command"].startswith("shardfeed remove set set-without-"), "of a local copy"
+
+
+def test_each_printed_command_mends_its_finding(planted: Path, report: Report, tmp_path: Path) -> None:
+    content = report(planted, "-o", "page.html")
+    commands = {finding["code"]: shlex.split(finding["command"]) for finding in content["findings"]}
+    assert commands.keys() == PLANTED.keys()
+    for code, (program, *arguments) in commands.items():
+        assert program == "shardfeed"
+        assert main([*arguments, "--quiet"]) == 0, code
+        rest = [finding["code"] for finding in report(arguments[2], "-o", f"{code}.html")["findings"]]
+        assert code not in rest
+    assert main([*shlex.split(content["split_anew"])[1:], "--quiet"]) == 0
+    rest = [finding["code"] for finding in report(f"{planted}-divided", "-o", "divided.html")["findings"]]
+    assert "equal-across-splits" not in rest
+    assert main([*shlex.split(content["all"])[1:], "--quiet"]) == 0
+    rest = report(f"{planted}-mended", "-o", "rest.html")["findings"]
+    assert {finding["code"] for finding in rest} == {"dark", "blurred", "odd-shapes"}
+
+
+def test_classes_are_judged_too(report: Report, tmp_path: Path) -> None:
+    for name, count, size in (("red fox", 12, SIZE), ("Red_Fox", 1, SIZE), ("icon", 6, (24, 18)), ("cat", 3, SIZE)):
+        folder = tmp_path / "images" / name
+        folder.mkdir(parents=True)
+        for i in range(count):
+            image = photo(ord(name[0]) * 100 + i).resize(size)
+            (folder / f"{i}.png").write_bytes(image_bytes(image, "PNG"))
+    convert(ImageFolder(tmp_path / "images"), tmp_path / "set")
+    content = report("set")
+    found = {finding["code"]: finding for finding in content["findings"]}
+    assert set(found) == {"class-names", "small-class-2", "imbalance"}
+    assert list(csv.reader(io.StringIO((tmp_path / "report_files" / "class-names.csv").read_text()))) == [
+        ["Red_Fox", "red fox"]
+    ]
+    assert main([*shlex.split(found["class-names"]["command"])[1:], "--quiet"]) == 0
+    assert shardfeed.open("set-class-names").class_names == ("red fox", "cat", "icon")
+
+
+def test_text_of_a_dataset_is_text(report: Report, tmp_path: Path) -> None:
+    names = [HOSTILE, RIGHT_TO_LEFT, HOSTILE * 150]
+    folder = tmp_path / "images"
+    folder.mkdir()
+    with open(tmp_path / "labels.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "label"])
+        for i in range(9):
+            name = (
+                f"{HOSTILE.replace('/', '')}{i}\n.jpg"
+                if i == 0
+                else f"{RIGHT_TO_LEFT}{HOSTILE.replace('/', '')}{i}.jpg"
+            )
+            (folder / name).write_bytes(jpeg(photo(i // 2)))
+            writer.writerow([name, names[i % 3]])
+    out = tmp_path / f"set {HOSTILE.replace('/', '')}"
+    convert(LabelFile(tmp_path / "labels.csv", folder), out)
+    content = report(out.name, "-o", "page.html")
+    (finding,) = (one for one in content["findings"] if one["code"] == "two-labels")
+    page = ReportPage((tmp_path / "page.html").read_text())
+    assert "<script>alert(1)</script>" in page.text
+    assert "49" not in page.text.replace(" ", "").partition("Findings")[0]
+    assert "\u202e" not in page.text
+    assert "line breaks" in page.text
+    assert max(map(len, page.text.split("\n"))) < 3_000
+    assert main([*shlex.split(finding["command"])[1:], "--quiet"]) == 0
+    assert len(list((tmp_path / "page_files").glob("two-labels.txt"))) == 1
+    changes = report(out.name, shlex.split(finding["command"])[3], "-o", "c.html")
+    assert [one["title"] for one in changes["differences"]] == ["7 images removed"]
+    ReportPage((tmp_path / "c.html").read_text())
+
+
+@pytest.mark.parametrize("task", ["masks", "keypoints", "rasters"])
+def test_objects_have_a_section(task: str, report: Report, tmp_path: Path) -> None:
+    convert(scenes(task), tmp_path / "set")
+    content = report("set", "-o", "page.html")
+    data = shardfeed.open("set")["train"]
+    if task == "rasters":
+        (table,) = content["objects"]["tables"]
+        assert sum(float(row[1].rstrip(" %")) for row in table["rows"]) == pytest.approx(100, abs=0.1)
+    else:
+        boxes = sum(len(record[XMIN]) for record in data)  # type: ignore[arg-type]  # an array
+        assert sum(map(sum, content["objects"]["places"])) == boxes
+        assert content["objects"]["charts"][0]["totals"] == [boxes]
+    assert "Objects" in ReportPage((tmp_path / "page.html").read_text()).text
+
+
+def test_a_second_report_measures_nothing(
+    flowers: Dataset, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = report(flowers.directory)
+    monkeypatch.setattr(measure, "_measure_some", None)
+    assert report(flowers.directory) == first
+    (kept,) = (tmp_path / "report_files").glob("*.npz")
+    kept.write_bytes(kept.read_bytes()[:-100])
+    with pytest.raises(TypeError):  # it measures again
+        main(["report", flowers.directory, "--quiet"])
+
+
+def test_what_differs(report: Report, tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    for i in range(8):
+        path = images / "ab"[i % 2] / f"{i}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(photo(i)))
+    convert(ImageFolder(images), "old")
+    (images / "a" / "0.jpg").unlink()
+    (images / "a" / "2.jpg").write_bytes(jpeg(photo(20)))
+    (images / "a" / "4.jpg").rename(images / "a" / "new.jpg")
+    (images / "b" / "8.jpg").write_bytes(jpeg(photo(21)))
+    convert(ImageFolder(images), "new", split={"train": 0.5, "test": 0.5})
+    content = report("old", "new", "-o", "page.html")
+    moved = sum(
+        key in ("b/1.jpg", "b/3.jpg", "b/5.jpg", "b/7.jpg", "a/2.jpg", "a/6.jpg") for key in names("new", "test")
+    )
+    assert [one["title"] for one in content["differences"]] == [
+        "1 image removed",
+        "1 image added",
+        "1 image renamed",
+        *([f"{moved} image{'s' * (moved != 1)} in another split"] if moved else []),
+        "1 image with other bytes",
+    ]
+    assert content["tables"][1]["rows"] == [["a", 4, 3, -1], ["b", 4, 5, 1]]
+    assert "a/2.jpg" in ReportPage((tmp_path / "page.html").read_text()).text
+
+
+def names(dataset: str, split: str) -> list[str]:
+    return [name.decode() for name in shardfeed.open(dataset)[split].column("image/filename")]
+
+
+def test_what_cannot_be_meant(flowers: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["-o", "page.png"], ["-o", str(tmp_path / "none" / "page.html")]):
+        assert main(["report", flowers.directory, *arguments]) == 2
+        assert "--output" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_and_bars_stand_out(theme: str) -> None:
+    """By the contrast that WCAG 2.2 asks for: 4.5 for text, 3 for bars and for borders that say something."""
+    css = (Path(measure.__file__).parent / "templates" / "page.css").read_text()
+    values = re.findall(r":root \{(.*?)\}", css)[theme == "dark"]
+    colours = {name: _luminance(value) for name, value in re.findall(r"--(\w+): (#\w+)", values)}
+    for behind in ("paper", "plate"):
+        for name, least in {"ink": 4.5, "soft": 4.5, "link": 4.5, "red": 4.5, "blue": 3, "orange": 3}.items():
+            low, high = sorted((colours[behind], colours[name]))
+            assert (high + 0.05) / (low + 0.05) >= least, (name, behind)
+
+
+def _luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    shares = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_whole_numbers_have_a_bar_each() -> None:
+    chart = sections.histogram("Objects", "", [np.array([0, 1, 1, 3])])
+    assert chart is not None
+    assert chart.bars == [("0", [1]), ("1", [2]), ("2", [0]), ("3", [1])]

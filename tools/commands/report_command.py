@@ -1,0 +1,39 @@
+"""`shardfeed report DIR -o report.html`: one page to look at a dataset in a browser."""
+
+import argparse
+import json
+
+import shardfeed
+from shardfeed.errors import escape
+from shardfeed.text import size_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `report`."""
+    parser.add_argument("dataset", help="dataset directory or URL; it is only read")
+    parser.add_argument("newer", nargs="?", help="newer version, to compare the two")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="report.html", help="page to write (default report.html)"
+    )
+    parser.add_argument(
+        "--source", metavar="DIR", help="folder of images that was converted, for pictures of those that were left out"
+    )
+    parser.add_argument("--json", action="store_true", help="also print findings and figures as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page, and print the findings in a line each."""
+    # Here, as its package is an extra, which whoever asks for help need not have.
+    from shardfeed.tools.report.report import check_page, files_of
+
+    files = files_of(check_page(args.output))
+    silent = (lambda images: None) if args.quiet or args.json else None
+    found = shardfeed.report(args.dataset, args.newer, source=args.source, keep=files, progress=silent)
+    size = found.save(args.output)
+    if args.json:
+        print(json.dumps({**found.to_json(), "page": args.output, "bytes": size}))
+    elif not args.quiet:
+        print(found)
+        print(f"{escape(args.output)}: {size_text(size)}; lists and measurements are in {escape(files)}")
+    return 0

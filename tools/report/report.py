@@ -1,0 +1,151 @@
+"""A report about a dataset, or a comparison of two: a page for browsers and notebooks, and figures."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from shardfeed.converters.operations.dataset_source import DatasetLike
+from shardfeed.errors import UsageError, escape, without_secrets
+from shardfeed.machine.progress_bar import progress_bar
+from shardfeed.readers.dataset import Dataset
+from shardfeed.readers.dataset import open as open_dataset
+from shardfeed.storage.local import make_directory, write_file
+from shardfeed.text import number
+from shardfeed.tools.report.about import About
+from shardfeed.tools.report.compare import Comparison
+from shardfeed.tools.report.inputs import Inputs
+from shardfeed.tools.report.measure import measure
+from shardfeed.tools.report.page import render
+from shardfeed.tools.report.sections import Chart, Table
+from shardfeed.version import __version__
+
+PAGE = "report.html"
+_PICTURES, _INLINE = 3_000, 400  # of classes, on a page and in a notebook: 2.5 kB each
+
+
+def report(
+    data: DatasetLike,
+    newer: DatasetLike | None = None,
+    *,
+    source: str | os.PathLike[str] | None = None,
+    keep: str | os.PathLike[str] | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> "DatasetReport":
+    """Decode all images of a dataset and report its probable faults, or compare two datasets.
+
+    Datasets are only read. Takes 150 bytes of memory per image. Needs `pip install 'shardfeed[report]'`.
+
+    Args:
+        data: a dataset's directory or URL, or one that is open.
+        newer: a newer version, to compare with `data`. Images are matched by their keys.
+        source: the image folder that the dataset was made from: then the page also shows the images that were left out.
+            Nothing else is read from it.
+        keep: a folder in which measurements are cached, created if missing; a later report that uses it takes seconds.
+        progress: called with the number of images measured since the last call; by default a bar is shown on a terminal
+            and in a notebook.
+
+    Raises UsageError if records have no image or `source` is not a folder, IntegrityError as `open` does, StorageError
+    if files cannot be read.
+
+    Example:
+        found = report("flowers")
+        print(found)
+        found.save("flowers.html")
+    """
+    typed = [one.directory if isinstance(one, Dataset) else os.fspath(one) for one in (data, newer) if one is not None]
+    every = [one if isinstance(one, Dataset) else open_dataset(one) for one in (data, newer) if one is not None]
+    if newer is not None and source is not None:
+        raise UsageError("source", "is for the report of one dataset, and two are compared", "leave it out")
+    inputs = Inputs(every[0], None if source is None else os.fspath(source))
+    titles = [escape(os.path.basename(without_secrets(path).rstrip("/")) or path) for path in typed]
+    total = sum(len(split) for one in every for split in one.values())
+    folder = None if keep is None else os.fspath(keep)
+    bar: Any = nullcontext() if progress else progress_bar(total=total, unit=" images")
+    with bar:
+        measured = [measure(one, folder, progress or bar.update) for one in every]
+    if newer is None:
+        return DatasetReport(About(every[0], typed[0], titles[0], measured[0], inputs))
+    return DatasetReport(Comparison(every[0], every[1], titles, measured))
+
+
+class DatasetReport:
+    """Findings about a dataset, or differences between two. Notebooks show the page, `print` shows a line for each.
+
+    Example:
+        found = report("flowers")
+        print([finding["title"] for finding in found.findings if finding["harm"] == "high"])
+        found.save("flowers.html")
+    """
+
+    def __init__(self, subject: About | Comparison) -> None:
+        self._subject, self._output = subject, ""
+
+    def __str__(self) -> str:
+        headline, lines = self._subject.lines
+        return "\n".join([f"{headline}; {number(len(lines), self._subject.kind[:-1])}", *(f"  {one}" for one in lines)])
+
+    def __repr__(self) -> str:
+        return f"DatasetReport({str(self).splitlines()[0]})"
+
+    def _repr_html_(self) -> str:
+        page = self._page(self._figures()[0], _INLINE)
+        return render("inline.html", {"title": self._subject.lines[0], "page": page.decode()}).decode()
+
+    @property
+    def findings(self) -> Sequence[Mapping[str, Any]]:
+        """Findings, the most harmful first, each with its `code`, `harm` ("high", "medium", "low"), `title`, `text`,
+        `count`, the `keys` of its first 1,000 images, and the `command` that fixes it. If two datasets are compared:
+        differences, each with its `title`, `count`, and a `table` of the first 1,000 images.
+        """
+        return self.to_json()[self._subject.kind]  # type: ignore[no-any-return]  # a list
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value for scripts: the findings, and all tables and charts of the page."""
+        return _plain(self._figures()[0])  # type: ignore[no-any-return]  # a dict
+
+    def save(self, output: str | os.PathLike[str] = PAGE) -> int:
+        """Write the page, and beside it a folder with lists of images for its commands.
+
+        Returns the page's size in bytes. The lists of flowers.html are in the folder flowers_files.
+
+        Raises UsageError if the name does not end in .html or its directory is missing, StorageError.
+        """
+        self._output = check_page(output)
+        content, lists = self._figures()
+        if lists:
+            make_directory(files_of(self._output))
+        for file, of_file in lists.items():
+            write_file(file, of_file)
+        return write_file(self._output, self._page(content, _PICTURES))[0]
+
+    def _figures(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        return self._subject.figures(files_of(self._output or PAGE))
+
+    def _page(self, content: Mapping[str, Any], most: int) -> bytes:
+        more = {"version": __version__, "saved": bool(self._output), **self._subject.pictures(most)}
+        return render(self._subject.template, {**content, **more})
+
+
+def check_page(output: str | os.PathLike[str]) -> str:
+    """Return the path of the page to write. Raises UsageError if it is not a valid place."""
+    name = os.fspath(output)
+    if os.path.splitext(name)[1].lower() not in (".html", ".htm"):
+        raise UsageError("output", f"got {escape(name)!r}, expected a name that ends in .html")
+    if not os.path.isdir(os.path.dirname(name) or "."):
+        raise UsageError("output", f"no directory {escape(os.path.dirname(name))!r}", "create it first")
+    return name
+
+
+def files_of(page: str) -> str:
+    """Return the folder beside a page, for lists of images and for measurements."""
+    return f"{os.path.splitext(page)[0]}_files"
+
+
+def _plain(value: Any) -> Any:
+    """`value` with tables and charts as dicts, for JSON."""
+    if isinstance(value, Table | Chart):
+        return _plain(value._asdict())
+    if isinstance(value, dict):
+        return {key: _plain(of) for key, of in value.items()}
+    return [_plain(of) for of in value] if isinstance(value, list | tuple) else value
