@@ -6,6 +6,11 @@ DEMO := $(VENV)/.installed-demo
 TEST := $(VENV)/.installed-test
 DOCS := $(VENV)/.installed-docs
 
+# Tests start some hundred processes, each of which would compile every module anew where the first variable is set.
+# Compiled modules are kept apart, since each __pycache__ would change a folder of FOLDERS, and so install anew.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+
 .PHONY: setup demo test test-long test-all torture coverage peers lint docs tutorials bench clean
 .DEFAULT_GOAL := test
 

@@ -28,8 +28,8 @@ def layout_row(layout: Layout) -> str:
     typed = f"`shardfeed {layout.then or layout.typed}`"
     if layout.gives is not None:
         return f"| {cell(layout.have)} | {cell(typed)} | {cell(layout.gives.described())} |"
-    said = ", ".join(f"`{words}`" for words in layout.says)
-    return f"| {cell(layout.have)} | {cell(typed)} | an error that names {cell(said)} |"
+    said = " and ".join(f"`{words}`" for words in layout.says)
+    return f"| {cell(layout.have)} | {cell(typed)} | an error that mentions {cell(said)} |"
 
 
 def tables() -> str:

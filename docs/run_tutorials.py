@@ -38,7 +38,7 @@ def execute(path: Path) -> nbformat.NotebookNode:
 
 
 def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
-    """Store PNGs of outputs with 64 colours and JPEGs with quality 60: the repository holds them."""
+    """Store PNGs of outputs with 64 colours and JPEGs with quality 42, as the repository contains them."""
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         for kind in {"image/png", "image/jpeg"} & set(output.get("data", ())):
             picture = Image.open(io.BytesIO(base64.b64decode(output.data[kind])))
@@ -48,7 +48,7 @@ def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
                     lighter, "PNG", optimize=True
                 )
             else:
-                picture.save(lighter, "JPEG", quality=60, optimize=True)
+                picture.save(lighter, "JPEG", quality=42, progressive=True, optimize=True)
             output.data[kind] = base64.b64encode(lighter.getvalue()).decode()
 
 
@@ -57,7 +57,8 @@ def write_pictures(notebook: nbformat.NotebookNode) -> None:
     for cell in notebook.cells:
         if "picture" in cell.metadata:
             (png,) = [output.data["image/png"] for output in cell.outputs if "image/png" in output.get("data", ())]
-            (HERE / "pictures" / cell.metadata["picture"]).write_bytes(base64.b64decode(png))
+            picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGBA")
+            picture.save(HERE / "pictures" / cell.metadata["picture"], lossless=True, quality=100, method=6)
 
 
 def main() -> int:

@@ -7,7 +7,9 @@ import json
 import os
 import platform
 import random
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,18 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import ImageFolder, convert
+from shardfeed.converters import ImageFolder, LocalWorkers, conversion, convert
+from shardfeed.converters.engines.choose_engine import choose_engine
+from shardfeed.converters.engines.engine import AUTO, Engine
 from shardfeed.readers import Dataset
 
+from in_process import OwnEngine
 from pictures import image_bytes
+
+# A conversion waits for the disk some thirty times, so temporary directories are in memory where there is plenty.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # Started in the background by a shell, this process and all its children would ignore Ctrl-C, which tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -37,10 +47,17 @@ settings.load_profile("shardfeed")
 
 # An iterator of tf.data's in a reference cycle, as the traceback of an expected error makes one, must not be freed by
 # the threads that make its batches: it would wait for itself (docs/faq.md). So this thread collects, between tests.
-_TESTS_UNTIL_ALL = 1000  # are collected: the young, which most garbage is, take a millisecond, all a second
+_TESTS_UNTIL_ALL = 1000  # are collected: the young, which most garbage is, take a millisecond, all a tenth of a second
 
 CLASSES = ("daisy", "rose", "tulip")
 _begun = itertools.count(1)
+
+
+gc.disable()  # for the imports of all test files, too: a million objects, none of which is garbage
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # so that no later collection, here or in a forked child, visits what was imported
 
 
 def pytest_runtest_setup() -> None:
@@ -67,6 +84,36 @@ def make_folder(root: Path, per_class: int, classes: tuple[str, ...] = CLASSES, 
     return root
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_worker_is_this_process() -> Iterator[None]:
+    """Without `workers`, or with one, shards are written in this process, by the function that a worker calls.
+
+    Most tests need a dataset, and starting a process takes longer than a small conversion. A test about workers asks
+    for more than one of them, or has the fixture `worker_processes`.
+    """
+    own = (None, 1, LocalWorkers(), LocalWorkers(1), LocalWorkers(start_method=AUTO), LocalWorkers(1, AUTO))
+
+    def choose(workers: Any, tries: str) -> Engine:
+        return OwnEngine(1) if workers in own and workers is not True else choose_engine(workers, tries)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conversion, "choose_engine", choose)
+        yield
+
+
+@pytest.fixture
+def worker_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are processes, in the number that users get."""
+    monkeypatch.setattr(conversion, "choose_engine", choose_engine)
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """A directory for a test that needs a disk: that of `tmp_path` may be in memory."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        yield Path(directory)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Callable[..., Path]:
     """A function that makes an image folder in the test's own directory."""
@@ -84,7 +131,7 @@ def flowers(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> D
     """The folder converted: train (161) in 4 shards, validation (40) in 2. Read only."""
     out = tmp_path_factory.mktemp("dataset") / "flowers"
     shards = {"train": 4, "validation": 2}
-    convert(ImageFolder(flowers_folder), out, split={"train": 0.8, "validation": 0.2}, shards=shards, workers=2)
+    convert(ImageFolder(flowers_folder), out, split={"train": 0.8, "validation": 0.2}, shards=shards)
     return shardfeed.open(out)
 
 

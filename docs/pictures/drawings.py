@@ -85,30 +85,22 @@ def tensorflow_run() -> str:
         "Files, the page cache, two ways of reading, two batches made ahead, the training loop, the GPU.",
     )
     drawing.legend(6, *LEGEND)
-    drawing.box(10, 34, 460, 48, DISK, "shards and their indexes\nin the machine's page cache once they were read")
+    drawing.box(10, 34, 460, 48, DISK, "shards and their indexes\nin the machine's page cache once they have been read")
     drawing.frame(4, 108, 472, 380, "one process")
     drawing.arrow(122, 82, 166)
     drawing.arrow(358, 82, 166)
     drawing.text(132, 154, 'order="stream"', size=13, text_anchor="start", font_family="monospace")
     drawing.text(368, 154, '"global"', size=13, text_anchor="start", font_family="monospace")
-    drawing.box(
-        14, 166, 216, 62, THREADS, "TensorFlow's threads\n16 shards in turn, each in\nsequence; CRCs are checked"
-    )
-    drawing.box(
-        250, 166, 216, 62, THREADS, "2 to 4 calls of Python\neach reads a batch by its\nplaces; CRCs are checked"
-    )
+    drawing.box(14, 166, 216, 62, THREADS, "TensorFlow's threads\n16 shards in turn, each in\nsequence; checks CRCs")
+    drawing.box(250, 166, 216, 62, THREADS, "2 to 4 Python calls\neach reads one batch by\npositions; checks CRCs")
     drawing.arrow(122, 228, 252)
-    drawing.arrow(358, 228, 252)
     drawing.box(14, 252, 216, 44, MEMORY, "shuffle buffer\nat most 16,384 records")
-    decoding = "one per CPU granted:\ndecode the window,\nresize with OpenCV, flip,\ninto the batch"
-    drawing.box(250, 252, 216, 122, THREADS, f"Python's threads\n{decoding}")
     drawing.arrow(122, 296, 312)
-    drawing.box(
-        14, 312, 216, 62, THREADS, "TensorFlow's threads\none per CPU granted: parse,\ndecode, resize, flip, batch"
-    )
-    drawing.arrow(122, 374, 394)
-    drawing.arrow(358, 374, 394)
-    drawing.box(14, 394, 452, 30, MEMORY, "2 batches made ahead, uint8")
+    drawing.arrow(358, 228, 312)
+    decoding = "one per available CPU: decode the window,\nresize with OpenCV, flip, into the batch"
+    drawing.box(14, 312, 452, 62, THREADS, f"Python's threads\n{decoding}")
+    drawing.arrow(240, 374, 394)
+    drawing.box(14, 394, 452, 30, MEMORY, "2 prefetched batches, uint8")
     drawing.arrow(240, 424, 446)
     drawing.box(14, 446, 452, 30, THREADS, "fit, or your loop")
     drawing.arrow(240, 476, 520, "one batch per step")
@@ -124,10 +116,10 @@ def pytorch_run() -> str:
         "Files, worker processes that read and decode a batch each, shared memory, the training process, the GPU.",
     )
     drawing.legend(6, *LEGEND)
-    drawing.box(10, 34, 460, 48, DISK, "shards and their indexes\nin the machine's page cache once they were read")
+    drawing.box(10, 34, 460, 48, DISK, "shards and their indexes\nin the machine's page cache once they have been read")
     drawing.arrow(240, 82, 108)
-    drawing.frame(4, 108, 472, 166, "W worker processes, one per CPU granted")
-    work = "one thread: reads a\nbatch by its places,\ndecodes, resizes,\nflips, stacks it"
+    drawing.frame(4, 108, 472, 166, "W worker processes, one per available CPU")
+    work = "one thread: reads a\nbatch by positions,\ndecodes, resizes,\nflips, stacks it"
     for x, name in ((14, "worker 1"), (170, "worker 2"), (326, "worker W")):
         drawing.box(x, 138, 140, 124, THREADS, f"{name}\n{work}")
     drawing.arrow(200, 274, 302)
@@ -136,10 +128,12 @@ def pytorch_run() -> str:
     drawing.arrow(120, 350, 380)
     drawing.arrow(440, 416, 274, dashed=True)
     drawing.text(430, 370, "which samples come next", size=13, text_anchor="end")
-    drawing.box(14, 416, 212, 48, THREADS, "pin_memory thread\nonly where there is a GPU")
+    drawing.box(14, 416, 212, 48, THREADS, "pin_memory thread\nonly with a GPU")
     drawing.box(254, 416, 212, 48, THREADS, "the order\na function of seed and step")
     drawing.arrow(120, 464, 490)
-    drawing.box(14, 490, 452, 48, THREADS, "to_device, and your loop\n2 batches copied ahead, on a stream of their own")
+    drawing.box(
+        14, 490, 452, 48, THREADS, "to_device, and your loop\n2 batches copied ahead, on a separate CUDA stream"
+    )
     drawing.arrow(240, 538, 580, "from pinned memory")
     drawing.box(14, 580, 452, 48, DEVICE, "GPU\nuint8 to float32, normalise, train")
     return drawing.to_text()
@@ -160,7 +154,7 @@ def order() -> str:
         for at, number in enumerate(numbers):
             drawing.box(start + at * 42, y, 36, 30, fill, str(number))
 
-    drawing.text(10, 18, f"{SAMPLES} samples: images with what is known of them", text_anchor="start")
+    drawing.text(10, 18, f"{SAMPLES} samples: images with their labels", text_anchor="start")
     row(28, list(range(SAMPLES)), 30, SLATE)
     drawing.arrow(240, 62, 92, "shardfeed convert")
     half = SAMPLES // 2
@@ -169,12 +163,12 @@ def order() -> str:
     row(124, list(range(half)), 24, GREEN)
     row(124, list(range(half, SAMPLES)), 252, GREEN)
     drawing.text(
-        10, 188, "2 shards: one record per sample, which has a place in the split", size=13, text_anchor="start"
+        10, 188, "2 shards: one record per sample, at a fixed place in the split", size=13, text_anchor="start"
     )
     drawing.arrow(240, 200, 232, f"the order: seed {SEED}, epoch 0")
     row(234, places.tolist(), 30, BLUE)
     row(234, left, 30 + len(places) * 42, GREY)
-    drawing.text(10, 286, "left out of this epoch, as they fill no batch:", size=13, text_anchor="start")
+    drawing.text(10, 286, "left out of this epoch, too few for a batch:", size=13, text_anchor="start")
     drawing.text(470, 286, f"{SAMPLES} = 2 x {BATCH} + {len(left)}", size=13, text_anchor="end")
     drawing.arrow(240, 298, 330, f"global batches of {BATCH}")
     share = BATCH // DEVICES

@@ -1,21 +1,22 @@
-"""Draws readers.png and its dark twin: every reader of "Reading for training" in docs/benchmarks.md as a bar.
+"""Draws readers.svg and its dark twin: every reader of "Reading for training" in docs/benchmarks.md as a bar.
 
 `python docs/pictures/readers.py` draws the figures of readers.json beside this file; `--results
 benchmarks/results/reading.json` takes them from a run of benchmarks/reading.py first.
 """
 
 import argparse
-import io
 import json
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
 from style import LOOKS, Look
 
 HERE = Path(__file__).parent
 DECODER = "decoder"
+WIDTH, LEFT, TOP, PITCH = 1000, 470, 46, 26  # pixels; bars begin at LEFT
+FONT = "system-ui, -apple-system, Segoe UI, Roboto, sans-serif"
 # In the text of readers that do other work than a random crop of the original photo.
 OTHER_WORK = ("smaller windows", "re-encoded", "--resize-shorter", "--encode raw", "cached decoded", "resize only")
 
@@ -35,56 +36,50 @@ def figures(results: Path) -> dict[str, Any]:
     return {"date": run["date"][:10], "commit": run["machine"]["commit"], "rows": rows}
 
 
-def draw(found: dict[str, Any], look: Look, out: Path) -> None:
-    """Write the picture of one look."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    rows = sorted((row for row in found["rows"] if row["name"] != DECODER), key=lambda row: -row["cpu"])
-    figure, axis = plt.subplots(figsize=(10, 0.3 + 0.27 * len(rows)), layout="constrained")
-    axis.set_facecolor(look.paper)
+def to_svg(found: dict[str, Any], look: Look) -> str:
+    """Draw the bars of one look, the fastest on top."""
+    rows = sorted((row for row in found["rows"] if row["name"] != DECODER), key=lambda row: row["cpu"])
+    scale = (WIDTH - LEFT - 60) / max(row["cpu"] for row in rows)
+    height, decoder = TOP + PITCH * len(rows), LEFT + scale
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+        f'role="img" font-family="{FONT}" font-size="12.5">',
+        "<title>CPU time per image of each reader, divided by that of the JPEG decoder</title>",
+        f'<rect width="{WIDTH}" height="{height}" fill="{look.paper}"/>',
+        f'<g fill="{look.soft}">',
+        '<text x="10" y="18">CPU time per image for training, less is better: photos of 500x375, random crops of 224. '
+        f"{found['date']}, commit {found['commit']}</text>",
+        '<text x="10" y="36">1.00 is the JPEG decoder alone. Outlined bars do other work, such as smaller photos or '
+        "windows</text>",
+        f'<text x="{decoder + 5:.0f}" y="{TOP + 17}">the JPEG decoder alone</text></g>',
+        f'<path d="M{decoder:.0f} {TOP}V{height}" stroke="{look.soft}" stroke-dasharray="5 4"/>',
+    ]
     for place, row in enumerate(rows):
         ours = row["name"].startswith("ours")
-        other = any(mark in row["text"] for mark in OTHER_WORK)
-        face = look.paper if other else look.blue if ours else look.soft
         edge = look.blue if ours else look.soft
-        axis.barh(place, row["cpu"], color=face, edgecolor=edge, height=0.62)
-        axis.text(row["cpu"] + 0.02, place, f"{row['cpu']:.2f}", va="center", color=look.ink, fontsize=9)
-    axis.axvline(1, color=look.soft, linewidth=1.2, linestyle=(0, (4, 3)))
-    axis.text(1.02, len(rows) - 1, "the JPEG decoder alone", va="center", color=look.soft, fontsize=9)
-    axis.set_yticks(range(len(rows)), [row["text"].replace("`", "") for row in rows], color=look.ink, fontsize=9)
-    for label, row in zip(axis.get_yticklabels(), rows, strict=True):
-        label.set_fontweight("bold" if row["name"].startswith("ours") else "normal")
-    axis.set_xlim(0, 1.1 * max(row["cpu"] for row in rows))
-    axis.set_xticks([])
-    axis.set_ylim(-0.6, len(rows) - 0.4)
-    axis.tick_params(length=0)
-    axis.spines[:].set_visible(False)
-    title = (
-        "CPU time per image for training, less is better: photos of 500x375, random crops of 224. "
-        f"{found['date']}, commit {found['commit']}\n"
-        "1.00 is the JPEG decoder alone. Outlined bars do other work, such as smaller photos or windows"
-    )
-    figure.suptitle(title, fontsize=9, color=look.soft, x=0.01, ha="left")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=100, facecolor=look.paper)
-    plt.close(figure)
-    Image.open(drawn).convert("RGB").quantize(24).save(out, optimize=True)
+        face = look.paper if any(mark in row["text"] for mark in OTHER_WORK) else edge
+        label = escape(row["text"].replace("`", ""), quote=False)
+        top, end = TOP + PITCH * place, LEFT + scale * row["cpu"]
+        weight = ' font-weight="bold"' if ours else ""
+        parts += [
+            f'<rect x="{LEFT}" y="{top + 5}" width="{end - LEFT:.0f}" height="16" fill="{face}" stroke="{edge}"/>',
+            f'<g fill="{look.ink}"><text x="{LEFT - 6}" y="{top + 17}" text-anchor="end"{weight}>{label}</text>'
+            f'<text x="{end + 5:.0f}" y="{top + 17}">{row["cpu"]:.2f}</text></g>',
+        ]
+    return "\n".join([*parts, "</svg>", ""])
 
 
 def main() -> int:
     """Write both pictures."""
     parser = argparse.ArgumentParser(description="Draw every reader of the benchmark as a bar.")
     parser.add_argument("--results", type=Path, help="reading.json of a run, to take the figures from")
-    parser.add_argument("--out", type=Path, default=HERE / "readers.png")
+    parser.add_argument("--out", type=Path, default=HERE / "readers.svg")
     args = parser.parse_args()
     kept = HERE / "readers.json"
     if args.results:
         kept.write_text(json.dumps(figures(args.results), indent=1) + "\n")
     for look in LOOKS:
-        draw(json.loads(kept.read_text()), look, look.beside(args.out))
+        look.beside(args.out).write_text(to_svg(json.loads(kept.read_text()), look))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Draws docs/pictures/strip.png, the way from a folder to a GPU, and strip-dark.png: `python docs/pictures/strip.py`.
+"""Draws docs/pictures/strip.webp, the way from a folder to a GPU, and strip-dark.webp: `python docs/pictures/strip.py`.
 
 What it shows is real: files of data_samples/shapes, the shards of their conversion with each record as wide as it is,
 the contact sheet of `shardfeed preview`, and a batch of `train_batches`.
@@ -61,7 +61,7 @@ class Canvas:
 
     def save(self, path: Path) -> None:
         small = self.image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
-        small.quantize(255, dither=Image.Dither.NONE).save(path, optimize=True)
+        small.save(path, quality=60, method=6)
 
 
 def folders(canvas: Canvas, left: float) -> None:
@@ -147,7 +147,7 @@ def draw(canvas: Canvas, dataset: Path, sheet: Image.Image, images: list[Image.I
 def main() -> int:
     """Write the picture for light pages, and the one for dark pages."""
     parser = argparse.ArgumentParser(description="Draw the way from a folder to a GPU.")
-    parser.add_argument("--out", type=Path, default=HERE / "strip.png")
+    parser.add_argument("--out", type=Path, default=HERE / "strip.webp")
     args = parser.parse_args()
 
     import shardfeed

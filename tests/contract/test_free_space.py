@@ -13,13 +13,13 @@ from shardfeed.machine.free_space import check_room, is_in_memory, room_in
 from shardfeed.text import size_text
 
 
-def test_a_disk(tmp_path: Path) -> None:
-    state = os.statvfs(tmp_path)
+def test_a_disk(disk_path: Path) -> None:
+    state = os.statvfs(disk_path)
     free = state.f_bavail * state.f_frsize
-    check_room(str(tmp_path), free // 2, "nothing")
-    message = r"are needed, .* are free in its file system.*; what would help: .*a miracle"
+    check_room(str(disk_path), free // 2, "nothing")
+    message = r"are needed, .* are free in its file system.*; to fix this: .*a miracle"
     with pytest.raises(StorageError, match=message) as caught:
-        check_room(str(tmp_path), 2 * free, "a miracle")
+        check_room(str(disk_path), 2 * free, "a miracle")
     assert caught.value.errno == errno.ENOSPC
 
 
@@ -36,11 +36,13 @@ def test_memory_is_kept_for_others(monkeypatch: pytest.MonkeyPatch, blocks: int,
     monkeypatch.setattr(room, "memory_budget", lambda: 800_000_000)
     monkeypatch.setattr(room, "memory_free", lambda: 700_000_000)
     check_room("/dev/shm", 500_000_000, "more")
-    with pytest.raises(StorageError, match=r"500\.0 MB are free of the memory granted, 25% of which are kept; .*"):
+    with pytest.raises(
+        StorageError, match=r"500.0 MB are free of the available memory, 25% of which stay reserved; .*"
+    ):
         check_room("/dev/shm", 500_000_001, "more")
     whole = room_in("/dev/shm", kept_share=0)
     whole.check(700_000_000, "more")
-    with pytest.raises(StorageError, match=r"700\.0 MB are free of the memory granted; what would help: more"):
+    with pytest.raises(StorageError, match=r"700.0 MB are free of the available memory; to fix this: more"):
         whole.check(700_000_001, "more")
 
 

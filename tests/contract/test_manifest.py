@@ -214,3 +214,16 @@ def test_every_flipped_bit_of_another_format_is_found() -> None:
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(IntegrityError):
             parse_manifest(bytes(damaged), "m")
+
+
+@pytest.mark.parametrize("name", ["../train", "a/../../train", "/tmp/train", ".."])
+def test_no_name_leaves_the_directory(name: str) -> None:
+    """Names of splits and shards are parts of paths, in caches too."""
+    content: Any = json.loads(example().to_bytes())
+    content["splits"][name] = content["splits"]["train"]
+    with pytest.raises(IntegrityError, match="expected a letter"):
+        parse_manifest(signed(content), "m")
+    del content["splits"][name]
+    content["splits"]["train"]["shards"][0]["file"] = name
+    with pytest.raises(IntegrityError, match="changed since"):
+        parse_manifest(signed(content), "m")

@@ -54,6 +54,8 @@ def test_the_wheel_has_each_module_where_it_is_imported_from(built: Path) -> Non
     imported = [name if name.startswith("shardfeed/") else f"shardfeed/{name}" for name in MODULES]
     assert sorted(name for name in names if name.endswith(".py")) == sorted(imported)
     assert "shardfeed/py.typed" in names, "which counts for the packages below it, too"
+    templates = (ROOT / "tools" / "report" / "templates").iterdir()
+    assert {f"shardfeed/tools/report/templates/{path.name}" for path in templates} <= {*names}
     assert "License-Expression: Apache-2.0" in metadata
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")

@@ -1,4 +1,4 @@
-"""Layouts of annotation tools that save in forms of their own."""
+"""Layouts of annotation tools that save in their own formats."""
 
 import base64
 from typing import Any

@@ -27,7 +27,7 @@ def check(out: Path, gives: Gives) -> None:
     assert there == (gives.objects is not None), "boxes"
     _check_classes("classes of objects", schema.class_names.get(keys.OBJECT_LABEL), gives.of)
     assert (keys.CAPTION in schema.features) == bool(gives.captions), "captions"
-    assert (keys.RASTER in schema.features) == bool(gives.raster), "a class for each pixel"
+    assert (keys.RASTER in schema.features) == bool(gives.raster), "a class per pixel"
     assert (keys.OBJECT_MASK in schema.features) == bool(gives.masks), "masks of objects"
     assert (keys.KEYPOINT_X in schema.features) == bool(gives.points), "key points"
 

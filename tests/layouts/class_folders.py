@@ -12,7 +12,7 @@ WRAPPED = "one folder around what counts is refused: give that folder as SOURCE"
 
 
 @TOPIC.layout(
-    "a folder for each class",
+    "one folder per class",
     "convert photos out",
     Gives("train 6", "cat dog", {"cat/1.jpg": "cat", "dog/3.jpg": "dog"}),
 )

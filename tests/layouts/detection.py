@@ -112,7 +112,7 @@ def coco_results(to: Files) -> None:
 
 @TOPIC.layout(
     # Its splits are its own: images of COCO's train are in LVIS's validation.
-    "LVIS: `lvis_v1_train.json`, COCO's images by `coco_url`",
+    "LVIS: `lvis_v1_train.json`, with COCO's images, which `coco_url` names",
     "convert lvis_v1_train.json out --images coco",
     Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
 )
@@ -285,7 +285,7 @@ def voc_2007(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "VOC2012, with masks, when you want boxes",
+    "VOC2012, which has masks too: only the boxes",
     "convert VOCdevkit/VOC2012 out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--reader", "voc", "masks"),
@@ -306,7 +306,7 @@ def _voc_2012(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "`VOCdevkit`, the folder above VOC2012, with masks, when you want boxes",
+    "`VOCdevkit`, the folder above VOC2012, which has masks too: only the boxes",
     "convert VOCdevkit out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--reader", "voc", "masks"),

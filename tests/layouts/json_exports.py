@@ -1,4 +1,4 @@
-"""Exports of tools and datasets in forms of their own."""
+"""Exports of tools and datasets in their own formats."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tests.layouts.documents import SCENES, A, B
 from tests.layouts.files import Files, picture
 from tests.layouts.layout import Gives, Topic
 
-TOPIC = Topic("Exports in forms of their own")
+TOPIC = Topic("Exports in a tool's own format")
 BOXES = Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B})
 
 

@@ -89,7 +89,7 @@ def places365_standard(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "FGVC Aircraft: `images_variant_train.txt`, `0034309 737-700 BBJ`: the class is everything after the first blank",
+    "FGVC Aircraft: `images_variant_train.txt`, `0034309 737-700 BBJ`: the class is everything after the first space",
     "convert fgvc-aircraft-2013b/data/images out --labels fgvc-aircraft-2013b/data/images_variant_train.txt",
     Gives("train 3", ("707-320", "Boeing 717"), {"1025794.jpg": "707-320", "0034309.jpg": "Boeing 717"}),
 )

@@ -218,7 +218,7 @@ def hub_test_without_label(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the Hub's Parquet where test files say -1 for no label",
+    "the Hub's Parquet whose test files have the label -1, for none",
     "convert hub out",
     Gives("train 4", ("cat", "dog"), gray={20: "dog"}),
     says="--max-bad 1",

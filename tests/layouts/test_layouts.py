@@ -1,6 +1,5 @@
 """Layouts of known datasets and tools, converted by the command that a user types."""
 
-import importlib
 import shlex
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from tests.layouts.files import Files
 from tests.layouts.layout import Layout, out_of
 from tests.layouts.table import LAYOUTS
 
-from in_process import OwnEngine
 from repository import ROOT
 
 
@@ -29,10 +27,8 @@ def entries() -> list[object]:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder that the user is in; conversions run in this process."""
+    """The folder that the user is in."""
     monkeypatch.chdir(tmp_path)
-    choosing = importlib.import_module("shardfeed.converters.engines.choose_engine")
-    monkeypatch.setattr(choosing, "LocalEngine", OwnEngine)
 
 
 def typed(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

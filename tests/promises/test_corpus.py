@@ -310,19 +310,19 @@ FILES = [
     Case(30, "empty.jpg", lambda: b"", "E_EMPTY"),
     Case(30, "text.jpg", lambda: b"not found\n", "E_NOT_IMAGE"),
     Case(30, "page.jpg", lambda: b"<!DOCTYPE html><html><body>404</body></html>", "E_NOT_IMAGE"),
-    Case(30, "drawing.svg", lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "passed over"),
+    Case(30, "drawing.svg", lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "skipped:"),
     Case(30, "error.jpg", lambda: b'{"error": "rate limit"}', "E_NOT_IMAGE"),
     Case(30, "pointer.jpg", lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "E_NOT_IMAGE"),
     Case(30, "zeros.jpg", lambda: bytes(4096), "E_NOT_IMAGE"),
-    Case(30, "document.pdf", lambda: b"%PDF-1.7\n" + bytes(100), "passed over"),
+    Case(30, "document.pdf", lambda: b"%PDF-1.7\n" + bytes(100), "skipped:"),
     Case(30, "clip.jpg", lambda: b"\0\0\0\x18ftypisom\0\0\2\0isomavc1" + bytes(100), "E_NOT_IMAGE"),
     Case(30, "one byte.jpg", lambda: b"\xff", "E_TRUNCATED"),
     Case(30, "two bytes.png", lambda: b"\x89P", "E_TRUNCATED"),
-    Case(30, "labels.txt", lambda: b"a.jpg 0\n", "passed over"),
+    Case(30, "labels.txt", lambda: b"a.jpg 0\n", "skipped:"),
     Case(30, "drawing.png", lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "E_NOT_IMAGE"),
-    Case(30, "empty.txt", lambda: b"", "passed over"),
-    Case(30, "README", lambda: b"Flowers.\n", "passed over"),
-    Case(30, "metadata.json", lambda: b'{"author": "x"}', "passed over"),
+    Case(30, "empty.txt", lambda: b"", "skipped:"),
+    Case(30, "README", lambda: b"Flowers.\n", "skipped:"),
+    Case(30, "metadata.json", lambda: b'{"author": "x"}', "skipped:"),
     Case(30, ".DS_Store", lambda: b"\0\0\0\1Bud1", "hidden"),
     Case(30, "Thumbs.db", lambda: b"\xd0\xcf\x11\xe0", "hidden"),
     Case(30, "desktop.ini", lambda: b"[.ShellClassInfo]", "hidden"),
@@ -569,12 +569,12 @@ FILES = [
     Case(34, "3 GiB.jpg", lambda: SPARSE + b"%d" % (3 << 30), "E_TOO_LARGE"),
     Case(34, "1 TiB.jpg", lambda: SPARSE + b"%d" % (1 << 40), "E_TOO_LARGE"),
     # E: archives are not touched, pickles not loaded
-    Case("E", "images.zip", lambda: b"PK\3\4" + bytes(26) + b"../../evil.jpg" + JPEG, "passed over"),
-    Case("E", "images.tar", lambda: b"../../evil.jpg".ljust(512, b"\0") + JPEG, "passed over"),
-    Case("E", "images.tar.gz", lambda: b"\x1f\x8b\x08" + bytes(50), "passed over"),
-    Case("E", "evil.pkl", lambda: b"cos\nsystem\n(S'touch evil'\ntR.", "passed over"),
-    Case("E", "evil.npy", lambda: b"\x93NUMPY\1\0" + bytes(100), "passed over"),
-    Case("E", "evil.ps", lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n(evil) run\n", "passed over"),
+    Case("E", "images.zip", lambda: b"PK\3\4" + bytes(26) + b"../../evil.jpg" + JPEG, "skipped:"),
+    Case("E", "images.tar", lambda: b"../../evil.jpg".ljust(512, b"\0") + JPEG, "skipped:"),
+    Case("E", "images.tar.gz", lambda: b"\x1f\x8b\x08" + bytes(50), "skipped:"),
+    Case("E", "evil.pkl", lambda: b"cos\nsystem\n(S'touch evil'\ntR.", "skipped:"),
+    Case("E", "evil.npy", lambda: b"\x93NUMPY\1\0" + bytes(100), "skipped:"),
+    Case("E", "evil.ps", lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n(evil) run\n", "skipped:"),
 ]
 
 LONG = "n" * 251 + ".jpg"
@@ -703,7 +703,7 @@ class Converted:
         if rejected:
             return rejected["code"]
         if record is None:
-            return "hidden" if any(map(is_hidden, key.split(b"/"))) else "passed over"
+            return "hidden" if any(map(is_hidden, key.split(b"/"))) else "skipped:"
         changed = self.normalised.get(text)
         kind = record["image/format"].decode()
         return f"{changed['code']} -> {kind}" if changed else f"kept {kind}"
@@ -778,7 +778,7 @@ def test_a_name_is_the_key_wherever_it_is_told(converted: Converted, name: bytes
     width = 16 + [os.fsencode(known) for known in NAMES].index(name)
     assert converted.records[b"names/" + name]["image/width"] == width, "this file and no other"
     meant = names_image(name)
-    assert converted.outcome(b"broken/" + name) == ("E_NOT_IMAGE" if meant else "passed over")
+    assert converted.outcome(b"broken/" + name) == ("E_NOT_IMAGE" if meant else "skipped:")
     told = [entry["key"] for entry in converted.report["rejected"]]
     assert told.count((b"broken/" + name).decode("utf-8", "surrogateescape")) == meant
 
@@ -793,18 +793,17 @@ def test_a_tree_has_the_outcomes_it_should(converted: Converted, name: str) -> N
 def test_what_was_passed_over_is_counted_and_nothing_else_is_there(converted: Converted) -> None:
     notes = converted.report["notes"]
     hidden = sum(case.outcome == "hidden" for case in FILES) + 1  # the tree's .store
-    assert any(note.startswith(f"hidden names passed over: {hidden} (") for note in notes)
+    assert any(note.startswith(f"ignored hidden names: {hidden} (") for note in notes)
     assert any(
-        note.startswith(f"links to folders that are listed under another name: {len(ALIASES)} (") for note in notes
+        note.startswith(f"links to folders that are already listed under another name: {len(ALIASES)} (")
+        for note in notes
     )
     told = {key for key in converted.records if key.startswith(b"tree/")}
     told |= {key.encode() for key in converted.rejected if key.startswith("tree/")}
     assert told == {f"tree/{name}".encode() for name in TREE}
-    passed = sum(case.outcome == "passed over" for case in FILES)
+    passed = sum(case.outcome == "skipped:" for case in FILES)
     passed += sum(not names_image(os.fsencode(name)) for name in NAMES)
-    assert any(
-        note.startswith(f"{passed} files passed over, images neither by name nor by content: ") for note in notes
-    )
+    assert any(note.startswith(f"{passed} files ignored, not images by name or content: ") for note in notes)
     files = sum(case.outcome != "hidden" for case in FILES) + 2 * len(NAMES) + len(TREE) - passed
     assert len(converted.records) + len(converted.rejected) == files
     assert main(["verify", str(converted.out), "--deep"]) == 0
@@ -898,9 +897,9 @@ TABLES = [
     Table("tabs", "path\tlabel\na.jpg\tcat\nb.jpg\tdog\n", ALL, file="labels.tsv"),
     Table("objects", '{"path":"a.jpg","label":"cat"}\n{"path":"b.jpg","label":"dog"}\n', ALL, file="labels.jsonl"),
     Table("lines of blanks", "a.jpg cat\nsub/c d.jpg dog\n", {"a.jpg": "cat", "sub/c d.jpg": "dog"}, file="l.txt"),
-    Table("no label on a line", "a.jpg cat\nb.jpg\n", ":2: no blank between path and label", file="l.txt"),
-    Table("doubled, the same", "path,label\na.jpg,cat\na.jpg,cat\nb.jpg,dog\n", ALL, ("what an earlier row says: 1",)),
-    Table("doubled, another spelling", "a.jpg,cat\n./a.jpg,cat\nb.jpg,dog\n", ALL, ("what an earlier row says: 1",)),
+    Table("no label on a line", "a.jpg cat\nb.jpg\n", ":2: no space between path and label", file="l.txt"),
+    Table("doubled, the same", "path,label\na.jpg,cat\na.jpg,cat\nb.jpg,dog\n", ALL, ("duplicate rows: 1",)),
+    Table("doubled, another spelling", "a.jpg,cat\n./a.jpg,cat\nb.jpg,dog\n", ALL, ("duplicate rows: 1",)),
     Table(
         "doubled, conflicting",
         "path,label\na.jpg,cat\nb.jpg,dog\na.jpg,dog\n",
@@ -911,13 +910,13 @@ TABLES = [
         "rows without file",
         "a.jpg,cat\nb.jpg,dog\nno.jpg,cat\nnot.jpg,dog\n",
         ALL,
-        ("lead to no file: 2 (no.jpg, not.jpg)", "without a row: 6"),
+        ("without a file: 2 (no.jpg, not.jpg)", "without a row: 6"),
         ("E_MISSING", "E_MISSING"),
     ),
     Table("files without row", "a.jpg,cat\nb.jpg,dog\n", ALL, ("image files under the root without a row: 6",)),
     Table("no row with a file", "path,label\nx.jpg,cat\n", ":2, column 'path': none of 1 rows names a file"),
-    Table("no row", "path,label\n", ": no row but the header"),
-    Table("empty", "", ": no row in it"),
+    Table("no row", "path,label\n", ": no rows after the header"),
+    Table("empty", "", ": no rows in it"),
     Table("up and out", "a.jpg,cat\nb.jpg,dog\n../a.jpg,cat\n", ALL, (), ("E_PATH_ESCAPE",)),
     Table("up and back", "a.jpg,cat\nsub/../b.jpg,dog\n", ALL),
     Table("absolute outside", "a.jpg,cat\nb.jpg,dog\n/etc/passwd,cat\n", ALL, (), ("E_PATH_ESCAPE",)),
@@ -958,14 +957,14 @@ TABLES = [
     Table(
         "key twice",
         '{"path":"a.jpg","label":1,"label":2}\n',
-        ":1: the key 'label' is there twice",
+        ":1: the key 'label' appears twice",
         file="labels.jsonl",
     ),
     Table(
         "key missing", '{"path":"a.jpg","label":"x"}\n{"path":"b.jpg"}\n', ":2: the object has no key", file="l.jsonl"
     ),
     Table("nested", '{"path":"a.jpg","label":' + "[" * 5000 + "\n", ":1: not JSON: nested too deep", file="l.jsonl"),
-    Table("NaN", '{"path":"a.jpg","label":NaN}\n', ":1: not JSON: NaN is no number", file="l.jsonl"),
+    Table("NaN", '{"path":"a.jpg","label":NaN}\n', ":1: not JSON: NaN is not a number", file="l.jsonl"),
     Table("an image", JPEG, ":1: got a NUL character", file="a.csv"),
     Table("one long line", "a" * (2 << 20), ":1: more than 1048576 characters"),
     Table("column that is a path", "path,../../label\na.jpg,cat\nb.jpg,dog\n", ALL),
@@ -1034,7 +1033,7 @@ def test_both_directions_of_a_mismatch_are_in_the_report(images: Path, tmp_path:
     rejected = lines(tmp_path / "out" / "rejected.jsonl")
     assert {key: (entry["code"], entry["reason"]) for key, entry in rejected.items()} == {
         "no.jpg": ("E_MISSING", "labels.csv:4: no such file"),
-        "../b.jpg": ("E_PATH_ESCAPE", "labels.csv:5: it leaves the root"),
+        "../b.jpg": ("E_PATH_ESCAPE", "labels.csv:5: it points outside the root"),
     }
 
 

@@ -420,7 +420,7 @@ def test_what_is_not_a_file_is_not_a_shard(sixteen: Damaged, tmp_path: Path) -> 
     with pytest.raises(IntegrityError) as caught:
         sixteen.open()
     for number in range(3):
-        what = f"a link to {tmp_path}/none, which is gone" if number == 2 else "not a file"
+        what = f"a link to {tmp_path}/none, which no longer exists" if number == 2 else "not a file"
         assert f"{sixteen.name(number)} is {what}" in caught.value.problem
     assert places(sixteen.directory) == [(sixteen.name(number), None, None) for number in range(3)]
 

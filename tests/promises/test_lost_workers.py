@@ -118,7 +118,7 @@ def test_a_poisonous_image_is_isolated(
     monkeypatch.setattr(choose_engine, "LocalEngine", partial(LocalEngine, image_timeout=0.5))
     assert command(tmp_path, "--json") == 3
     report = json.loads(capsys.readouterr().out)
-    reason = "ended its worker each time it was tried"
+    reason = "crashed its worker in every attempt"
     assert report["rejected"] == [{"key": "rose/0001.jpg", "code": code, "reason": reason}]
     assert command(tmp_path, "--json", "--max-bad", "1") == 0
     assert json.loads(capsys.readouterr().out)["images"] == 0, "only committed"

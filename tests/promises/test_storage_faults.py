@@ -354,10 +354,10 @@ def without_root_rights() -> None:
 
 
 OUTPUTS: dict[str, tuple[Callable[[Path], str], int, str]] = {
-    "a file": (lambda p: ((p / "f").write_text("x"), str(p / "f"))[1], 2, "exists and is no directory"),
+    "a file": (lambda p: ((p / "f").write_text("x"), str(p / "f"))[1], 2, "exists and is not a directory"),
     "a folder": (lambda p: ((p / "d").mkdir(), str(p / "d"))[1], 2, "exists already"),
-    "a dangling symlink": (lambda p: ((p / "l").symlink_to(p / "none"), str(p / "l"))[1], 2, "is no directory"),
-    "a device": (lambda p: "/dev/null", 2, "is no directory"),
+    "a dangling symlink": (lambda p: ((p / "l").symlink_to(p / "none"), str(p / "l"))[1], 2, "is not a directory"),
+    "a device": (lambda p: "/dev/null", 2, "is not a directory"),
     "no parent": (lambda p: str(p / "none" / "out"), 2, "parent directory does not exist"),
     "the parent is a file": (lambda p: ((p / "f").write_text("x"), str(p / "f" / "out"))[1], 2, "parent directory"),
     "the parent dangles": (lambda p: ((p / "l").symlink_to(p / "none"), str(p / "l" / "out"))[1], 2, "parent"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from typing import Any
 
-OPTIONAL = {"tensorflow", "keras", "torch", "ray", "matplotlib", "turbojpeg"}
+OPTIONAL = {"tensorflow", "keras", "torch", "ray", "matplotlib", "turbojpeg", "jinja2"}
 
 
 class NotInstalled(MetaPathFinder):
@@ -54,7 +54,12 @@ def main() -> None:
             ask()
         except UsageError as error:
             print(error)
-    for arguments in (["bench", out], ["bench", out, "--plot", f"{out}.png"], ["demo", "--out", f"{out}.demo"]):
+    for arguments in (
+        ["bench", out],
+        ["bench", out, "--plot", f"{out}.png"],
+        ["report", out, "-o", f"{out}.html"],
+        ["demo", "--out", f"{out}.demo"],
+    ):
         assert cli.main(arguments) == UsageError.exit_code
     assert not OPTIONAL & sys.modules.keys()
 

@@ -4,11 +4,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
 import shardfeed
-from shardfeed.converters import AnnotationOptions, open_source
+from shardfeed.converters import AnnotationOptions, ImageOptions, convert, from_dicts, open_source
 from shardfeed.readers import Dataset, verify
 
 from in_process import OwnEngine
+from pictures import image_bytes
 from repository import ROOT
 
 SCENES = ROOT / "data_samples" / "scenes"
@@ -52,3 +56,15 @@ def sound(path: Path) -> bool:
                 found.update(int(value) for value in values)  # type: ignore[union-attr]
             assert list(split.class_counts[key]) == [found[label] for label in range(len(names))], key
     return True
+
+
+def repeated(out: Path, sides: range, *, samples: int, shards: int) -> Dataset:
+    """Samples of a few images of noise, squares with these sides, each many times with another text: quickly made."""
+    images = []
+    for side in sides:
+        pixels = np.random.default_rng(side).integers(0, 256, (side, side, 3), np.uint8)
+        images.append(image_bytes(Image.fromarray(pixels), "JPEG", quality=90))
+    dicts = ({"image": images[n % len(images)], "key": f"{n:06d}", "note": str(n)} for n in range(samples))
+    source = from_dicts(dicts, texts=["note"])
+    convert(source, out, shards=shards, image=ImageOptions(check="none"), workers=here())
+    return shardfeed.open(out)

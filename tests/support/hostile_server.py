@@ -82,6 +82,7 @@ def main() -> None:
     import_module("array_record.python.array_record_module")
     for reader in READERS:
         reader.load()
+    gc.freeze()  # else collecting in a child would copy every page of what is loaded
     print("ready", flush=True)
     for line in sys.stdin:
         child = os.fork()

@@ -6,6 +6,7 @@ from typing import Any
 
 from shardfeed.converters import AnnotationOptions, ImageFolder, Source, convert, open_source
 from shardfeed.converters.engines.local_engine import LocalEngine
+from shardfeed.converters.engines.worker import IDLE, Board
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.shards.write_shard import write_shard
@@ -14,6 +15,13 @@ from shardfeed.converters.shards.write_shard import write_shard
 class OwnEngine(LocalEngine):
     """Writes shards in this process. As with workers, a shard is written while the receipt of the one before waits."""
 
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self._board = Board([*IDLE])
+
+    def done(self) -> tuple[int, int]:
+        return self._board.done
+
     def start(self, tasks: int) -> None:
         pass
 
@@ -21,7 +29,8 @@ class OwnEngine(LocalEngine):
         late: list[Receipt] = []
         for task in tasks:
             poll()
-            late.append(write_shard(task))
+            late.append(write_shard(task, self._board.start))
+            self._board.idle()
             if len(late) == self._wanted:
                 yield late.pop(0)
         yield from late

@@ -1,28 +1,47 @@
-"""A web server for tests: files of a folder by ranges, with ETags, which counts requests and fails as it is told."""
+"""A web server for tests: files of a folder by ranges, with ETags, which counts requests and fails as it is told.
+
+It also lists a folder as S3 lists a bucket, so that an S3 client reads there.
+"""
 
 import hashlib
 import re
+import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
 
 Fault = Callable[[str, str], str]  # of a request's path and range: what goes wrong, or ""
+# Of a request's path and Authorization: status, headers and body, or None for what a file answers.
+Answer = Callable[[str, str], tuple[int, dict[str, str], bytes] | None]
 
 
 class WebServer(ThreadingHTTPServer):
-    """`requests`: method, path and range of each GET and HEAD. `fault`: "503", "cut", "flip", "whole" or ""."""
+    """`requests`: method, path and range of each GET and HEAD. `fault`: "503", "400 ExpiredToken", "cut",
+    "flip", "whole" or "".
+
+    `answer`: what is answered instead of a file.
+    """
 
     daemon_threads = True
+    page = 1000  # files in one answer to a listing
     request_queue_size = 100
 
-    def __init__(self, folder: Path, tags: bool) -> None:
+    def __init__(self, folder: Path, tags: bool, certificate: Path | None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder, self.tags = folder, tags
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self.server_address[1]}"
         self.requests: list[tuple[str, str, str]] = []
         self.fault: Fault = lambda path, part: ""
+        self.answer: Answer = lambda path, token: None
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -31,6 +50,7 @@ class WebServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body would wait 40 ms for the acknowledgement of its head
     server: WebServer
 
     def log_message(self, format: str, *args: object) -> None:
@@ -47,12 +67,28 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.requests.append((method, self.path, asked))
             fault = self.server.fault(self.path, asked)
-        file = self.server.folder / self.path.lstrip("/")
-        if fault == "503" or not file.is_file():
-            self._head(503 if fault == "503" else 404, 0)
+            instead = self.server.answer(self.path, self.headers.get("Authorization", ""))
+        if instead is not None:
+            self._head(instead[0], len(instead[2]), instead[1])
+            self.wfile.write(instead[2])
+            return
+        address = urlsplit(self.path)
+        file = self.server.folder / unquote(address.path).lstrip("/")
+        if fault[:1].isdigit():
+            status, _, code = fault.partition(" ")
+            body = f"<Error><Code>{code}</Code><Message>{self.headers}</Message></Error>".encode()
+            self._head(int(status), len(body))
+            if method == "GET":
+                self.wfile.write(body)
+            return
+        if "list-type" in address.query:
+            self._list(file, {name: values[0] for name, values in parse_qs(address.query).items()})
+            return
+        if not file.is_file():
+            self._head(404, 0)
             return
         content = file.read_bytes()
-        tag = f'"{hashlib.md5(content).hexdigest()}"'
+        tag = _tag(content)
         if self.server.tags and self.headers.get("If-Match", tag) != tag:
             self._head(412, 0)
             return
@@ -75,6 +111,32 @@ class _Handler(BaseHTTPRequestHandler):
         if method == "GET":
             self.wfile.write(body)
 
+    def _list(self, bucket: Path, query: dict[str, str]) -> None:
+        """Answer with a page of the files whose names begin with a prefix, in the order of their bytes."""
+        after = query.get("continuation-token", query.get("start-after", ""))
+        names = sorted(path.relative_to(bucket).as_posix() for path in bucket.rglob("*") if path.is_file())
+        prefix = query.get("prefix", "")
+        names = [name for name in names if name.startswith(prefix) and name > after]
+        folders = {prefix + name[len(prefix) :].partition("/")[0] + "/" for name in names if "/" in name[len(prefix) :]}
+        if "delimiter" in query:
+            names = [name for name in names if "/" not in name[len(prefix) :]]
+        page = names[: self.server.page]
+        entries = []
+        for name in page:
+            state = (bucket / name).stat()
+            changed = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(state.st_mtime))
+            tag = escape(_tag((bucket / name).read_bytes()))
+            entries.append(
+                f"<Contents><Key>{escape(name)}</Key><Size>{state.st_size}</Size>"
+                f"<LastModified>{changed}</LastModified><ETag>{tag}</ETag></Contents>"
+            )
+        more = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if len(page) < len(names) else ""
+        if "delimiter" in query:
+            entries += [f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in sorted(folders)]
+        body = f"<ListBucketResult>{''.join(entries)}{more}</ListBucketResult>".encode()
+        self._head(200, len(body), {"Content-Type": "application/xml"})
+        self.wfile.write(body)
+
     def _head(self, status: int, size: int, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
         for name, value in ({"Content-Length": str(size)} | (headers or {})).items():
@@ -82,10 +144,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
+def _tag(content: bytes) -> str:
+    return f'"{hashlib.md5(content).hexdigest()}"'
+
+
 @contextmanager
-def web_server(folder: Path, *, tags: bool = True) -> Iterator[WebServer]:
-    """Serve the files of a folder until the block ends; without `tags` as servers do that have no ETags."""
-    server = WebServer(folder, tags)
+def web_server(folder: Path, *, tags: bool = True, certificate: Path | None = None) -> Iterator[WebServer]:
+    """Serve the files of a folder until the block ends; without `tags` as servers do that have no ETags.
+
+    `certificate`: a file with one and its key, for https.
+    """
+    server = WebServer(folder, tags, certificate)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
