@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import shardfeed
 from shardfeed.pipelines.torch import Target
@@ -87,7 +88,8 @@ def at_home(flowers: Dataset, flowers_folder: Path, tmp_path: Path, monkeypatch:
             # Not the same picture twice: the second has a byte behind its end.
             copy.write_bytes(path.read_bytes() + b"\0" * (copy.parts[0] == "more-photos"))
         rows.append(f"{name},{path.parent.name}")
-        images.append({"id": len(images), "file_name": name, "width": 36, "height": 32})
+        width, height = Image.open(path).size
+        images.append({"id": len(images), "file_name": name, "width": width, "height": height})
     Path("labels.csv").write_text("\n".join(rows))
     box = {"id": 1, "image_id": 0, "category_id": 1, "bbox": [1, 1, 5, 5], "segmentation": [[1, 1, 6, 1, 6, 6]]}
     coco = {"images": images, "annotations": [box], "categories": [{"id": 1, "name": "bud"}]}
