@@ -4,16 +4,16 @@
     LocalWorkers, RayWorkers, Engine                            processes that write shards
     open_source, LabelOptions, AnnotationOptions, ColumnOptions the source at a path, and the options of its reader
     from_dicts, ImageFolder, LabelFile, FileNames, Unlabelled   sources
-    Source, Sample, SourceFile, Skipped, Findings, RejectCode   a source of your own
+    Source, Sample, SourceFile, Skipped, Findings, RejectCode   your own source
     Reader, Look, Evidence, find_files, Gather, Row, Parts, ColumnInfo, choose_roles, Annotations, AnnotationCode
-                                                                a reader of your own
+                                                                your own reader
     append, merge, filter, split, relabel, remove, reshard, MakingOptions
                                                                 a new dataset from existing ones
     export, Exported                                            a dataset to the files of other tools
     adopt, rebuild, Rebuilt, survey, Survey                     existing TFRecords
     salvage, Salvaged                                           the intact records of a damaged dataset
 
-A source of your own needs a `schema`, `len(source)` and `source[i]`: see docs/your-own-source.md.
+Your own source needs a `schema`, `len(source)` and `source[i]`: see docs/your-own-source.md.
 """
 
 from typing import TYPE_CHECKING

@@ -75,11 +75,11 @@ def convert(
     workers: Workers = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Convert `source` into the dataset directory `out`, or continue where an earlier, stopped run left off.
+    """Convert `source` into the dataset directory `out`, or continue where an earlier run stopped.
 
-    Images may have been added, removed or repaired since then: only the shards affected by this are written again. The
-    bytes depend only on the source and the options listed before `max_bad`, not on workers, engine or interruptions. A
-    script needs no `__main__` guard: workers do not import it.
+    Images may have been added, removed or repaired since then: only the affected shards are written again. The bytes
+    depend only on the source and the options listed before `max_bad`, not on workers, engine or interruptions. A script
+    needs no `__main__` guard: workers do not import it.
 
     Args:
         source: the samples: a path as `open_source` takes it (an image folder, a label file or annotations), a source
@@ -89,26 +89,26 @@ def convert(
             Use `Shares` to choose how they are drawn.
         group_column: a column, a field of the images in annotations such as COCO's, or a feature of your own source:
             samples with the same value go to the same split.
-        group_pattern: a regular expression for the whole file name, or with a "/" for the whole path: samples with the
-            same text in its group `group` go to the same split. "roboflow": versions of the same original.
+        group_pattern: a regular expression that matches the whole file name, or with a "/" the whole path: samples with
+            the same text in its group `group` go to the same split. "roboflow": groups versions of the same original.
         group_duplicates: files that are equal byte for byte go to the same split.
         to: the format of the shards: "tfrecord", "webdataset", "parquet", "mds" or "arrayrecord".
         shards: number of shards of each split, or the approximate bytes of source images per shard, as text like
             "64MB". Default: shards of at most 256 MB, and at least 16 of them if each then has 8 MB or 512 images.
-        seed: decides the order of samples, and their split where `split` draws it.
+        seed: decides the order of samples, and their splits if `split` draws them.
         image: how images are checked and re-encoded.
         max_bad: rejected inputs allowed, a count or text like "0.5%"; with more, nothing is committed. Or separate
-            limits: `{"images": 3, "objects": "1%"}`, where "objects" counts annotations left out for faults of their
-            own.
+            limits: `{"images": 3, "objects": "1%"}`, where "objects" limits the annotations left out because they are
+            faulty.
         no_leaks: raise an error if a file, or a group, would be in two splits.
-        replace: swap `out` for the new dataset when it exists.
-        restart: remove what an earlier, stopped run left, and start from the beginning.
+        replace: if `out` exists, replace it with the new dataset.
+        restart: discard the unfinished work of an earlier run, and start from the beginning.
         verify: read every byte again before the commit.
         dry_run: write nothing: the report describes the dataset that would be written. Errors that the run would raise
             are raised.
         workers: number of processes on this machine; default one per CPU available to this process. Or `LocalWorkers`,
             `RayWorkers` on the nodes of a Ray cluster, or your own `Engine`, for this one conversion.
-        progress: called a few times a second; default: a bar in a notebook, nothing elsewhere.
+        progress: called with a `Progress` a few times a second; default: a bar in a notebook, nothing elsewhere.
 
     Raises:
         UsageError: the arguments or the source are invalid; nothing was changed. Subclasses: OutputExistsError,

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class RejectCode(StrEnum):
-    """One code per reason. A code never changes its meaning; new ones may be added.
+    """The reason why an input is left out. A code never changes its meaning; new ones may be added.
 
     Example:
         done = convert("photos", "out", max_bad="1%")

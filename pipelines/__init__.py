@@ -1,6 +1,6 @@
 """Batches of a dataset for training and evaluation, on one device or on many machines.
 
-    train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for loops of your own
+    train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for your own loops
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
     Backup, Position                                            resuming a training run
     random_resized_crop, resize_center_crop, letterbox          transforms of images
@@ -12,7 +12,7 @@
     WaitRecorder                                                how long each step waited for its batch
 
 `pipelines.torch` is for PyTorch, `pipelines.prefetch` has the types of producers. Importing this package imports
-neither TensorFlow nor PyTorch; using a name that builds tf.data does.
+neither TensorFlow nor PyTorch; using a name that needs tf.data does.
 """
 
 from typing import TYPE_CHECKING

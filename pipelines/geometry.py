@@ -157,7 +157,7 @@ def to_source(view: View) -> tuple[np.ndarray, np.ndarray]:
 
 
 def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """Convert predicted boxes from pixels of the model's input to pixels of the source image: float32 [..., n, 4].
+    """Convert predicted boxes from pixels of the model's input to pixels of the source image, float32 [..., n, 4].
 
     Args:
         boxes: [..., n, 4] as xmin, ymin, xmax, ymax, for one image or a batch of them.
@@ -173,7 +173,7 @@ def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) ->
 
 
 def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Convert predicted masks from the model's input to the source image: [k, height, width], by nearest pixels.
+    """Resample predicted masks from the model's input to the source image, [k, height, width], by nearest pixels.
 
     Args:
         masks: [k, height, width] for one image.

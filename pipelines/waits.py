@@ -49,7 +49,7 @@ class WaitRecorder:
         return text if since is None else f"{text}; waiting since step {since:,}"
 
     def watch(self, batches: Any) -> Any:
-        """Give the same batches, and record the wait for each.
+        """Return the same batches, and record the wait for each.
 
         Args:
             batches: a `tf.data.Dataset`: the result is a dataset with the same elements. Or any other iterable, such as
@@ -101,9 +101,9 @@ class WaitRecorder:
         return float((came - asked).sum() / spent) if spent > 0 else 0.0
 
     def since(self) -> int | None:
-        """Find the step, from 0, since which the run waits; None if it does not wait now.
+        """Find the step, from 0, from which the run waits until its end; None if it does not wait at its end.
 
-        The run waits in each window of 100 steps from there to the end, for 2 % of the time or more.
+        From that step on, the run waits for at least 2 % of the time in each window of 100 steps.
         """
         asked, came, found = np.array(self._asked), np.array(self._came), None
         for end in range(len(came), 0, -_WINDOW):

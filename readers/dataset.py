@@ -22,7 +22,7 @@ _SHOWN = 5  # files named in an error before "and n more"
 
 
 class Dataset(Mapping[str, Split]):
-    """A mapping of split name -> Split. Made by `shardfeed.open`; it is pickled as its directory's path and manifest.
+    """A mapping from split names to `Split`, made by `shardfeed.open`. It pickles as a directory path and a manifest.
 
     Example:
         data = shardfeed.open("flowers")
@@ -42,10 +42,10 @@ class Dataset(Mapping[str, Split]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The class names, by number: of images, else of objects, pixels or tags; empty if there are no classes.
+        """Class names in label order: of images, else of objects, pixels or tags; empty if there are no classes.
 
-        Raises UsageError, which says where each list is stored, if images have no classes and several other features
-        have different ones.
+        Raises UsageError if images have no classes and several other features have different class lists; the message
+        says where each list is stored.
         """
         return main_class_names(self.manifest.schema)
 

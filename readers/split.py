@@ -71,7 +71,7 @@ class Split(Sequence[Record]):
 
     `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or an array for others. It can be
     used directly as a map-style dataset of PyTorch. A slice takes sample indices, or shares of the split as floats
-    within 0..1: `split[:0.1]` and `split[0.1:]` are two parts of it.
+    within 0..1: `split[:0.1]` is the first tenth, `split[0.1:]` the rest.
 
     Example:
         train = data["train"]
@@ -88,7 +88,7 @@ class Split(Sequence[Record]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The class names, by number: see `Dataset.class_names`."""
+        """Class names in label order: see `Dataset.class_names`."""
         return main_class_names(self.schema)
 
     @property
@@ -98,7 +98,7 @@ class Split(Sequence[Record]):
 
     @property
     def formats(self) -> Mapping[str, int]:
-        """Number of records by `image/format`, as read, in the whole split even for a slice; empty if unknown."""
+        """Number of records by `image/format` as read, for the whole split, even if this is a slice; {} if unknown."""
         copy = self._shards.copy
         return {"raw": self._shards.info.records} if copy and copy.decoded else self._shards.info.formats
 
@@ -258,9 +258,9 @@ class Split(Sequence[Record]):
         return (self[i] for i in range(len(self)))
 
     def without_damaged(self, damaged: Skip) -> Iterator[Record]:
-        """Yield the samples in order, except samples with damaged records, which `damaged` counts and limits.
+        """Yield the samples in order, without damaged records, which `damaged` counts up to its limit.
 
-        Raises IntegrityError if there are more than its limit.
+        Raises IntegrityError if there are more.
 
         Example:
             skip = Skip(10)

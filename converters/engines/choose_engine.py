@@ -37,7 +37,7 @@ class RayWorkers:
     Args:
         count: number of processes; default one per CPU of the cluster.
         address: "host:port" of the cluster; default, in this order: the cluster that this process is connected to, the
-            one in RAY_ADDRESS, one running on this machine, or a new one here.
+            one in RAY_ADDRESS, one running on this machine, or a new one on this machine.
         start_method: as in `LocalWorkers`.
 
     Example:

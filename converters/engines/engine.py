@@ -23,10 +23,9 @@ POLL = 0.2  # seconds between looks at the clock
 class Engine(Protocol):
     """A set of workers that writes shards and recovers when workers are lost.
 
-    Every engine writes shards with `shardfeed.converters.shards.write_shard.write_shard`, wherever that runs.
-    `warnings`: sentences about what was lost, for the report. The methods are called from one thread, for one
-    conversion: `start` only if there are shards to write, `stop` always, even after an error, and possibly more than
-    once.
+    Every engine writes shards with `shardfeed.converters.shards.write_shard.write_shard`. `warnings`: sentences about
+    lost workers, for the report. The methods are called from one thread, for one conversion: `start` only if there are
+    shards to write, `stop` always, even after an error, and possibly more than once.
 
     Example:
         report = convert("photos", "out", workers=engine)  # `engine`: an object with these methods

@@ -56,8 +56,8 @@ def rebuild(
 
     With `dry_run` nothing is written. Only the shards needed are read: each shard whose index is damaged, and all
     shards of a split with a damaged column. Everything is computed before anything is written, and each file is renamed
-    into place when it is complete. Until then it is held in memory: about 350 bytes per record if all columns are lost.
-    `progress` is called with the bytes of each record read.
+    into place when it is complete. Until then the new files are held in memory: about 350 bytes per record if all
+    columns are lost. `progress` is called with the bytes of each record read.
 
     Raises UsageError when `path` is not a dataset; IntegrityError, with nothing changed, when the manifest or a needed
     shard is damaged; StorageError; BusyError when another run is writing this dataset.

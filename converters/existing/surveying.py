@@ -108,8 +108,8 @@ def survey(
         progress: called with bytes read.
 
     Raises:
-        UsageError: the files cannot become a dataset, because of their names or contents: compressed, empty, no
-            Examples.
+        UsageError: the files cannot become a dataset, because of their names or contents: for example, they are
+            compressed or empty, or hold no Examples.
         IntegrityError: a record is damaged, or features with one name have different dtypes; the message
             names shard and record.
         StorageError: a file cannot be read.

@@ -57,27 +57,27 @@ class ImageOptions:
     """Options for images that affect the stored bytes.
 
     Args:
-        check: "decode" decodes every image; "header" reads headers and looks for the end of the file; "none" reads only
-            the values that are stored with the image (format, height, width). Images that are transcoded are always
+        check: "decode" decodes every image; "header" reads headers and looks for the end marker; "none" reads only the
+            values that are stored with the image (format, height, width). Images that are transcoded are always
             decoded.
         encode: "keep" stores JPEG and PNG files; "raw" stores pixels: uint8 RGB, row-major [height, width, 3], gray as
             three equal channels, from every source format.
-        resize_shorter: pixels; larger images are shrunk so that the shorter side is this. Never enlarges.
+        resize_shorter: pixels; larger images are shrunk so that their shorter side has this length. Never enlarges.
         size: (height, width), or one number for a square, each 1 to 65535: every image is resized to cover it and
             cropped at the centre, so that all records have one shape. Enlarges small images. Not together with
             `resize_shorter`.
-        resize_filter: the filter for shrinking: "lanczos", the sharpest, "bicubic", or "hamming", the fastest, which is
-            about as good as averaging over areas. Enlarging is always bicubic.
-        quality: 1 to 100; if given, every JPEG is encoded again with it. None: images that have to be encoded get 92,
-            others are not encoded again. Not for "raw".
-        baseline: progressive JPEGs that are not re-encoded are made baseline, losslessly. Needs the package `turbojpeg`
-            (the extra `baseline`), which is checked when a conversion is planned. Not for "raw".
+        resize_filter: the filter for shrinking: "lanczos" (the sharpest), "bicubic", or "hamming" (the fastest, about
+            as good as area averaging). Enlarging is always bicubic.
+        quality: 1 to 100; if given, every JPEG is re-encoded at this quality. None: only images that must be encoded
+            are, at quality 92. Not for "raw".
+        baseline: progressive JPEGs that are not re-encoded are converted to baseline JPEGs, losslessly. Needs the
+            package `turbojpeg` (the extra `baseline`), which is checked when a conversion is planned. Not for "raw".
         seekable: JPEGs get restart markers, and records store where their rows begin (`image/restarts`), so that a crop
             can be decoded without the rest. True: all JPEGs; JPEGs that are not re-encoded get markers losslessly,
             which needs the extra `seekable`, checked when a conversion is planned. None: only re-encoded JPEGs with a
             side of 384 pixels or more, which makes them at most 2 % larger. False: none. Not True for "raw".
-        png_to_jpeg: images that would be stored as PNG are stored as JPEG, with `quality` or 92, for readers that only
-            take JPEG; not for "raw".
+        png_to_jpeg: images that would be stored as PNG are stored as JPEG, with `quality` or 92, for readers that
+            support only JPEG; not for "raw".
         background: colour behind transparent pixels: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of three,
             each 0 to 255.
         max_pixels: limit of height * width; larger images are rejected as E_TOO_LARGE before they are decoded.

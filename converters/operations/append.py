@@ -44,9 +44,9 @@ def append(
     the old records are read once.
 
     Args:
-        dataset: a dataset's directory, or one that is open; it is only read.
-        source: the new samples, as `convert` takes them. A key that the dataset already has is skipped if the file has
-            the stored sha256, and is an error if it has a different one. Classes are matched by name.
+        dataset: a dataset's directory, or an open `Dataset`; it is only read.
+        source: the new samples, in any form that `convert` accepts. A key that the dataset already has is skipped if
+            the file has the stored sha256, and is an error if it has a different one. Classes are matched by name.
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1; default: the shares that the dataset was made with.
         group_column, group_pattern, group_duplicates: as in `convert`; default: the dataset's.
@@ -56,8 +56,8 @@ def append(
             samples, and a dry run reports only new samples; `to` must be the dataset's format.
 
     Raises:
-        UsageError: features differ, a class is unknown, a key has different bytes, or nothing is new; and as in
-            `convert`.
+        UsageError: features differ, a class is unknown, a key already exists with different bytes, or nothing is new;
+            and as in `convert`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `convert`.
 
     Example:

@@ -31,12 +31,12 @@ def filter(
     (`relabel` renumbers).
 
     Args:
-        dataset: a dataset's directory, or one that is open; it is only read.
+        dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
         where: a condition on features, such as `class in (cat, dog) and height >= 224 and not format == png`. Features
             are named by their whole key or the end of it; `class` and `split` have their usual meaning, and `objects`
             is the number of objects. Operators: == != < <= > >= in, not in; combined with and, or, not and parentheses.
-            Class names and texts are plain words or quoted. A feature with several values matches if one of them does.
+            Class names and texts are plain words or quoted. A feature with several values matches if any does.
         keys: keep only these keys, given as in `remove`.
         min_objects: keep only images with at least this many objects.
         missing_ok: ignore keys that no record has.

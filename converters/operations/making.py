@@ -23,14 +23,14 @@ class MakingOptions(TypedDict, total=False):
             Default: none.
         no_leaks: raise an error if a file would be in two splits, by its stored hash.
         to: the format of the shards, as in `convert`; default: the format of the (first) dataset.
-        shards: number of shards of each split, or text like "64MB", as in `convert`; default: as many as in a
+        shards: number of shards of each split, or text like "64MB", as in `convert`; default: chosen as in a
             conversion.
         workers: processes that do the work, as in `convert`.
-        replace: swap `out` for the new dataset when it exists.
-        restart: remove what an earlier, stopped run left, and start from the beginning.
+        replace: if `out` exists, replace it with the new dataset.
+        restart: discard the unfinished work of an earlier run, and start from the beginning.
         verify: read every byte again before the commit.
         dry_run: write nothing: the report describes the dataset that would be written.
-        progress: called a few times a second.
+        progress: called with a `Progress` a few times a second.
 
     Example:
         reshard("flowers", "flowers-tars", to="webdataset", shards="64MB", max_bad=3)

@@ -45,7 +45,7 @@ def merge(
     by value.
 
     Args:
-        datasets: two or more directories, or datasets that are open; they are only read.
+        datasets: two or more directories or open `Dataset` objects; they are only read.
         out: the directory to create; its parent must exist.
         prefix: prefix each dataset's keys (`image/filename`) with a folder: its directory's name, or the name given
             here for each dataset. Then all keys are different.

@@ -36,11 +36,11 @@ def relabel(
     and its image is kept. Classes of segmentation masks can only be renamed.
 
     Args:
-        dataset: a dataset's directory, or one that is open; it is only read.
+        dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
         classes: old name -> new name, or None to drop the class; or the path of such a mapping as a JSON file or a CSV
             file with columns `old,new`, where null or an empty cell drops the class.
-        feature: the key of the one feature to change; default all that have classes.
+        feature: the key of the only feature to change; default: all features with classes.
         order: new class names in label order, or a file with one per line; default: the order in which they first
             appear in the old list. Labels are 0 to K-1 in this order.
         **making: options for writing the new dataset: see `MakingOptions`.

@@ -26,13 +26,13 @@ def remove(
     """Create the dataset `out` without the records that have these keys, in the same splits and order.
 
     `out` contains nothing of the removed records. They are still in `dataset`, which is only read: the report's notes
-    say where, and which of its files are shared with other datasets.
+    say where, and which of these files are shared with other datasets.
 
     Args:
-        dataset: a dataset's directory, or one that is open; it is only read.
+        dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
-        keys: file names, as `image/filename` has them; or the path of a file with one per line. Records without file
-            names are named by split and position: `train/000000017`.
+        keys: file names, as in `image/filename`; or the path of a file with one per line. A record without a file name
+            is given by split and position: `train/000000017`.
         missing_ok: ignore keys that no record has.
         **making: options for writing the new dataset: see `MakingOptions`.
 

@@ -12,14 +12,14 @@ def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[
     """Create the dataset `out` from the same records, in the same splits and order, in other shards.
 
     Args:
-        dataset: a dataset's directory, or one that is open; it is only read.
+        dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
         **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
-        TooManyRejectedError: records are damaged; it names them, and nothing is committed.
-        UsageError, IntegrityError, StorageError, WorkerLostError, BusyError: as `convert` and `shardfeed.open`. After a
-            StorageError or a kill, call it again to continue.
+        TooManyRejectedError: too many records are damaged; the error names them, and nothing is committed.
+        UsageError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `convert` and `shardfeed.open`.
+            After a StorageError or a kill, call it again to continue.
 
     Example:
         reshard("flowers", "few", shards=1)

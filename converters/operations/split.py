@@ -34,19 +34,19 @@ def split(
     a new split if they are out of order there.
 
     Args:
-        dataset: a dataset's directory, or one that is open; it is only read.
+        dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
-        split: share of each new split, adding up to 1; `Shares` says how they are drawn.
+        split: share of each new split, adding up to 1; use `Shares` to choose how they are drawn.
         of: the split to divide; all others are kept. Default: all splits are put together and divided.
         group_column: a feature, `image/patient` or `patient`: records with the same value go to the same split. With
             `of`, a record whose group also has records in a kept split moves to that split.
         group_pattern, group_duplicates: as in `convert`; duplicates are found by the stored hashes.
-        seed: decides splits and order.
+        seed: decides the splits and the order.
         renumber: also give new ids to records that share an id that came from their source, such as COCO's.
         **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
-        SplitError: there is no split `of`.
+        SplitError: the dataset has no split with the name `of`.
         UsageError, TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `reshard`.
 
     Example:

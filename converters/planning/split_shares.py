@@ -45,7 +45,7 @@ class Shares:
 
     @classmethod
     def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
-        """Make `Shares` from a mapping; a `Shares` is returned as it is."""
+        """Make `Shares` from a mapping; a `Shares` is returned unchanged."""
         return split if isinstance(split, Shares) else cls(split)
 
 

@@ -103,7 +103,7 @@ class Look:
     def files(self, suffixes: tuple[str, ...] = ("",), depth: int = _DEPTH, folder: str = "") -> Iterator[str]:
         """Find files in `folder` by their suffixes (lower case), relative to the path, the nearest to `folder` first.
 
-        If the path is a file, its own name; if it is a pattern, the first file.
+        If the path is a file, returns its name; if it is a pattern, the first file that matches.
         """
         if not self.is_folder:
             names = [os.path.basename(path) for path in self.paths[:1] if os.path.isfile(path)]
@@ -199,7 +199,7 @@ class Look:
         return self._listings[place, choosing]
 
     def list_images(self, root: str | None = None, files: Listing | None = None) -> tuple[Listing, Listing]:
-        """List all files below `root`, and the images that the patterns select: here patterns apply to images alone.
+        """List all files below `root`, and the images that the patterns select: patterns apply to images only.
 
         `files`: the listing, if it was made already. Raises UsageError if there is no file, or no image is selected.
         """

@@ -41,21 +41,21 @@ class LabelOptions:
         unlabelled: read images without labels: all images in a folder, or the ones listed in a file.
         class_names: names in label order, or the path of a file with one per line; or a mapping from column to one of
             these.
-        format: the label file's format: "csv", "tsv", "jsonl", "text" or "parquet"; default by its name.
-        path_column: the column of paths, by name or number from 0; default: one with a usual name.
+        format: the label file's format: "csv", "tsv", "jsonl", "text" or "parquet"; default: decided by its name.
+        path_column: the column of paths, by name or number from 0; default: a column with a usual name.
         label_columns: the columns of labels, by name or number from 0; the first is the class.
         text_columns: columns of text that is not a class, such as captions.
         number_columns: columns of numbers that are not classes; a mapping may give the feature:
             `{"age": Feature("float32")}`.
         one_hot: columns of 0 and 1 (or -1 and 1), one per class.
-        split_column: the column of split names; default: the one called split.
-        group_column: a column that is stored, as a text if no other option names it, for `convert(..., group_column=)`.
+        split_column: the column of split names; default: the column named "split".
+        group_column: a column to store for `convert(..., group_column=)`, as text unless another option names it.
         header: whether the first row names the columns; default: decided by its content.
-        delimiter: separator of the cells of a CSV file; default: found in its first row.
+        delimiter: separator of the cells of a CSV file; default: detected from its first row.
         encoding: the label file's encoding; default: from the byte order mark, else UTF-8.
-        label_separator: between several labels in one cell of the first label column; or a mapping from column to
-            separator.
-        missing: the value that stands for an empty cell, by column.
+        label_separator: separator between several labels in a cell of the first label column; or a mapping from column
+            to separator.
+        missing: the value to use for empty cells, by column.
     """
 
     labels: Path | None = None
@@ -99,22 +99,22 @@ class AnnotationOptions:
         open_source("instances.json", options=AnnotationOptions(images="photos", tasks=["masks"]))
 
     Attributes:
-        images: the folder that image names are relative to; default: the folder named in the annotations, or their own
-            folder.
-        tasks: kinds of annotations to read; default: all that the format supports, except masks, which cost time
-            and bytes.
+        images: the folder that image names are relative to; default: the folder named in the annotations, or the folder
+            of the annotation file.
+        tasks: kinds of annotations to read; default: all that the format supports, except masks, which cost time and
+            disk space.
         class_names: names in label order, or the path of a file with one per line, if the annotations do not contain
             them.
-        unit: unit of boxes, key points and outlines; default: the format's. A source in pixels whose boxes all
+        unit: unit of boxes, key points and outlines; default: as the format defines. A source in pixels whose boxes all
             lie within 0 to 1 is refused unless `unit` is given.
-        boxes_on: whether annotations refer to the "upright" image or the "stored" one, if EXIF rotates it and the file
-            does not say.
+        boxes_on: whether annotations refer to the "upright" or the "stored" image if EXIF rotates it; needed only if
+            the annotations do not say.
         voc_origin: the number of the first pixel in Pascal VOC's files, 0 or 1.
         colours: colours of masks: a file with `name,r,g,b` per line.
-        void: the value of mask pixels without a class; default: the format's, else 255; "none": there is no such
-            value.
-        group_column: a field of each image, such as `video_id` in the `images` of COCO: stored as a text, `image/NAME`,
-            for `convert(..., group_column=)`.
+        void: the value of mask pixels without a class; default: as the format defines, else 255; "none": there is no
+            such value.
+        group_column: a field of each image, such as `video_id` in COCO's `images`, to store as the text `image/NAME`,
+            so that `convert(..., group_column=)` can use it.
         delimiter, encoding: for tables, as in `LabelOptions`.
     """
 
@@ -162,10 +162,10 @@ class ColumnOptions:
         unlabelled: read samples without labels, even if the file has some.
         class_names: in label order, or the path of a file with one per line; default: the names in the file, else
             numbers.
-        label_offset: the number of the first class in the file, subtracted from each label: 1 where 0 is background.
+        label_offset: the number of the first class in the file, subtracted from each label: 1 if 0 is the background.
         label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.
         unit: unit of boxes, as in `AnnotationOptions`.
-        group_column: a column that is stored as `image/NAME`, for `convert(..., group_column=)`.
+        group_column: a column to store as `image/NAME`, so that `convert(..., group_column=)` can use it.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -103,7 +103,7 @@ class Reader:
         chooses_files: whether it supports include, exclude and follow_links.
         kinds: kinds of files by their first bytes (`Look.kind`); a file of another kind must have one of `suffixes`.
             None: any kind.
-        names: in addition to the suffixes, text that a name in the folder must contain (`Look.suffixes`).
+        names: a regular expression that must also match one of the names in the folder (`Look.suffixes`).
         marks: requirements on the first bytes of a file, in addition to its name.
 
     Example:

@@ -74,7 +74,7 @@ class StoredRecord(Protocol):
 class Sample:
     """One image with its labels, objects and split.
 
-    `key` is the unique, relative name of the sample: it decides the sample's split and place, and is stored as
+    `key` is the unique, relative name of the sample: it decides the sample's split and position, and is stored as
     `image/filename`. Bytes, because a file name need not be UTF-8. `image` is the encoded file: where to read it, its
     bytes, or a picklable callable that returns them. `features` holds the sample's labels by feature key: exactly the
     keys of `source.schema.features`. `split` names the split, or is None if the plan's shares decide. `objects`: the
@@ -113,13 +113,13 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Findings:
-    """Findings of a source while it listed its samples, for the report.
+    """Facts for the report that a source found while it listed its samples.
 
-    `rejected`: inputs that cannot be samples. `notes`: sentences (on hidden files passed over, repeated rows).
-    `folder`: the absolute path of a folder from which it takes every file; a dataset must not be written there, or the
-    next conversion would treat it as images. `account`: counts and list of the annotations that belong to no sample, or
-    were left out while reading. `in_files`: whether inputs are parts of larger files, so that patterns cannot exclude
-    them.
+    `rejected`: inputs that cannot be samples. `notes`: sentences, for example on skipped hidden files or repeated rows.
+    `folder`: the absolute path of the folder if the source takes every file in it; a dataset must not be written there,
+    or the next conversion would read its files as images. `account`: counts and list of the annotations that belong to
+    no sample, or were left out while reading. `in_files`: whether inputs are parts of larger files, so that patterns
+    cannot exclude them.
 
     Example:
         source = ImageFolder("photos")

@@ -47,16 +47,16 @@ _SAY_SECONDS = 3.0  # of waiting before it is said
 
 @dataclass(frozen=True)
 class Cache:
-    """Location and form of the copy that `cached` makes.
+    """Directory, form and size limit of the copy that `cached` makes.
 
     Args:
         directory: on a fast disk, or in memory (/dev/shm); created if it does not exist.
         decoded: images are stored as pixels, `height * width * 3` bytes each, so that nothing has to be decoded;
             otherwise shards are copied unchanged.
-        limit: bytes, or a text such as "500GB", that all copies in the directory take together. With a limit nothing is
-            copied in advance: records are fetched shortly before they are read, once per machine, and kept for the next
-            epoch as long as there is room; then the records that the order needs last are evicted. None: everything is
-            copied before the first batch.
+        limit: maximum size of all copies in the directory together, in bytes or as text such as "500GB". With a limit
+            nothing is copied in advance: records are fetched shortly before they are read, once per machine, and kept
+            for the next epoch as long as there is room; then the records that the order needs last are evicted. None:
+            everything is copied before the first batch.
 
     Raises UsageError if `directory` is not a path, if `limit` is not a size, and for `decoded` with a limit.
 

@@ -25,9 +25,9 @@ class Stream:
 
     Args:
         buffer: records held to be shuffled, 1 or more. None: 16,384, or fewer if these would take more than a quarter
-            of the available memory. It is part of the order: pass it to get the same order on a machine with less
+            of the available memory. It is part of the order: set it to get the same order on a machine with less
             memory.
-        epoch_samples: how many samples of the order make an epoch, 1 to all of them. None: all.
+        epoch_samples: number of samples in an epoch, from 1 to all of them. None: all.
 
     Raises UsageError for numbers below 1.
 
@@ -53,11 +53,11 @@ class Global:
         balance: give all classes of a label the same share. "class": the label `image/class/label`, or
             `image/object/class/label` if it is missing; or the key of another label. If samples have several classes,
             from objects or tags, a sample counts for its rarest one, and samples without a class form their own class;
-            to find these, all records are read once. None: classes are ignored, unless there are weights.
+            to find the classes, all records are read once. None: classes are ignored, unless there are weights.
         weights: the shares of the classes, by name, or in the order of the labels; 0 leaves a class out. Samples
             without a class form the class named "", the last in this order.
-        epoch_samples: how many samples make an epoch, 1 to all of them; if drawn by class or by part, any number. None:
-            as many as there are.
+        epoch_samples: number of samples in an epoch, from 1 to all of them; if drawn by class or by part, any number.
+            None: the number of all samples.
 
     Raises UsageError for weights that are negative, not finite or all 0, and for an epoch of fewer than 1 sample.
 
@@ -90,8 +90,8 @@ class Blocks:
         block_bytes: size of a block, which is read at once; about 1 MiB. For buckets larger blocks pay off: if no order
             is given, 8 MiB is the default there.
         buffer: records of a window, 1 or more; one window is read while another is used. None: a quarter of the default
-            of `Stream`. It is part of the order: pass it to get the same order on a machine with less memory.
-        epoch_samples: how many samples of the order make an epoch, 1 to all of them. None: all.
+            of `Stream`. It is part of the order: set it to get the same order on a machine with less memory.
+        epoch_samples: number of samples in an epoch, from 1 to all of them. None: all.
 
     Raises UsageError for numbers below 1.
 

@@ -37,7 +37,7 @@ _MAX_SEED = 2**63 - 1
 def order_samples(
     samples: Samples, *, batch_size: int, seed: int = 0, order: OrderLike | None = None, drop_remainder: bool = True
 ) -> tuple[Samples, Order]:
-    """Return (samples, order): `order` computes the indices of each step's samples, which are indices into `samples`.
+    """Return (samples, order), where `order` computes the indices into `samples` that each step uses.
 
     Neither TensorFlow nor PyTorch is needed. The returned samples are `samples` itself, unless classes are balanced:
     then they are the same samples, class by class.

@@ -1,4 +1,4 @@
-"""Batches from any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster.
+"""Batches from any Python producers, made ahead of their use: in threads, in processes or on a Ray cluster.
 
     with prefetch_processes([producer] * 4, buffer=2) as batches:
         for batch in batches: ...
@@ -7,10 +7,11 @@
 functions have these options and guarantees:
 
 - `buffer`: maximum number of ready batches per producer.
-- `ordered`: whether batches come from each producer in turn, except from those that have ended: the same in each run;
-  otherwise in the order in which they are ready.
+- `ordered`: whether batches come from each running producer in turn, in the same order in each run; otherwise they come
+  in the order in which they are ready.
 - `seed`: the base of `Worker.seed`, which differs for each worker and each epoch.
-- Every batch is returned exactly once. A producer's exception is raised in place of its batch, after those before it.
+- Every batch is returned exactly once. A producer's exception is raised in place of its batch, after all earlier
+  batches.
 
 Each function returns a `Prefetcher`, and raises UsageError for invalid arguments.
 """
@@ -104,11 +105,11 @@ def prefetch_ray(
     """Run each producer in an actor of a Ray cluster: if one machine does not make batches fast enough.
 
     `address`: "host:port" of the cluster's head; None takes, in this order: the cluster that this process is connected
-    to, the one in RAY_ADDRESS, one running on this machine, or a new one here. Producers must be picklable (with
-    cloudpickle); arrays are in Ray's object store and are read-only. If an actor or its node is lost, the producer
-    starts again elsewhere, and the batches that were already taken are made again and skipped: so it must produce the
-    same batches. This gives a RuntimeWarning. WorkerLostError is raised if three restarts fail, if no cluster can be
-    joined, or if its head has not answered for 20 seconds.
+    to, the one in RAY_ADDRESS, one running on this machine, or a new one on this machine. Producers must be picklable
+    (with cloudpickle); arrays are in Ray's object store and are read-only. If an actor or its node is lost, the
+    producer starts again elsewhere, and the batches that were already taken are made again and skipped. A producer must
+    therefore produce the same batches each time. A restart gives a RuntimeWarning. WorkerLostError is raised if three
+    restarts fail, if no cluster can be joined, or if its head has not answered for 20 seconds.
 
     Example:
         with prefetch_ray([producer] * 64, address="10.0.0.1:6379") as batches:

@@ -20,7 +20,7 @@ from shardfeed.errors import UsageError, WorkerLostError
 
 @dataclass(frozen=True)
 class Worker:
-    """The number of the worker that a producer runs in, the epoch, and the seed for both.
+    """The number of the worker that runs a producer, the epoch, and a seed that depends on both.
 
     Example:
         def producer(worker):

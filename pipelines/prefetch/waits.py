@@ -12,7 +12,7 @@ _SHARE = 0.02  # of the time spent waiting, from which on producers are the bott
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of an epoch so far. The first batch, whose wait includes the workers' start, is counted separately.
+    """Statistics of an epoch so far. The first batch, which also waits for the workers' start, is counted separately.
 
     Example:
         print(prefetcher.statistics)  # waits, and whether producers are the bottleneck

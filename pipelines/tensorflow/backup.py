@@ -30,8 +30,8 @@ class Backup(keras.callbacks.Callback):
         backup = Backup("run", feed, every=100)
         model.fit(backup.batches, steps_per_epoch=feed.steps_per_epoch, epochs=9, callbacks=[backup], shuffle=False)
 
-    The same lines start a run and, after a kill, continue it; once the last epoch is done they train nothing more, and
-    the model has its final weights. With a larger number of epochs, training continues from there.
+    The same lines start a run and, after a kill, continue it; after the last epoch they do not train, and the model has
+    its final weights. With a larger number of epochs, training continues from there.
 
     `directory`: created if it is missing; use one per run. `every`: steps between two backups; None for one at the end
     of each epoch. There is always one more at the end of `fit`, unless its loss is not finite.
@@ -41,10 +41,10 @@ class Backup(keras.callbacks.Callback):
     operations are deterministic (`tf.config.experimental.enable_op_determinism`). The resumed run may have a different
     number of replicas.
 
-    Not saved: metrics, so in the resumed epoch they cover only its remaining steps, in the history too; and the state
-    of other callbacks, such as the best loss so far. Their changes to the model and the optimizer are saved. The state
-    is saved and restored at this callback's position in the list: put it last, so that the last backup includes weights
-    that another callback sets at the end of `fit`.
+    Metrics are not saved: in the resumed epoch they cover only its remaining steps, also in the history. The state of
+    other callbacks, such as the best loss so far, is not saved either, but their changes to the model and the optimizer
+    are. Put this callback last in the list, so that the last backup includes weights that another callback sets at the
+    end of `fit`.
 
     The model must be built before `fit`, and have the layers and the optimizer of the previous run. With
     `steps_per_execution`, the steps of an epoch and `every` must be multiples of it.
@@ -123,7 +123,7 @@ class Backup(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Save finished steps; end a resumed epoch, which is shorter than `fit` expects, after its last step.
 
-        Nothing here waits for a step's end, as `on_train_batch_end` would make Keras do.
+        Unlike `on_train_batch_end`, this does not make Keras wait for the end of each step.
         """
         self._before(_STEP, self._every is not None and self._done % self._every == 0)
         self._done += self._trained.steps_per_execution

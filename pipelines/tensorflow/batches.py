@@ -45,13 +45,13 @@ def train_batches(
     With the same `seed`, order (except "stream") and batch size, the following give the same samples and crops:
     iteration i of a finite dataset; an endless dataset from step i * steps_per_epoch on; and iteration i of
     `torch_loader`. Each dataset object counts its iterations from 0: `fit(..., epochs=3)` trains on epochs 0, 1 and 2.
-    Under a `tf.distribute` strategy `fit` starts one extra iteration to build the model, and trains on 1, 2 and 3;
-    `distribute` counts steps, and starts with epoch 0. The "stream" order exists only in TensorFlow. With it, each
+    Under a `tf.distribute` strategy `fit` starts one extra iteration to build the model, and trains on epochs 1, 2 and
+    3; `distribute` counts steps, and starts with epoch 0. The "stream" order exists only in TensorFlow. With it, each
     iteration of a finite dataset draws its epoch's seed from a generator seeded with `seed`, so two finite datasets
     agree with each other, but not with an endless one.
 
-    If OpenCV is installed, Python threads make the images, which takes less CPU time than TensorFlow's operations: the
-    windows are the same, and pixels differ by at most one level (of 255).
+    If OpenCV is installed, Python threads make the images, which takes less CPU time than TensorFlow's operations. The
+    windows are the same, and pixels differ by at most one level of 255.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
@@ -60,13 +60,12 @@ def train_batches(
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        label: key of a feature with one number per record, or of the kind "tags". Samples where it is NaN are left out.
+        label: key of a feature with one number per record, or of the kind "tags". Those without one (NaN) are left out.
         start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
             always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
             "stream", which reads (but does not decode) up to an epoch to get there.
-        batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed,
-            int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None: nothing is
-            done.
+        batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed, int64
+            [2], for `tf.random.stateless_*`, depends on the epoch and the batch's first sample. None: no change.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
             replaced by another sample of the same step, or with "stream" by a neighbour in its shard. None: the first
             damaged record raises.
@@ -143,9 +142,8 @@ def make_batches(
         pad: a number with which components of varying shape are padded at the end to the longest of the batch; strings
             are padded with "". None: shapes do not vary.
         keys: the features to parse. None: all of the schema.
-        batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed,
-            int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None: nothing is
-            done.
+        batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed, int64
+            [2], for `tf.random.stateless_*`, depends on the epoch and the batch's first sample. None: no change.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
             replaced by another sample of the same step, or with "stream" by a neighbour in its shard; with
             `drop_remainder=False` it is not replaced, and the cardinality is unknown. None: the first damaged record

@@ -91,8 +91,8 @@ def distribute(
 ) -> Feed:
     """Endless training batches for all replicas of a strategy, on one machine or on several workers.
 
-    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b]), each image cropped by
-    `random_resized_crop(image_size)`; with `transform`, its outputs. b is `batch_size / replicas`.
+    With `image_size`, batches are (images uint8 [b, height, width, 3], labels int64 [b]), each image cropped by
+    `random_resized_crop(image_size)`; with `transform`, they hold its outputs. b is `batch_size / replicas`.
 
     The same seed, order and global batch size give the same samples in each step for any number of replicas and
     workers: epoch i is the same as in `train_batches(start_step=0)` and, except for "stream", in `torch_loader`. With
@@ -116,7 +116,7 @@ def distribute(
             batch; strings are padded with "". None: shapes do not vary.
         batch_transform: a function of a replica's batch and its seed that returns a new batch, for example MixUp. The
             seed, int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None:
-            nothing is done.
+            batches stay as they are.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
             replaced by another sample of the same step, or with "stream" by a neighbour in its shard. None: the first
             damaged record raises.

@@ -55,13 +55,13 @@ def eval_batches(
             each batch among the replicas, and the last two batches may have other sizes (`last_batches`) so that no
             replica gets an empty one.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
-            cardinality is then unknown. None: the first damaged record raises.
+            cardinality is unknown with a `Skip`. None: the first damaged record raises.
         workers: number of samples decoded, and of batches read, in parallel, 1 or more. None: the number of available
             CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: for no samples, a missing label, a batch size that is not a multiple of `replicas`, a split with
-            fewer samples than replicas, and values out of range.
+        UsageError: if there are no samples, or fewer than replicas, if the label is missing, if the batch size is not a
+            multiple of `replicas`, and for values out of range.
         tf.errors.OpError: while iterating, for a damaged record or an image that cannot be decoded.
 
     Example:
@@ -98,7 +98,7 @@ def predict_batches(
         replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model made
             under a strategy: its rows are in the order of `split.column("image/filename")`.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
-            cardinality is then unknown. None: the first damaged record raises.
+            cardinality is unknown with a `Skip`. None: the first damaged record raises.
         workers: as in `eval_batches`.
 
     Raises:
@@ -241,12 +241,12 @@ def distribute_eval(
 ) -> EvalFeed:
     """Batches for evaluation in your own loop, for all replicas of a strategy, on one machine or on several.
 
-    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image cropped by
-    `resize_center_crop(image_size)`; with `transform` instead, (its outputs, mask). In every step each replica has
-    b = `batch_size / replicas` samples, and all replicas have the same number of steps. Over all replicas and steps,
-    `mask` is True exactly once for each sample of the split. It is False for repeated samples that fill the last step
-    or replace damaged ones: they are real samples, so that any model can process them, and must be left out of every
-    sum. Keras's `evaluate` and `fit` cannot leave samples out of the loss: use `eval_batches` for them.
+    With `image_size`, batches are (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image
+    cropped by `resize_center_crop(image_size)`; with `transform` instead, they are (its outputs, mask). In every step
+    each replica has b = `batch_size / replicas` samples, and all replicas have the same number of steps. Over all
+    replicas and steps, `mask` is True exactly once for each sample of the split. It is False for repeated samples that
+    fill the last step or replace damaged ones: they are real samples, so that any model can process them; leave them
+    out of every sum. Keras's `evaluate` and `fit` cannot leave samples out of the loss: use `eval_batches` for them.
 
     Args:
         strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
@@ -266,9 +266,9 @@ def distribute_eval(
             available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: for no samples, a missing label, a batch size that is not a multiple of the replicas, workers with
-            different numbers of replicas, values out of range, and unless exactly one of `image_size` and `transform`
-            is given.
+        UsageError: if there are no samples, if the label is missing, if the batch size is not a multiple of the number
+            of replicas, if workers have different numbers of replicas, for values out of range, and unless exactly one
+            of `image_size` and `transform` is given.
 
     Example:
         feed = distribute_eval(strategy, data["validation"], batch_size=512, image_size=224)

@@ -53,11 +53,11 @@ def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
 
     Args:
         labels: int64 [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
-        classes: how many there are: `len(split.class_names)`.
+        classes: number of classes: `len(split.class_names)`.
 
     Raises:
         UsageError: for fewer than one class.
-        tf.errors.InvalidArgumentError: iterating, for a label that is not 0 to `classes` - 1.
+        tf.errors.InvalidArgumentError: while iterating, for a label that is not 0 to `classes` - 1.
 
     Example:
         classes = len(data["train"].class_names)
@@ -75,7 +75,7 @@ def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
 
 
 def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = CAPTION) -> tf.Tensor:
-    """Draw one of the captions of a sample by its seed: a string [], empty if it has none.
+    """Draw one of the captions of a sample by its seed: a string [], empty if the sample has none.
 
     All captions are equally likely. Another epoch may draw a different one; the same seed draws the same one, here and
     in `pipelines.torch`, and a resumed run draws the same captions as an uninterrupted one.

@@ -16,7 +16,7 @@ _LOOKED_AT = 2  # batches, to see which dimensions vary
 
 
 def as_dataset(prefetcher: Prefetcher, *, signature: Any = None, steps: int | None = None) -> tf.data.Dataset:
-    """Whole batches for Keras `fit` or any tf.data code; each iteration is an epoch of the prefetcher.
+    """A tf.data.Dataset of a prefetcher's batches, for Keras `fit` or any tf.data code; each iteration is an epoch.
 
     A batch that does not fit the signature, or an exception in a producer, ends the dataset with a tf.errors.OpError
     whose message has the reason.

@@ -37,7 +37,7 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
 
     Args:
         labels: integers [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
-        classes: how many there are: `len(split.class_names)`.
+        classes: number of classes: `len(split.class_names)`.
 
     Raises:
         UsageError: for fewer than one class.
@@ -62,7 +62,7 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
 
 
 def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> bytes:
-    """Draw one of the captions of a sample by its seed: bytes in UTF-8, empty if it has none.
+    """Draw one of the captions of a sample by its seed: bytes in UTF-8, empty if the sample has none.
 
     All captions are equally likely. Another epoch may draw a different one; the same seed draws the same one, here and
     with TensorFlow, and a resumed run draws the same captions as an uninterrupted one.

@@ -53,10 +53,10 @@ def torch_loader(
 ) -> TorchLoader:
     """Make a DataLoader of training batches. Each iteration is the next epoch.
 
-    With `image_size`, (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64 [b]), each
-    image cropped by `random_resized_crop(image_size)`. With `image_transform`, (images, labels), where the images come
-    from a crop with options, or from a transform of torchvision or albumentations. With `transform`, its outputs. b is
-    `batch_size / ranks`.
+    With `image_size`, batches are (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64
+    [b]), each image cropped by `random_resized_crop(image_size)`. With `image_transform`, they are (images, labels),
+    too: images from a crop with options, or from a transform of torchvision or albumentations. With `transform`, they
+    hold its outputs. b is `batch_size / ranks`.
 
     With the same `seed`, order and global batch size, iteration i has the same samples and crop windows on any number
     of ranks. So does iteration i of TensorFlow's `train_batches` with that order. An endless iteration reaches these
@@ -100,7 +100,7 @@ def torch_loader(
             unknown label or order, for values out of range, and unless exactly one of `image_size`, `transform` and
             `image_transform` is given. While iterating: if a later iteration has started meanwhile, or if the rank of
             this process has changed.
-        RecordError: iterating, for a damaged record.
+        RecordError: while iterating, for a damaged record.
         StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
     Example:
@@ -149,13 +149,14 @@ def torch_eval_loader(
 ) -> SampleLoader:
     """Batches for evaluation: every sample exactly once, in stored order, over all ranks; a DataLoader.
 
-    With `image_size`, (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64 [b]), each
-    image cropped by `resize_center_crop(image_size)`. With `image_transform`, (images, labels), where the images come
-    from a crop with options, or from a transform of torchvision or albumentations. With `transform`, its outputs.
+    With `image_size`, batches are (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64
+    [b]), each image cropped by `resize_center_crop(image_size)`. With `image_transform`, they are (images, labels),
+    too: images from a crop with options, or from a transform of torchvision or albumentations. With `transform`, they
+    hold its outputs.
 
-    A single rank has batches of `batch_size`, and a smaller one at the end. Several ranks have consecutive shares of
-    the split, the same number of steps (a model under DDP would wait for a rank with fewer), and no empty batch: their
-    batches hold about `batch_size / ranks` samples. Add up sums and counts over the ranks, not means.
+    A single rank has batches of `batch_size`, and a smaller one at the end. With several ranks, each has a consecutive
+    share of the split, and batches of about `batch_size / ranks` samples, never empty. All ranks have the same number
+    of steps: a model under DDP would wait for a rank with fewer. Add up sums and counts over the ranks, not means.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.
@@ -186,11 +187,11 @@ def torch_eval_loader(
             is initialised, else from torchrun's environment variables, else rank 0 of 1.
 
     Raises:
-        UsageError: if there are fewer samples than ranks, or none, if the ranks cannot share a batch evenly, for an
+        UsageError: if there are no samples, or fewer than ranks, if the ranks cannot share a batch evenly, for an
             unknown label, for values out of range, and unless exactly one of `image_size`, `transform` and
             `image_transform` is given. While iterating: if a later iteration has started meanwhile, or if the rank of
             this process has changed.
-        RecordError: iterating, for a damaged record.
+        RecordError: while iterating, for a damaged record.
         StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
     Example:
@@ -232,8 +233,8 @@ def torch_predict_loader(
             is initialised, else from torchrun's environment variables, else rank 0 of 1.
 
     Raises:
-        UsageError: as `torch_eval_loader` does.
-        RecordError: iterating, for a damaged record.
+        UsageError: as in `torch_eval_loader`.
+        RecordError: while iterating, for a damaged record.
         StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
     Example:

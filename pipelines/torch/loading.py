@@ -154,7 +154,7 @@ class TorchLoader(SampleLoader):
             yield batch
 
     def state_dict(self, step: int | None = None) -> dict[str, str]:
-        """Return the state for `load_state_dict`: the number of batches returned so far, or `step`, and the order.
+        """Return the state for `load_state_dict`: the order, and the number of batches returned so far, or `step`.
 
         The state is the same on all ranks, and for any number of ranks.
         """

@@ -7,7 +7,7 @@ from torch.utils._pytree import register_pytree_node
 
 
 class Target(dict[str, Any]):
-    """Annotations of one image, by name: tensors of any length, numbers, text. A batch is a list of them, not stacked.
+    """Annotations of one image, by name: tensors of any length, numbers, text. Batches have a list of them.
 
     Tensors may be tv_tensors of torchvision, and remain so between processes and in pinned memory; torchvision's
     transforms treat a Target as a dict.

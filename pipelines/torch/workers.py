@@ -31,8 +31,8 @@ class Workers:
 
     Args:
         count: how many, 0 for none. None: the number of available CPUs, divided among the ranks of this machine.
-        prefetch: batches made ahead by each, 1 or more. None: 2, or 1 if 2 would take a quarter of the available
-            memory.
+        prefetch: number of batches that each process makes ahead, 1 or more. None: 2, or 1 if 2 would take a quarter of
+            the available memory.
         pin_memory: whether batches are copied to memory that a GPU reads directly. None: if there is a CUDA GPU.
         start_method: "fork", "spawn" or "forkserver". None: Python's default.
 

@@ -1,4 +1,4 @@
-"""Contract tests for a source, a format and a storage, for your own to inherit. Only this folder needs pytest."""
+"""Contract tests for a source, a format and a storage, for your own tests to inherit. Only this folder needs pytest."""
 
 import pytest
 

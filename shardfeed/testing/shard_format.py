@@ -63,11 +63,11 @@ RECORDS = [_record(number) for number in range(12)]
 
 
 class ShardFormatContract:
-    """A format gives records back as they were written, and never one that has changed since.
+    """A format returns records as they were written, and never a record that has changed since.
 
     Override the fixture `shard_format`: the format. `goes_on`: whether a sink can continue after a checkpoint.
-    `walks_alone`: whether records can be found without the index. `all_records`: whether each byte of a shard's file is
-    one of a record, and not of what frames it for other programs, which nothing of ours reads.
+    `walks_alone`: whether records can be found without the index. `all_records`: whether every byte of a shard's file
+    belongs to a record; False if some bytes are framing that only other programs read.
     """
 
     goes_on = True

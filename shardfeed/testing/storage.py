@@ -28,8 +28,8 @@ CONTENT = bytes(range(256)) * 17
 class StorageContract:
     """A storage lists entries and reads ranges of files, of one state of a file at a time.
 
-    Override the fixture `stored`: the storage, an empty directory in it, and a function that puts a file of some
-    content there, in the place of one of that name. Its name may have one directory in it: "index/a".
+    Override the fixture `stored`: the storage, an empty directory in it, and a function that writes a file there, and
+    replaces a file of the same name. The name may contain one directory: "index/a".
     """
 
     @pytest.fixture

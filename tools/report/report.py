@@ -37,10 +37,10 @@ def report(
     Datasets are only read. Takes 150 bytes of memory per image. Needs `pip install 'shardfeed[report]'`.
 
     Args:
-        data: a dataset's directory or URL, or one that is open.
+        data: a dataset's directory or URL, or an open `Dataset`.
         newer: a newer version, to compare with `data`. Images are matched by their keys.
-        source: the image folder that the dataset was made from: then the page also shows the images that were left out.
-            Nothing else is read from it.
+        source: the image folder that the dataset was made from, so that the page can show the images that were left
+            out. Nothing else is read from it.
         keep: a folder in which measurements are cached, created if missing; a later report that uses it takes seconds.
         progress: called with the number of images measured since the last call; by default a bar is shown on a terminal
             and in a notebook.
@@ -70,7 +70,7 @@ def report(
 
 
 class DatasetReport:
-    """Findings about a dataset, or differences between two. Notebooks show the page, `print` shows a line for each.
+    """Findings about a dataset, or differences between two. Notebooks show a page, `print` a line per finding.
 
     Example:
         found = report("flowers")
@@ -105,11 +105,12 @@ class DatasetReport:
         return _plain(self._figures()[0])  # type: ignore[no-any-return]  # a dict
 
     def save(self, output: str | os.PathLike[str] = PAGE) -> int:
-        """Write the page, and beside it a folder with lists of images for its commands.
+        """Write the HTML page, and next to it a folder with the lists of images that its commands use.
 
         Returns the page's size in bytes. The lists of flowers.html are in the folder flowers_files.
 
-        Raises UsageError if the name does not end in .html or its directory is missing, StorageError.
+        Raises UsageError if the name does not end in .html or its directory is missing, StorageError if the files
+        cannot be written.
         """
         self._output = check_page(output)
         content, lists = self._figures()

@@ -55,34 +55,34 @@ def export(
 ) -> Exported:
     """Write the images of a dataset and their annotations to the new folder `out`, in another format.
 
-    Converting it again with the commands in the result's `again` gives the same images byte for byte, and the same
-    splits, labels, boxes, masks, key points, captions and ids, as far as the format can store them. Image files are
-    written as they are stored, under the names in `image/filename`; names that the layout has to change are counted.
-    Before the files are renamed to `out`, the format's reader checks that it finds the same images, names, splits and
-    labels in them. If the export is killed, `out` does not exist, and the next run starts from the beginning.
+    Converting `out` with the commands in the result's `again` gives the same images byte for byte, and the same splits,
+    labels, boxes, masks, key points, captions and ids, as far as the format can store them. Image files are written as
+    they are stored, under the names in `image/filename`; names that the layout has to change are counted. Before the
+    files are renamed to `out`, the format's reader checks that it finds the same images, names, splits and labels in
+    them. If the export is killed, `out` does not exist, and the next run starts from the beginning.
 
     Example:
         export("flowers", "flowers-folder", to="folder")
         export("scenes", "scenes-yolo", to="yolo", drop=["crowds", "areas"])
 
     Args:
-        dataset: a dataset directory, which is only read; or one that is open.
-        out: the folder to make, which must not exist.
+        dataset: a dataset's directory, or an open `Dataset`; it is only read.
+        out: the folder to create, which must not exist.
         to: "folder" (one class per image), "coco", "yolo", "voc", "masks" (one class per pixel), "csv".
         drop: data that may be left out, because the format cannot store it: "classes", "captions", "boxes", "masks",
             "keypoints", "crowds", "areas", "rasters", "ids" (`image/source_id`), "twins" (equal objects of an image),
-            keys of other features, or "all". The result counts the values that were left out. "crowds" leaves out the
-            objects that are crowds.
-        dry_run: read all, write nothing.
+            keys of other features, or "all". The result counts the values that were left out. "crowds" leaves out crowd
+            objects.
+        dry_run: read everything, write nothing.
         progress: called with 1 after each image.
 
     Raises:
         UsageError: the format cannot store the dataset's main content, or something that `drop` does not name; a file
-            name is outside `out` or already used; `out` is inside the dataset.
+            name leads outside `out` or is already used; `out` is inside the dataset.
         OutputExistsError: `out` already exists.
         IntegrityError: a record is damaged (with its position), or the written files would not be read as the same
             data.
-        MissingExtraError: coco with masks needs pycocotools, yolo PyYAML: `shardfeed[objects]`.
+        MissingExtraError: "coco" with masks needs pycocotools, "yolo" needs PyYAML; both are in `shardfeed[objects]`.
         StorageError, BusyError: no room, or another run is writing `out`.
     """
     started = time.monotonic()

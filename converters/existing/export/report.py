@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exported:
-    """Result of an export, or with `dry_run` of the export that would be made.
+    """Result of an export or, with `dry_run`, of the export that would be made.
 
     Attributes:
-        out: its folder, an absolute path.
+        out: the absolute path of the folder.
         to: the format.
         splits: images by split.
-        files, size: number of files in it, and their bytes.
-        left_out: data that the format cannot store -> number of values, crowds, boxes.
+        files, size: number of files in the folder, and their size in bytes.
+        left_out: kind of data that the format cannot store -> number of values, crowds or boxes.
         renamed: number of images that get another name when they are converted again.
         notes: further remarks for the user, a sentence each.
         again: the commands that convert it again; if there are several, each converts a different part.
@@ -44,7 +44,7 @@ class Exported:
         return sum(self.splits.values())
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value for scripts with all fields."""
+        """All fields as a JSON value, for scripts."""
         return {
             "out": self.out,
             "to": self.to,

@@ -48,7 +48,7 @@ class SalvagedShard:
 
 @dataclass(frozen=True)
 class Salvaged:
-    """Result of `salvage`. `expected`: records that the dataset had, None if unknown; `shards`: the incomplete ones.
+    """Result of `salvage`. `expected`: records that the dataset had, None if unknown; `shards`: shards with losses.
 
     `size`: bytes of the shards that were written.
 

@@ -27,7 +27,7 @@ _EXAMPLE = r"(?P<label>[^_]+)_.*"
 
 
 class FileNames(ListedSource):
-    r"""A folder of images whose class is in the file name, in any subfolder.
+    r"""A folder of images, in any subfolders, with the class of each in its file name.
 
     `pattern`: a regular expression for the whole file name, including the extension, or, if it contains a "/", for the
     whole path relative to `root`. Its group `label` is the class, its optional group `split` the split:

@@ -49,7 +49,7 @@ _OF_FILE = re.compile(rb"(?:(?:image|img|mask|label|gt|seg)[_.-])?(.+?)(?:[_.-](
 
 
 class ImageFolder(ListedSource):
-    """A folder of images whose class is the first folder under the root, however deep the file is in it.
+    """A folder of images with one subfolder per class, in which the files may be at any depth.
 
     If every folder in the root is named train, training, validation, valid, val, test or testing (in upper or lower
     case), these folders are splits, and the class is the folder under them. Every visible class folder is a class, even

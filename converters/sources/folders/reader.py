@@ -133,7 +133,7 @@ class Unlabelled(ListedSource):
     If every folder in the root, or in the one folder that holds all images, is named like a split (`train`, `val`,
     `test` ...) and there are no files next to them, the folders are splits. No features; the path relative to `root` is
     in `image/filename`, as for every image. `include`, `exclude`, `follow_links`: see `list_files`. Raises UsageError
-    where there is no image.
+    if there is no image.
 
     Example:
         convert(Unlabelled("photos"), "out")

@@ -67,7 +67,7 @@ def read(look: Look, options: LabelOptions) -> "LabelFile":
 
 
 class LabelFile(ListedSource):
-    """One sample for each file under `root` (the label file's folder when not given) that a row names.
+    """A source with one sample for each file under `root` (default: the label file's folder) that a row names.
 
     Columns are given by their name in the header or in JSON objects, or by number from 0 (the command line counts from
     1). The first label column gives `image/class/label` and `image/class/text`, or the float32 `image/class/value` if
@@ -79,8 +79,8 @@ class LabelFile(ListedSource):
     numbers are int64, or float32 if one has a decimal point.
 
     Paths are relative to `root`, or absolute and inside it; they match exactly, or match the only file whose path
-    differs in nothing but Unicode normalization. If no row matches a file, the cells are taken as ids: an id matches
-    the only image whose path without extension equals it, or else ends with it. Rows without a file are in
+    differs from them in Unicode normalization alone. If no row matches a file, the cells are taken as ids: an id
+    matches the only image whose path without extension equals it, or else ends with it. Rows without a file are in
     `findings.rejected`; files without a row are counted in the notes.
 
     Args:

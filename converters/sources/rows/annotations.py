@@ -127,10 +127,10 @@ class Annotations:
         """Return the index of the image with this name, for the calls below; the same name gives the same image.
 
         `where`: the line or the number of the entry, for the report. `folder`: the folder below the root that the name
-        is relative to, with "/" at its end. `split`, `number` (the image's own, for evaluation), `size` (width, height,
-        as annotated): if known. `once`: whether the format names each image once; a second time raises LabelFileError.
-        `awaited`: the index that `await_image` returned for the image. `fields`: all that the format says of the
-        image, by name, for `options.group_column`, which is stored.
+        is relative to, with "/" at its end. `split`, `number` (the image's id, for evaluation), `size` (width, height,
+        as annotated): if known. `once`: whether the format names each image once; a repeated name then raises
+        LabelFileError. `awaited`: the index that `await_image` returned for the image. `fields`: all values that the
+        format has for the image, by name; the one that `options.group_column` names is stored.
         """
         key = folder + name
         image = -1 if once else self._by_name.get(key, -1)
@@ -274,7 +274,7 @@ class Annotations:
     # --- what is known of an image
 
     def key(self, image: int) -> bytes:
-        """Return the relative path of an image, or the path that it would have."""
+        """Return the relative path of an image, even if the image does not exist."""
         file = self._files[image]
         return file.key if isinstance(file, Skipped) else self.listing.key(file)
 
@@ -360,7 +360,7 @@ class Annotations:
         return isinstance(file, int) or file.code == AnnotationCode.ORPHAN or self.listing.choice.wants(file.key)
 
     def settle(self) -> None:
-        """Match names to files, once all images are named. If no name is a file, names are ids, without folder.
+        """Match names to files, once all images are named. Names that match no file are taken as ids.
 
         `source` calls it. Raises LabelFileError if an id matches two files, or if no image exists.
         """

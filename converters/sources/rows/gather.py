@@ -63,14 +63,14 @@ class Row(NamedTuple):
 
 
 class Gather:
-    """Collector of rows; `source` makes a source of them.
+    """Collector of rows; its method `source` makes a source of them.
 
     Args:
         files: the files that the rows come from, in order.
         roles: the role of each column.
         options: options given by the user.
         prefixes: for each file, the prefix of the names of unnamed rows; default: the file's name without its
-            extension, and "/".
+            extension, followed by "/".
         digits: number of digits after the prefix.
         upright: whether boxes refer to the upright image; None if unknown.
         fractions: whether boxes are in fractions of the image; else in pixels.
