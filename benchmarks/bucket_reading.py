@@ -2,8 +2,9 @@
 
     python benchmarks/bucket_reading.py PHOTOS [--latency 0.03] [--speed 200] [--rounds 3]
 
-PHOTOS is an image folder (benchmarks/photos.py draws one). Contenders alternate; the table has medians. SeaweedFS comes
-with the tests' extra; other programs get environments of their own. Server and proxy share the machine's cores.
+PHOTOS is an image folder (benchmarks/photos.py draws one). Contenders alternate; the table has medians. `link` reads
+the shards' bytes with the client alone: what server and proxy give, which share the machine's cores. SeaweedFS comes
+with the tests' extra; other programs get environments of their own.
 """
 
 import argparse
@@ -31,7 +32,7 @@ _OTHERS = {
     "webdataset": ["torch==2.13.0", "webdataset==1.0.2"],
     "streaming": ["torch==2.13.0", "mosaicml-streaming==0.13.0"],
 }
-_CONTENDERS = ("torch", "torch, from the cache", "tensorflow", *_OTHERS)
+_CONTENDERS = ("link", "torch", "torch, from the cache", "tensorflow", *_OTHERS)
 
 
 def python_of(program: str) -> str:
@@ -69,6 +70,7 @@ def main() -> int:
     parser.add_argument("--latency", type=float, default=0.03, help="seconds of a request (0.03)")
     parser.add_argument("--speed", type=float, default=200, help="MB/s of all requests together (200)")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--contenders", nargs="+", choices=_CONTENDERS, default=_CONTENDERS, help="(all)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
@@ -81,7 +83,7 @@ def main() -> int:
             for name in forms:
                 bucket.upload(shardfeed.open(folder / name), name)
             bucket.proxy.latency, bucket.proxy.speed = args.latency, args.speed * 1e6
-            rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in _CONTENDERS}
+            rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in args.contenders}
             for _ in range(args.rounds):
                 for name, of in rounds.items():
                     try:
