@@ -45,6 +45,7 @@ def bucket_behind(port: int, folder: Path, name: str, key: str = KEY, secret: st
         patch.setenv("AWS_SECRET_ACCESS_KEY", secret)
         patch.setenv("AWS_REGION", "us-east-1")
         patch.setenv("AWS_ENDPOINT_URL", proxy.url)
-        client = boto3.client("s3", region_name="us-east-1", endpoint_url=f"http://127.0.0.1:{port}")
+        session = boto3.Session(key, secret)  # boto3.client would remember the keys of the first server
+        client = session.client("s3", region_name="us-east-1", endpoint_url=f"http://127.0.0.1:{port}")
         client.create_bucket(Bucket=name)
         yield Bucket(name, proxy, client)
