@@ -114,7 +114,7 @@ _COSTS = {
     "sha256_cpu_microseconds_per_image": "sha256 costs {:.0f} µs of CPU time per image (`--no-hash` skips it).",
     "fsync_share": "Calling fsync for every file changed the conversion time by {:+.1%} compared with no fsync,",
     "fsync_share_over_one_sync": "and by {:+.1%} compared with a single `sync -f` at the end.",
-    "decoder_share_without_hash": "`--no-hash`, which decodes every image, reaches {:.0%} of the decoder's rate on {cores} cores.",
+    "decoder_share_without_hash": "`--no-hash`, which decodes, reaches {:.0%} of the decoder's rate on {cores} cores.",
     "decoder_share": "The default, which also hashes, reaches {:.0%}.",
 }
 

@@ -94,7 +94,7 @@ def _preload(usual: Read, decode_us: float, image_bytes: int) -> str:
     factors = {mode: delivered(usual, decode_us) / delivered(usual, decode_us, mode) for mode in (PRELOADED, MAPPED)}
     brings = f"preloading is {factors[PRELOADED]:.2f} times as fast, and mapping {factors[MAPPED]:.2f} times"
     if max(factors.values()) < WORTH:
-        return f"Read lazily: {brings}, because the page cache keeps the files; preloading takes the memory twice."
+        return f"Read lazily: {brings}, because the page cache keeps the files. Preloading needs the memory twice."
     return (
         f"If the dataset fits into memory (these images: {size_text(image_bytes)}): {brings}. "
         "`shardfeed.open(DIR, storage=...)` takes a storage that keeps files in memory."
@@ -119,7 +119,7 @@ def _compression(packed: Packed) -> str:
     if packed.saved < _LITTLE:
         saves = f"saves {max(0.0, packed.saved):.1%} of the bytes"
         return f"Do not compress: {codec} {saves}, and costs {max(0.0, packed.more_us):,.0f} us per image."
-    lost = "" if packed.random else " There is no random access then."
+    lost = "" if packed.random else " It allows no random access."
     if packed.breaks_even == float("inf"):
         return f"Compress, if you like: {codec} saves {packed.saved:.0%} of the bytes, and costs no time.{lost}"
     return (
