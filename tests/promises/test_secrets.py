@@ -158,8 +158,10 @@ def test_the_search_finds_a_secret(world: World, known: dict[str, str]) -> None:
         (place / name).write_bytes(b"\0\xff" + content + b"\n")
     (place / "link").symlink_to(f"/x/{known['password']}")
     (place / known["signature"]).mkdir()
-    program = [sys.executable, "-c", "input()", f"--token={known['session token']}"]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+    program = [sys.executable, "-c", "print(flush=True); input()", f"--token={known['session token']}"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # until it runs, /proc may show no command line
         world.look()
         process.communicate(b"\n")
     expected = {(str(place / name), "secret key") for name in ways}
