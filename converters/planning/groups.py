@@ -138,7 +138,7 @@ class Members:
         self._read_hashes(source)
         shares, by, open_ = self._options.fractions, self._options.split_by, split_of < 0
         if shares is None and self._groups and open_.any():
-            problem = "groups are kept together where splits are drawn, and there are no shares"
+            problem = "groups are kept together when splits are drawn, and there are no shares"
             shown = argument("split", python="split={'train': 0.9, 'test': 0.1}", typed="train=0.9,test=0.1")
             raise UsageError("split", problem, f"for example {shown}")
         if not open_.any():
@@ -199,7 +199,7 @@ class Members:
         if self._no_leaks and (files or groups):
             remedy = "make the dataset, and new splits of it with `shardfeed split` and the same groups"
             if files:
-                remedy = "remove one of each, or divide the dataset anew with `shardfeed split --group-duplicates`"
+                remedy = "remove one of each, or divide the dataset again with `shardfeed split --group-duplicates`"
             if files and self._options.fractions and not self._groups.duplicates:
                 remedy = f"{argument('group_duplicates', True)} keeps copies in one split"
             raise LeakError("no_leaks", f"E_LEAK: {files or groups}", f"nothing was written; {remedy}")

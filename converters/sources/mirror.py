@@ -87,7 +87,7 @@ class Mirror:
         scheme, _, rest = address.partition("://")
         address = f"{scheme.lower()}://{rest.rstrip('/')}"
         web = address.startswith("http")
-        access = "download the file, and give its path" if web else "give the address alone, with credentials as usual"
+        access = "download the file, and give its path" if web else "give only the URL, with credentials as usual"
         check_without_secrets(address, access)
         storage, path = storage_of(address), self.path_of(address)
         if any(f"{address}/".startswith(f"{taken}/") for taken in self._taken) and os.path.lexists(path):
@@ -110,8 +110,8 @@ class Mirror:
         except FileNotFoundError:
             if storage.root.startswith("http"):
                 problem = "no such file, and folders are not listed by a web server"
-                raise UsageError(address, problem, "name a file, or a table of addresses") from None
-            raise UsageError(address, "no such file or folder", "check the address") from None
+                raise UsageError(address, problem, "give a file, or a table of URLs") from None
+            raise UsageError(address, "no such file or folder", "check the URL") from None
         one = _Copy(address, version[2], version_number(version), path)
         if not self._stand_in(one):
             raise UsageError(address, "its name cannot be that of a local file", "copy it to another name")
@@ -210,17 +210,17 @@ class Mirror:
     def source(self, made: Source) -> Source:
         """The source that a reader made of the folder, with the images at their addresses. Raises UsageError."""
         if not isinstance(made, ColumnarSource):
-            problem, remedy = f"{type(made).__name__} is a source of its own kind", "copy the files to this machine"
-            raise UsageError("reader", f"{problem}, which reads a local disk alone", remedy)
+            problem, remedy = f"{type(made).__name__} is its own kind of source", "copy the files to this machine"
+            raise UsageError("reader", f"{problem}, which only reads local disks", remedy)
         source, root = copy.copy(made), os.fsencode(self.folder) + b"/"
         found = made.findings
         notes = [*map(self._shown, found.notes)]
         if self._copies:
             copied = f"{number(len(self._copies), 'file')} of {size_text(sum(self._copies.values()))}"
-            notes.append(f"copied first, as neither images nor tars by their names: {copied}")
+            notes.append(f"copied first, as their names are neither of images nor of tars: {copied}")
         if self._odd:
             odd = [*map(self._shown, self._odd)]
-            notes.append(counted("objects passed over, as no file can have such a name", odd, len(odd)))
+            notes.append(counted("objects skipped, as their names cannot be file names", odd, len(odd)))
         rejected = [replace(one, reason=self._shown(one.reason)) for one in found.rejected]
         values: dict[str, Any] = {
             "images": _Images(made.images, root),
@@ -247,7 +247,7 @@ def _unchanged() -> Iterator[None]:
         yield
     except (FileNotFoundError, IntegrityError) as error:
         place = error.filename if isinstance(error, FileNotFoundError) else error.place
-        raise StorageError(place, "changed while it was copied", "run the same again") from None
+        raise StorageError(place, "changed while it was copied", "run the same command again") from None
 
 
 def _groups(copies: Sequence[_Copy]) -> Iterator[list[tuple[_Copy, int, int]]]:

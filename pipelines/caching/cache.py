@@ -141,7 +141,7 @@ def _filled_as_read(split: Split, cache: Cache) -> Split:
     """The split, read from a copy that a process fills before records are read."""
     shards = split.shards
     if shards.copy is not None or not isinstance(shards.storage, ObjectStorage | LocalStorage):
-        raise UsageError("limit", "got a limit for a copy, or for a storage of your own", "cache the split of `open`")
+        raise UsageError("limit", "got a limit for a copy, or for your own storage", "cache the split of `open`")
     assert isinstance(cache.limit, int)
     directory = os.path.abspath(os.fspath(cache.directory))
     try:
@@ -240,7 +240,7 @@ def _make_directories(path: str) -> None:
 def _cannot_write(parent: str, error: StorageError) -> StorageError:
     """The error that no cache can be made there, in place of the error of creating a directory."""
     wrapped = StorageError(
-        parent, f"no cache is there, and none can be made: {error.problem}", "give another directory"
+        parent, f"the cache does not exist, and cannot be made: {error.problem}", "give another directory"
     )
     wrapped.errno = error.errno
     return wrapped

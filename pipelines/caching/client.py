@@ -228,7 +228,9 @@ class FetcherClient:
     def _check_owner(self) -> None:
         """Raise StorageError if a temporary directory, whose name is predictable, does not belong to this user."""
         if not self.limit and os.lstat(self.directory).st_uid != os.getuid():
-            raise StorageError(self.directory, "belongs to another user", "have it removed, or use cached(...)")
+            raise StorageError(
+                self.directory, "belongs to another user", "ask its owner to remove it, or use cached(...)"
+            )
 
     def _failed(self, problem: str) -> StorageError:
         return StorageError(self.directory, f"the fetcher {problem}", f"see {LOG} there")

@@ -86,7 +86,7 @@ class _Lane:
         if code == -signal.SIGKILL:
             remedy = "SIGKILL often means that memory ran out"
         elif code == 1 and self._of_script:  # workers import the script, and that must not start workers again
-            remedy = 'put what the script does under `if __name__ == "__main__":`, or the producer into a module'
+            remedy = 'put the code of the script under `if __name__ == "__main__":`, or the producer into a module'
         self._fail(WorkerLostError(f"producers[{self.number}]", f"its worker process ended {how}", remedy))
 
     def _fail(self, error: Exception) -> None:

@@ -72,7 +72,7 @@ def check_producers(producers: Iterable[Producer]) -> tuple[Producer, ...]:
     """The producers, looked at without running any. Raises UsageError."""
     if not isinstance(producers, Iterable) or isinstance(producers, (np.ndarray, Mapping, str)):
         raise UsageError(
-            "producers", f"got a {type(producers).__name__}, expected a list of producers", "[producer] * 4, say"
+            "producers", f"got a {type(producers).__name__}, expected a list of producers", "for example [producer] * 4"
         )
     found = tuple(producers)
     if not found:

@@ -157,7 +157,7 @@ def segmentation(
     """
     check_image(image, GeometricTransform, "shardfeed.pipelines.torch")
     if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
-        raise UsageError("dtype", f"got {dtype}, expected one of integers")
+        raise UsageError("dtype", f"got {dtype}, expected an integer dtype")
     if void is not None and not 0 <= void <= torch.iinfo(dtype).max:
         raise UsageError("void", f"got {void!r}, expected a value that a raster of {dtype} can have")
     return Segmentation(image, void, dtype)

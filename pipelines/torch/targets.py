@@ -58,7 +58,7 @@ def _of_class(tensor: torch.Tensor, kind: type, attributes: dict[str, Any]) -> t
     return made
 
 
-_NONE = "no value of that key"
+_NONE = "no value with that key"
 
 
 def _packed(values: list[Any]) -> Any:

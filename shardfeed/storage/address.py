@@ -23,7 +23,7 @@ def is_address(path: object) -> bool:
 def check_without_secrets(address: str, remedy: str) -> None:
     """Raise UsageError for an address with a query or a password: it would be in errors, manifests and pickles."""
     if without_secrets(address) != address:
-        raise UsageError(address, "got an address with a query or a password", remedy)
+        raise UsageError(address, "got a URL with a query or a password", remedy)
 
 
 def check_local(path: str | bytes | os.PathLike[str]) -> None:
@@ -51,7 +51,7 @@ def located(path: str | os.PathLike[str], storage: Storage = LOCAL) -> tuple[Sto
         return storage, text
     if not _ADDRESS.match(text):
         return storage, os.path.abspath(text)
-    check_without_secrets(text, "give the address alone, and credentials in the environment")
+    check_without_secrets(text, "give only the URL, and the credentials in the environment")
     from shardfeed.storage.hub import bound  # not above: a local dataset needs no client
     from shardfeed.storage.objects import ObjectStorage
 

@@ -23,7 +23,7 @@ def bound(address: str) -> tuple[str, str]:
     """
     found = _ADDRESS.fullmatch(address)
     if found is None:
-        raise UsageError(address, "got an address of another kind", "write hf://datasets/USER/REPO@REVISION/FOLDER")
+        raise UsageError(address, "got a URL of another kind", "write hf://datasets/USER/REPO@REVISION/FOLDER")
     repository, revision, path = found[1], found[2] or "main", found[3].rstrip("/")
     root = f"hf://datasets/{repository}@"
     if not _BOUND.fullmatch(root + revision):
@@ -66,7 +66,7 @@ def _commit(address: str, url: str) -> str:
         elif error.code == 404:
             raise UsageError(address, "no such repository or revision") from None
         else:
-            problem, remedy = f"cannot be read: HTTP status {error.code}", "run the same again later"
+            problem, remedy = f"cannot be read: HTTP status {error.code}", "run the same command again later"
         number = errno.EACCES if error.code in (401, 403) else errno.EIO
     except (OSError, ValueError, LookupError) as error:
         number, problem, remedy = errno.EIO, f"cannot be read: {type(error).__name__}", "check the network"

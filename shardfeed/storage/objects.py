@@ -45,23 +45,23 @@ _RETRY = {
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
 _FORKED = (
-    "this process was forked from one that has read from there, and the client does not outlive a fork",
+    "this process was forked from one that had read from there, and the client does not survive a fork",
     'start processes by "forkserver" or "spawn", as in torch_loader(..., workers=Workers(start_method="forkserver"))',
 )
 _ACCESS = (
     "check the credentials in the environment (AWS_..., GOOGLE_..., AZURE_..., HF_TOKEN) and the permission to read"
 )
-_NETWORK = "check the address, the endpoint and the network, and run the same again"
+_NETWORK = "check the URL, the endpoint and the network, and run the same command again"
 _NOT_VALID = "a setting in the environment is not valid", _ACCESS
 _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "HF_")
 # Text in obstore's error -> problem and remedy; the first that matches. A retry would not help.
 _CAUSES = (
-    ("ExpiredToken|RequestExpired|TokenRefresh", "the credentials have expired", "renew them, and run the same again"),
+    ("ExpiredToken|RequestExpired|TokenRefresh", "the credentials have expired", "renew them, then run again"),
     ("without LOCATION|HeaderMalformed", "the bucket is in another region", "set AWS_REGION to its region"),
-    ("NoSuchBucket", "no such bucket", "check the address and AWS_ENDPOINT_URL"),
+    ("NoSuchBucket", "no such bucket", "check the URL and AWS_ENDPOINT_URL"),
     (r"credential provider|//169\.254|MissingAcc|MissingSec|(?:Open|Decode)Cred", "no valid credentials", _ACCESS),
     ("Generic Config", *_NOT_VALID),
-    ("invalid ?certificate", "its TLS certificate is not trusted", "set SSL_CERT_FILE to that of its authority"),
+    ("invalid ?certificate", "its TLS certificate is not trusted", "set SSL_CERT_FILE to its authority's certificate"),
     (r"status(?: code)?:? 40[13]", "access denied", _ACCESS),
     (r"status(?: code)?:? 400", "the server refuses the request", f"{_ACCESS}, and AWS_REGION"),
 )
@@ -71,7 +71,7 @@ _PASSING = (
     ("connection ?refused", "the server refuses connections"),
     ("timed ?out|kind: timeout", "no response in time"),
     ("connection ?(?:closed|reset)|incomplete|broken pipe", "the connection was lost"),
-    ("expected range|range request not", "the response has another range than the request"),
+    ("expected range|range request not", "the response has a different range than requested"),
 )
 _REPLACED = "replaced since it was opened", "open the dataset again"
 
@@ -100,9 +100,9 @@ class ObjectStorage:
     def __init__(self, root: str) -> None:
         found = _ROOT.fullmatch(root.rstrip("/"))
         if not files_url(root) and (found is None or found[1].lower() not in _SCHEMES):
-            problem = f"got an address of another kind, expected one of {', '.join(_SCHEMES)}"
+            problem = f"got a URL of another kind, expected one of {', '.join(_SCHEMES)}"
             local = root.lower().startswith("file:")
-            remedy = "write the path alone" if local else "copy it to this machine, and give the path of the copy"
+            remedy = "write only the path" if local else "copy it to this machine, and give the path of the copy"
             raise UsageError(root, problem, remedy)
         self.root, self._scheme = root.rstrip("/"), root.partition("://")[0].lower()
         check_extra("obstore", root)
@@ -124,7 +124,7 @@ class ObjectStorage:
         import obstore
 
         if self._scheme in _WEB:
-            raise io.UnsupportedOperation(f"{directory}: a web server has no listing")
+            raise io.UnsupportedOperation(f"{directory}: a web server cannot list files")
         prefix = self.key(directory)
         found = self.call(directory, lambda: obstore.list_with_delimiter(self.store, f"{prefix}/" if prefix else None))
         entries = [Entry(one["path"].rpartition("/")[2], one["size"]) for one in found["objects"]]
@@ -230,7 +230,7 @@ class ObjectStorage:
             except ShardfeedError:
                 raise
             except ValueError:  # of obstore
-                raise UsageError(path, "is not a valid address", "check host, port and path (no '..')") from None
+                raise UsageError(path, "is not a valid URL", "check host, port and path (no '..')") from None
             except BaseException as error:
                 if type(error).__name__ == "PanicException":  # of obstore, for what no request can hold
                     raise UsageError(path, *_NOT_VALID) from None
@@ -326,7 +326,7 @@ def _new_store(root: str, scheme: str) -> Any:
 
     for name, value in os.environ.items():
         if name.startswith(_SETTINGS) and value != value.strip():
-            raise UsageError(name, "has a space or a newline at an end", "set it without")
+            raise UsageError(name, "begins or ends with a space or a newline", "remove it")
     named = next(filter(os.environ.get, _ENDPOINTS.get(scheme, ())), "")
     endpoint = os.environ.get(named, "")
     if not re.match("(https?://[^/]|$)", endpoint):

@@ -35,7 +35,7 @@ ANSWERS = {
     "400 InvalidRequest": rf"the server refuses the request \(HTTP status 400\); {ACCESS}.*AWS_REGION",
     "401 Unauthorized": rf"access denied \(HTTP status 401\); {ACCESS}",
     "403 InvalidAccessKeyId": rf"access denied \(HTTP status 403\); {ACCESS}",
-    "404 NoSuchBucket": r"no such bucket \(HTTP status 404\); check the address",
+    "404 NoSuchBucket": r"no such bucket \(HTTP status 404\); check the URL",
     "503 SlowDown": "cannot be read: HTTP status 503, after 3 attempts in .* s; check .* network",
 }
 # Settings of the environment, and what is said. None: not set.
@@ -43,7 +43,7 @@ SETTINGS: list[tuple[dict[str, str | None], str]] = [
     ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "s3://.*: cannot be read: the server refuses connections, after 3"),
     ({"AWS_ENDPOINT_URL": "https://none.invalid"}, "s3://.*: cannot be read: no server has this name, after 3"),
     ({"AWS_ENDPOINT_URL": "localhost:9000"}, "AWS_ENDPOINT_URL: is not a URL; set it to one such as"),
-    ({"AWS_SESSION_TOKEN": "TOKEN1\n"}, "AWS_SESSION_TOKEN: has a space or a newline at an end"),
+    ({"AWS_SESSION_TOKEN": "TOKEN1\n"}, "AWS_SESSION_TOKEN: begins or ends with a space or a newline"),
     ({"AWS_SESSION_TOKEN": "TOKEN1\nX"}, "s3://.*: a setting in the environment is not valid; check"),
     ({"AWS_SECRET_ACCESS_KEY": None}, "s3://.*: no valid credentials; check"),
     ({"AWS_ACCESS_KEY_ID": None, "AWS_PROFILE": "none"}, r"boto3 has no .*\(ProfileNotFound\); check AWS_PROFILE"),
@@ -101,7 +101,7 @@ def test_a_wrong_setting_is_said_in_plain_words(
 
 @pytest.mark.parametrize("address", ["s3://bucket/../flowers", "s3://a b/flowers", "https://host:99999/flowers"])
 def test_an_address_that_no_request_can_hold(address: str) -> None:
-    assert "is not a valid address; check host" in said(shardfeed.open, address)
+    assert "is not a valid URL; check host" in said(shardfeed.open, address)
 
 
 @pytest.mark.promise(61)

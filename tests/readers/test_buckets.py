@@ -181,7 +181,7 @@ def test_a_forked_process_gets_an_error_and_does_not_hang(address: str, flowers:
 
 def test_opening_takes_three_requests(web: WebServer, flowers: Dataset) -> None:
     train = shardfeed.open(serve(web, flowers))["train"]
-    assert [path for _, path, _ in web.requests] == ["/flowers/manifest.json"]  # a web server has no listing
+    assert [path for _, path, _ in web.requests] == ["/flowers/manifest.json"]  # a web server cannot list files
     web.requests.clear()
     count = len(train)
     train.payloads(np.arange(count))
@@ -235,7 +235,7 @@ def test_what_cannot_be_read_is_one_short_error(web: WebServer, flowers: Dataset
     assert len(str(raised.value)) < 300
     with pytest.raises(UsageError, match="not a dataset"):
         shardfeed.open(f"{web.url}/none")
-    with pytest.raises(UsageError, match="address of another kind"):
+    with pytest.raises(UsageError, match="URL of another kind"):
         shardfeed.open("ftp://host/flowers")
 
 

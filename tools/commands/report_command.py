@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", default="report.html", help="page to write (default report.html)"
     )
     parser.add_argument(
-        "--source", metavar="DIR", help="folder of images that was converted, for pictures of those that were left out"
+        "--source", metavar="DIR", help="image folder that was converted, to show the images that were left out"
     )
     parser.add_argument("--json", action="store_true", help="also print findings and figures as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")

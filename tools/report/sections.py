@@ -129,7 +129,7 @@ def formats(measured: Measured) -> Table:
             seconds = float(pixels[chosen].sum()) * cost / 1e9
             taken = f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
             rows.append((name, count, f"{100 * count / len(images):.1f} %", taken))
-    return Table("Formats", ("format", "images", "share", "decoding all once, on one core, about"), rows)
+    return Table("Formats", ("format", "images", "share", "decoding all images once on one core, about"), rows)
 
 
 def objects(data: Dataset, measured: Measured) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def objects(data: Dataset, measured: Measured) -> dict[str, Any]:
         order = np.argsort(together, axis=None)[::-1][:_PAIRS]
         pairs = [divmod(at, len(names)) for at in order.tolist()]
         rows = [(f"{names[a]}, {names[b]}", int(together[a, b])) for a, b in pairs if together[a, b]]
-        tables.append(Table("Classes that are together most often", ("classes", "images"), rows))
+        tables.append(Table("Classes that occur together most often", ("classes", "images"), rows))
     if schema.raster is not None and sums.pixels.any():
         of_raster = dict(enumerate(schema.raster.class_names))
         shares = sums.pixels / sums.pixels.sum()

@@ -128,7 +128,7 @@ def _value(tar: BinaryIO, column: str, member: Member) -> Any:
     except UnicodeDecodeError:
         raise _BadValueError("it is not UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise _BadValueError(f"no JSON: {escape(str(error)[:80])}") from None
+        raise _BadValueError(f"not JSON: {escape(str(error)[:80])}") from None
     return int(text) if last(column) in _WHOLE_NUMBERS and _INTEGER.match(text) else text
 
 

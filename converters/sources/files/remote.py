@@ -212,7 +212,7 @@ def _download(url: str, max_bytes: int) -> bytes:
             problem = _in_words(cause)
             again = not isinstance(cause, http.client.InvalidURL | ssl.SSLCertVerificationError)
         except ValueError:
-            problem, again = "not a valid address", False
+            problem, again = "not a valid URL", False
         if not again or attempt == _TRIES:
             seconds = time.monotonic() - started
             problem = f"{problem}, after {number(attempt, 'attempt')} in {seconds:.0f} s"
@@ -308,7 +308,7 @@ class Ranges(io.RawIOBase):
         try:
             return self._pieces[number].result()
         except RejectedError as error:
-            raise StorageError(path, error.reason, "run the same again") from None
+            raise StorageError(path, error.reason, "run the same command again") from None
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

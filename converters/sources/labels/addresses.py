@@ -48,7 +48,7 @@ def column_of_addresses(table: LabelTable, lookup: PathLookup, asked: Column | N
     folded = {name.casefold(): column for column, name in names.items()}
     usual = next((folded[word] for word in _USUAL if word in folded), None)
     if usual is None and len(found) > 1:
-        problem = f"the columns {some(names.values())} hold addresses, and none is known to be that of the image"
+        problem = f"the columns {some(names.values())} hold URLs, and it is unknown which are of the images"
         raise LabelFileError(table.place(first.line), problem, f"give {argument('path_column')}")
     return found[0] if usual is None else usual
 
@@ -87,7 +87,7 @@ class AddressLookup(PathLookup):
         """The number of an address, or that the cell is none."""
         key = self._keys.get(text.strip())
         if key is None:
-            reason = "no address, expected one like https://host/a.jpg or s3://bucket/a.jpg"
+            reason = "not a URL, expected one like https://host/a.jpg or s3://bucket/a.jpg"
             return Skipped(without_secrets(text).encode("utf-8", "surrogateescape"), RejectCode.MISSING.value, reason)
         return super().find(key.decode("utf-8", "surrogateescape"))
 

@@ -59,7 +59,7 @@ def read(look: Look, options: LabelOptions) -> "LabelFile":
     if options.labels is None and look.is_folder:
         raise UsageError(look.path, "is a folder, expected a label file", "give the file itself")
     if options.labels is not None and options.images is not None:
-        raise UsageError(look.path, "is a folder of images, and so is images", "leave one out")
+        raise UsageError(look.path, "is a folder of images, and `images` names another", "leave one out")
     file, root = (look.path, options.images) if options.labels is None else (options.labels, look.path)
     values = {name: value for name, value in given(options).items() if name not in _OF_FOLDERS}
     wanted = {"include": look.include, "exclude": look.exclude, "follow_links": look.follow_links}
@@ -126,7 +126,7 @@ class LabelFile(ListedSource):
         lookup = PathLookup(listing)
         if (column := column_of_addresses(table, lookup, asked.path_column)) is not None:
             if include or exclude:
-                problem = "is about files of a folder, and the table names addresses"
+                problem = "is for files of a folder, but the table has URLs"
                 raise UsageError("include" if include else "exclude", problem, "leave rows out of the table")
             header = has_header(table, column) if asked.header is None and not table.keyed else asked.header
             asked, lookup = replace(asked, path_column=column, header=header), AddressLookup(table, column)

@@ -67,7 +67,7 @@ def test_patterns_of_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert data["val"].column("label").tolist() == [3]
     for options, match in (
         (["--split", "train=*.tfrecord"], "--split train=*.tfrecord: matches no file in"),
-        (["--split", "train=*.tar", "--split", "val=7_*"], "as that of train does"),
+        (["--split", "train=*.tar", "--split", "val=7_*"], "which train also matches"),
         (["--split", "train"], "expected NAME=PATTERN"),
         (["--split", "a=*.tar", "--split", "a=x"], "is given twice"),
         (["--split", "a b=*.tar"], "got the name 'a b'"),

@@ -179,7 +179,7 @@ def test_a_column_that_may_be_another_is_asked_for(tmp_path: Path) -> None:
         open_source(tmp_path / "list.csv")
     source = open_source(tmp_path / "list.csv", options=LabelOptions(path_column="thumb", label_columns=["label"]))
     assert [sample.key for sample in source] == [b"h/1.jpg", b"h/2.jpg"]
-    with pytest.raises(UsageError, match="exclude: is about files of a folder"):
+    with pytest.raises(UsageError, match="exclude: is for files of a folder"):
         open_source(tmp_path / "list.csv", exclude="*.jpg", options=LabelOptions(path_column="thumb"))
 
 

@@ -255,8 +255,8 @@ def test_an_address_without_a_source_is_an_error(bucket: Bucket, photos: Path) -
         (f"{bucket.address}/none", "no such file or folder"),
         ("hf://datasets/flowers", "expected one of s3, .*copy it to this machine"),
         ("ftp://host/flowers", "expected one of s3, .*copy it to this machine"),
-        ("file:///photos", "expected one of s3, .*write the path alone"),
-        (f"{bucket.web.url}/photos", "folders are not listed by a web server; name a file"),
+        ("file:///photos", "expected one of s3, .*write only the path"),
+        (f"{bucket.web.url}/photos", "folders are not listed by a web server; give a file"),
     ):
         with pytest.raises(UsageError, match=said) as raised:
             open_source(address)
@@ -306,7 +306,7 @@ def test_names_that_no_file_can_have_are_counted(tmp_path: Path, monkeypatch: py
         source = open_source("s3://photos-in-moto/p")
         assert [sample.key.decode() for sample in source] == ["cat/1.jpg", "cat/2 2%20.jpg", "dog/ü.jpg"]
         notes = convert(source, tmp_path / "out", workers=1).notes
-        said = "objects passed over, as no file can have such a name: 1 (s3://photos-in-moto/p/cat)"
-        assert [note for note in notes if "no file" in note] == [said]
+        said = "objects skipped, as their names cannot be file names: 1 (s3://photos-in-moto/p/cat)"
+        assert [note for note in notes if "objects skipped" in note] == [said]
     finally:
         server.stop()

@@ -541,13 +541,15 @@ def test_a_read_only_cache_is_used_but_not_made(train: Split, mounted: Callable[
     cached(train, place)
     subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
     assert list(cached(train, place)[:3]) == list(train[:3])
-    with pytest.raises(StorageError, match=r"no cache is there, and none can be made: .*Read-only.*; give another"):
+    with pytest.raises(
+        StorageError, match=r"the cache does not exist, and cannot be made: .*Read-only.*; give another"
+    ):
         cached(train[:0.1], place)
 
 
 def test_a_file_in_the_way(train: Split, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("mine")
-    with pytest.raises(StorageError, match="none can be made"):
+    with pytest.raises(StorageError, match="cannot be made"):
         cached(train, tmp_path / "cache")
     assert (tmp_path / "cache").read_text() == "mine"
 

@@ -31,7 +31,7 @@ def load(path: str) -> Any:
     except LabelFileError:
         raise
     except (ValueError, RecursionError) as error:
-        raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "check that the file is complete") from None
+        raise LabelFileError(path, f"not JSON: {escape(str(error)[:120])}", "check that the file is complete") from None
 
 
 def part(value: Any, key: str, kind: type[T], place: str, default: T | None = None) -> T:
@@ -84,7 +84,7 @@ def load_xml(path: str, most: int = MOST_WHOLE) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(data)
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # the last two: encodings that are unknown
-        raise LabelFileError(path, f"no XML: {escape(error)}", "export it again") from None
+        raise LabelFileError(path, f"not XML: {escape(error)}", "export it again") from None
 
 
 def find(look: Look, tool: str) -> str:

@@ -169,14 +169,14 @@ def image_of(value: bytes) -> bytes:
     try:
         datum = walk.read_datum(memoryview(value))
     except ValueError as error:
-        raise RejectedError(RejectCode.CORRUPT, f"no Datum: {error}") from None
+        raise RejectedError(RejectCode.CORRUPT, f"not a Datum: {error}") from None
     data = value[datum.offset : datum.offset + datum.size]
     if datum.encoded:
         return data
     shape = datum.channels, datum.height, datum.width
     if datum.floats or datum.channels not in (1, 3):
         what = "float pixels" if datum.floats else f"{datum.channels} channels"
-        raise RejectedError(RejectCode.UNSUPPORTED, f"a Datum with {what}, expected 1 or 3 of bytes")
+        raise RejectedError(RejectCode.UNSUPPORTED, f"a Datum with {what}, expected 1 or 3 channels of bytes")
     layout = Layout(shape, (1, 2, 0))
     if not layout.size or layout.size != len(data):
         sides = " x ".join(map(str, shape))

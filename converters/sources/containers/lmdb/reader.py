@@ -230,7 +230,7 @@ def _datums(database: Database, block: LmdbBlock) -> list[str]:
     unlabelled = 0
     for entry in database:
         if not entry.flags & walk.DATUM:
-            block.reject(entry.key, RejectCode.CORRUPT, f"no Datum: {entry.head.decode()}")
+            block.reject(entry.key, RejectCode.CORRUPT, f"not a Datum: {entry.head.decode()}")
             continue
         block.add(entry.key, entry.size, entry.head[entry.offset :] if entry.flags & walk.ENCODED else b"")
         block.labels.append(entry.label or 0)

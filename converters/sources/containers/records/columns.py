@@ -160,9 +160,11 @@ class RecordColumns:
             if not dtype or (one and not len(values)):
                 continue
             if dtype != expected and len(values):
-                raise RejectedError(RejectCode.NO_LABEL, f"{escape(key)} is {dtype}, but {expected} in others")
+                raise RejectedError(RejectCode.NO_LABEL, f"{escape(key)} is {dtype}, but {expected} in other records")
             if len(values) > (1 if one else _MOST_VALUES):
-                reason = f"{len(values):,} values of {escape(key)}, expected {'one' if one else 'fewer'} as in others"
+                reason = (
+                    f"{len(values):,} values of {escape(key)}, expected {'one' if one else 'fewer'} as in other records"
+                )
                 raise RejectedError(RejectCode.NO_LABEL, reason)
             every = values.tolist() if isinstance(values, np.ndarray) else [_decoded(value, key) for value in values]
             found[key] = every[0] if one else every

@@ -177,7 +177,9 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
             )
         for file in names:
             if file in taken:
-                raise UsageError(place, f"matches {escape(file)}, as that of {taken[file]} does", "change one of them")
+                raise UsageError(
+                    place, f"matches {escape(file)}, which {taken[file]} also matches", "change one of them"
+                )
             taken[file] = name
         found.append(FoundSplit(name, tuple(names)))
     return found
@@ -211,7 +213,7 @@ def _split(directory: str, name: str, found: list[_Placed]) -> FoundSplit:
         kinds = ", ".join(f"-of-{count:05d}" for count in counts)
         others = " and files without a shard count" if any(count is None for count, _, _ in found) else ""
         problem = f"split {name} has files with different shard counts: {kinds}{others}"
-        raise UsageError(directory, problem, "move away those that do not belong to it")
+        raise UsageError(directory, problem, "move the files away that do not belong to it")
     files: list[str | None] = [None] * counts[0]
     for _, number, file in found:
         assert number is not None, "a count comes with a number"

@@ -159,7 +159,7 @@ def test_a_caption_that_comes_again_is_listed_once(images: Path) -> None:
 FAULTS: list[tuple[str, str | bytes, str]] = [
     ("t.token", "a.jpg#0\tone\na.jpg#0\ttwo\n", "t.token:2: got two different captions 0 of 'a.jpg'"),
     ("t.token", "gone.jpg#0\tone\n", "t.token: none of its 1 image is below {root}: the first (line 1) is"),
-    ("d.json", '{"images": [{"sentences": [{"raw": ]', "d.json: no JSON: Expecting value: line 1 column 36"),
+    ("d.json", '{"images": [{"sentences": [{"raw": ]', "d.json: not JSON: Expecting value: line 1 column 36"),
     ("d.json", '{"images": {"sentences": "raw"}}', "d.json: got "),
     ("d.json", '{"images": [{"sentences": [{"raw": "x"}]}]}', "d.json, images[0]: got no filename"),
     (

@@ -290,14 +290,14 @@ BOMB = '<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY lol "lol">]><annotation>&l
 
 
 FILES = [
-    (b"<annotation><object>", "no XML"),
-    (b"", "no XML"),
+    (b"<annotation><object>", "not XML"),
+    (b"", "not XML"),
     (b"<annotations/>", "its root is <annotations>"),
     (BOMB.encode(), "a DOCTYPE or an ENTITY"),
     (BOMB.encode("utf-16"), "a DOCTYPE or an ENTITY"),
-    (b'<?xml version="1.0" encoding="klingon"?><annotation/>', "no XML"),
-    (b'<?xml version="1.0" encoding="utf-7"?><annotation/>', "no XML"),
-    (b"<annotation>\xff</annotation>", "no XML"),
+    (b'<?xml version="1.0" encoding="klingon"?><annotation/>', "not XML"),
+    (b'<?xml version="1.0" encoding="utf-7"?><annotation/>', "not XML"),
+    (b"<annotation>\xff</annotation>", "not XML"),
     (b"<annotation>" + b" " * 16_000_000 + b"</annotation>", "more than 16,000,000 bytes"),
 ]
 
