@@ -59,7 +59,7 @@ def labelme_polygons(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "LabelMe: the images inside the JSON (`imageData`)",
+    "LabelMe: images stored in the JSON (`imageData`)",
     "convert photos out",
     Gives("train 1", of="cat dog", objects=2),
 )

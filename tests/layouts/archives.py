@@ -124,7 +124,7 @@ def zip_of_voc(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a zip of images, labels in a CSV beside it",
+    "a zip of images, with a CSV of labels beside it",
     "convert train.zip out --labels labels.csv",
     Gives("train 2", "cat dog", {"a.jpg": "dog"}),
 )

@@ -36,13 +36,13 @@ def mnist(to: Files) -> None:
     _mnist(to, "mnist", end=".gz")
 
 
-@TOPIC.layout("MNIST unpacked", "convert mnist out", DIGITS)
+@TOPIC.layout("MNIST: the four files, decompressed", "convert mnist out", DIGITS)
 def mnist_unpacked(to: Files) -> None:
     _mnist(to, "mnist")
 
 
 @TOPIC.layout(
-    "torchvision's `MNIST/raw`, with compressed and unpacked files side by side", "convert MNIST/raw out", DIGITS
+    "torchvision's `MNIST/raw`, with compressed and decompressed files side by side", "convert MNIST/raw out", DIGITS
 )
 def mnist_raw(to: Files) -> None:
     _mnist(to, "MNIST/raw")
@@ -270,7 +270,7 @@ def fer2013(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "SVHN, cropped: `train_32x32.mat`, `test_32x32.mat`, `X` and `y`, 10 is the digit 0",
+    "SVHN, cropped: `train_32x32.mat`, `test_32x32.mat`, `X` and `y`, with the label 10 for the digit 0",
     "convert svhn out",
     Gives("train 4, test 2", {"1", "2"}, gray={10: "1", 20: "2"}),
     says="--label-offset",
@@ -347,7 +347,7 @@ def galaxy10(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Galaxy10, with the column named",
+    "Galaxy10, with the label column named explicitly",
     "convert Galaxy10.h5 out --columns label=ans",
     Gives("train 4", {"0", "1"}, gray={20: "1"}),
     needs="h5py",
@@ -370,7 +370,7 @@ def pcam(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "HDF5 with train and test: `train_set_x`, `train_set_y` (Coursera's cats)",
+    "HDF5 with training and test arrays: `train_set_x`, `train_set_y` (Coursera's cats)",
     "convert catvnoncat.h5 out",
     Gives("train 4", {"0", "1"}, gray={20: "1"}),
     needs="h5py",

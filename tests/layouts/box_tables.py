@@ -33,7 +33,7 @@ def tf_tutorial(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the same table, with `--labels`",
+    "the same table, given with `--labels`",
     "convert images out --labels train_labels.csv",
     BOXES,
 )
@@ -63,7 +63,7 @@ def corners_named(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "corners with other names, with `--labels`",
+    "the same table, given with `--labels`",
     "convert photos out --labels ann.csv",
     BOXES,
 )
@@ -72,7 +72,7 @@ def corners_by_labels(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "sizes: `image,x,y,w,h,label`",
+    "corners and sizes: `image,x,y,w,h,label`",
     "convert ann.csv out --images photos",
     BOXES,
 )
@@ -82,7 +82,7 @@ def sizes_named(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "sizes after corners: `image_name,x1,y1,w,h`, no class",
+    "corners and sizes without a class: `image_name,x1,y1,w,h`",
     "convert ann.csv out --images photos",
     ONE_CLASS,
 )
@@ -281,7 +281,7 @@ def celeba_boxes(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "SKU-110K: `annotations_train.csv` without a header: `name,x1,y1,x2,y2,class,width,height`",
+    "SKU-110K: `annotations_train.csv` without a header, `name,x1,y1,x2,y2,class,width,height`",
     "convert annotations_train.csv out --images images",
     Gives("train 2", of="object", objects=3, boxes={"a.jpg": "object 4 5 40 30; object 0 0 20 40"}),
 )

@@ -21,7 +21,7 @@ def class_folders(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "`train/`, `val/` and `test/`, each with a folder for each class (ImageNet, Imagenette)",
+    "`train/` and `val/`, each with a folder for each class (ImageNet, Imagenette)",
     "convert imagenette2 out",
     Gives(
         "train 4, validation 2",
@@ -38,7 +38,7 @@ def imagenette(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "class folders inside one more folder (`flower_photos/`, `PetImages/`, unpacked into your own folder)",
+    "class folders inside one more folder, such as `flower_photos/` or `PetImages/`",
     "convert downloads out",
     Gives("train 6", "daisy roses", {"daisy/1.jpg": "daisy", "roses/3.jpg": "roses"}),
 )
@@ -207,7 +207,7 @@ def eurosat(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "SUN397: `a/abbey/`, `b/bedroom/`, with `ClassName.txt`",
+    "SUN397: `a/abbey/`, `b/bedroom/` and so on, with `ClassName.txt`",
     "convert SUN397 out",
     Gives("train 5", {"abbey", "apse/indoor", "bedroom"}, {"abbey/sun_aaa.jpg": "abbey"}),
     says="--pattern",
@@ -276,7 +276,7 @@ def links(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "images in one folder, the class in the name: `circle.002.jpg` (`data_samples/flat`)",
+    "images in one folder, with the class in the name: `circle.002.jpg` (`data_samples/flat`)",
     "convert flat out",
     Gives("train 12", "circle square triangle", {"circle.002.jpg": "circle"}),
 )

@@ -35,7 +35,7 @@ def coco_file(to: Files) -> None:
     to.put("instances.json", coco())
 
 
-@TOPIC.layout("a COCO file beside the images it names", "convert photos out", ONE_SPLIT)
+@TOPIC.layout("a COCO file beside its images", "convert photos out", ONE_SPLIT)
 def coco_beside_images(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
     to.put("photos/annotations.json", coco())
@@ -80,7 +80,7 @@ def coco_roboflow(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "one COCO file in COCO's folders: `annotations/instances_val2017.json`",
+    "a single file of COCO: `annotations/instances_val2017.json`",
     "convert coco/annotations/instances_val2017.json out",
     Gives("validation 1", of="cat dog", objects=1, boxes={"b.jpg": B}),
 )
@@ -112,7 +112,7 @@ def coco_results(to: Files) -> None:
 
 @TOPIC.layout(
     # Its splits are its own: images of COCO's train are in LVIS's validation.
-    "LVIS: `lvis_v1_train.json`, with COCO's images, which `coco_url` names",
+    "LVIS: `lvis_v1_train.json`, and COCO's images, named by `coco_url`",
     "convert lvis_v1_train.json out --images coco",
     Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
 )
@@ -285,7 +285,7 @@ def voc_2007(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "VOC2012, which has masks too: only the boxes",
+    "VOC2012's boxes, without its masks",
     "convert VOCdevkit/VOC2012 out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--reader", "voc", "masks"),
@@ -306,7 +306,7 @@ def _voc_2012(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "`VOCdevkit`, the folder above VOC2012, which has masks too: only the boxes",
+    "VOC2012's boxes, from the folder above: `VOCdevkit`",
     "convert VOCdevkit out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--reader", "voc", "masks"),

@@ -197,7 +197,7 @@ def folds(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a table with empty cells in the label column",
+    "a CSV with empty cells in the label column",
     "convert labels.csv out",
     Gives("train 2", "cat unknown", {"b.jpg": "unknown"}),
     says="--missing",

@@ -79,7 +79,7 @@ def places365(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Places365's small images in class folders: `train/airfield/`, `val/airfield/`",
+    "Places365's small images, in class folders: `train/airfield/`, `val/airfield/`",
     "convert places365_standard out",
     Gives("train 2, validation 2", "airfield alley"),
 )
@@ -89,7 +89,7 @@ def places365_standard(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "FGVC Aircraft: `images_variant_train.txt`, `0034309 737-700 BBJ`: the class is everything after the first space",
+    "FGVC Aircraft: `images_variant_train.txt`, lines of a number, a space and the class (`0034309 737-700 BBJ`)",
     "convert fgvc-aircraft-2013b/data/images out --labels fgvc-aircraft-2013b/data/images_variant_train.txt",
     Gives("train 3", ("707-320", "Boeing 717"), {"1025794.jpg": "707-320", "0034309.jpg": "Boeing 717"}),
 )
@@ -99,7 +99,7 @@ def fgvc_aircraft(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CelebA: `list_attr_celeba.txt`, a line with the count, names of 40 attributes, -1 and 1",
+    "CelebA: `list_attr_celeba.txt` with the count, the names of 40 attributes, and rows of -1 and 1",
     "convert img_align_celeba out --labels list_attr_celeba.txt",
     Gives("train 2", "Bald Male Young", tags={"000001.jpg": "Young", "000002.jpg": "Bald Male"}),
 )

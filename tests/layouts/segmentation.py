@@ -46,7 +46,7 @@ def cityscapes_train_ids(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Cityscapes, only `labelTrainIds`",
+    "Cityscapes with only `labelTrainIds`",
     "convert cityscapes out",
     STREET,
 )
@@ -58,7 +58,7 @@ def cityscapes_train_ids_alone(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "SegNet's CamVid: `train/`, `trainannot/`, numbers of 12 classes",
+    "SegNet's CamVid: `train/`, `trainannot/` with the numbers of 12 classes",
     "convert CamVid out --class-names names.txt",
     Gives("train 1, validation 1", raster={"train/a.png": {"sky": ALL - 600, "road": 600}}),
 )
@@ -140,7 +140,7 @@ def ade20k(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Oxford-IIIT Pet, trimaps of 1, 2, 3",
+    "the trimaps of Oxford-IIIT Pet, with the values 1, 2 and 3",
     "convert oxford-iiit-pet/annotations/trimaps out --images oxford-iiit-pet/images",
     Gives("train 2", raster={"beagle_1.jpg": {"none": 1164, "pet": 900, "background": 300, "border": 36}}),
     says="--class-names",
@@ -152,7 +152,7 @@ def oxford_pets_trimaps(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Oxford-IIIT Pet, its breeds: `images/Abyssinian_1.jpg`",
+    "the breeds of Oxford-IIIT Pet: `images/Abyssinian_1.jpg`",
     "convert oxford-iiit-pet/images out",
     Gives("train 2", "Abyssinian beagle", {"Abyssinian_1.jpg": "Abyssinian"}),
 )

@@ -99,7 +99,7 @@ def img2dataset(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "img2dataset: `key`s that start over in each tar",
+    "img2dataset with keys that start over in each tar",
     "convert laion out",
     Gives("train 8", captions={}),
     says="--columns",
@@ -204,7 +204,7 @@ def hub_cifar100(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the Hub's Parquet with test files without labels",
+    "the Hub's Parquet with test files that have no labels",
     "convert hub out",
     Gives("train 4", ("cat", "dog"), gray={20: "dog"}),
     says="--max-bad 1",
@@ -218,7 +218,7 @@ def hub_test_without_label(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the Hub's Parquet whose test files have the label -1, for none",
+    "the Hub's Parquet with test files that have the label -1, which means no label",
     "convert hub out",
     Gives("train 4", ("cat", "dog"), gray={20: "dog"}),
     says="--max-bad 1",

@@ -155,7 +155,7 @@ def _all_of_coco(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "COCO 2017 with all of its files side by side: boxes",
+    "COCO 2017 with all of its files, for the boxes",
     "convert coco out",
     Gives("train 1, validation 1", objects=3, of="cat dog", boxes={"a.jpg": A, "b.jpg": B}),
 )
@@ -164,7 +164,7 @@ def coco_side_by_side(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "COCO 2017 with all of its files: captions",
+    "COCO 2017 with all of its files, for the captions",
     "convert coco out --tasks captions",
     Gives("train 1, validation 1", captions=TWO),
 )
@@ -173,7 +173,7 @@ def coco_side_by_side_captions(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "COCO 2017 with all of its files: boxes and captions",
+    "COCO 2017 with all of its files, for boxes and captions",
     "convert coco out --tasks boxes,captions",
     Gives("train 1, validation 1", objects=3, of="cat dog", boxes={"a.jpg": A}, captions=TWO),
 )
@@ -182,7 +182,7 @@ def coco_side_by_side_both(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "COCO 2017 with all of its files: key points",
+    "COCO 2017 with all of its files, for the key points",
     "convert coco out --tasks boxes,keypoints",
     Gives("train 1, validation 1", objects=2, of="person", points={"a.jpg": POINTS}),
 )
