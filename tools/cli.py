@@ -14,6 +14,7 @@ from typing import TextIO
 
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, needing_extra
 from shardfeed.machine.numpy_threads import no_numpy_threads
+from shardfeed.native import path_in_use
 from shardfeed.storage.local import storage_error
 from shardfeed.tools.colour import coloured
 from shardfeed.tools.command_list import COMMANDS, GROUPS, command_module, command_parser, flags_of
@@ -92,7 +93,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
             print(_overview(sys.stdout))
             return 0
         if command == "--version":
-            print(f"shardfeed {__version__}")
+            print(f"shardfeed {__version__} (decodes by {path_in_use()})")
             return 0
         if command not in COMMANDS:
             kind = "option" if command.startswith("-") else "command"

@@ -1,0 +1,31 @@
+"""Build the optional compiled module, `shardfeed/native`; setup.cfg has all the rest.
+
+Without a compiler or the headers of libjpeg-turbo the package is installed without it, and works.
+"""
+
+from glob import glob
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+
+class BuildOptional(build_ext):
+    """Forget what was not built: an editable install would link it."""
+
+    def build_extensions(self) -> None:
+        super().build_extensions()
+        self.extensions = [each for each in self.extensions if Path(self.get_ext_fullpath(each.name)).exists()]
+
+
+NATIVE = Extension(
+    "shardfeed.native.library",
+    sorted(glob("shardfeed/native/*.cpp")),
+    depends=sorted(glob("shardfeed/native/*.h")),
+    libraries=["jpeg"],
+    # Its symbols are hidden, and its own come first: Pillow, OpenCV and TensorFlow have a libjpeg, too.
+    extra_compile_args=["-std=c++17", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden", "-fno-math-errno"],
+    extra_link_args=["-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,-z,defs"],
+    optional=True,
+)
+setup(ext_modules=[NATIVE], cmdclass={"build_ext": BuildOptional})

@@ -1,0 +1,71 @@
+"""The optional compiled module: JPEGs from records to a batch's pixels, in C++ against the system's libjpeg-turbo.
+
+`pip install` builds it where a C++ compiler and the headers of libjpeg-turbo are; in a checkout, `python setup.py
+--quiet build_ext --inplace` puts it beside this file. Without it everything works, in Python around other libraries.
+The environment variable SHARDFEED_NATIVE=0 turns it off, and 1 makes its absence an error.
+
+native.h declares the functions. ctypes calls them, without the interpreter's lock.
+"""
+
+import ctypes
+import logging
+import os
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+from shardfeed.errors import UsageError
+
+VARIABLE = "SHARDFEED_NATIVE"
+
+_INTERFACE = 1  # of native.h
+_REMEDY = (
+    "install a C++ compiler and the headers of libjpeg-turbo (Debian: `apt-get install g++ libjpeg62-turbo-dev`), then"
+    " shardfeed again"
+)
+_LOG = logging.getLogger(__name__)
+
+
+def library() -> ctypes.CDLL | None:
+    """Return the compiled module, loaded; None where it is turned off or was not built.
+
+    Raises UsageError where SHARDFEED_NATIVE is 1 and it cannot be used, or has a value other than 0 and 1.
+    """
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", "0", "1"):
+        raise UsageError(VARIABLE, f"got {wanted!r}, expected 0 or 1", "unset it to use what was built")
+    if wanted == "0":
+        return None
+    loaded, why = _loaded()
+    if loaded is None and wanted == "1":
+        raise UsageError(VARIABLE, f"got 1, but the compiled module {why}", _REMEDY)
+    return loaded
+
+
+def path_in_use() -> str:
+    """Return which code decodes: "compiled, libjpeg-turbo 2.1.5", or "Python" and the reason."""
+    loaded = library()
+    if loaded is None:
+        return f"Python: {f'{VARIABLE}=0' if os.environ.get(VARIABLE) == '0' else f'compiled module {_loaded()[1]}'}"
+    number = loaded.shardfeed_jpeg()
+    return f"compiled, libjpeg-turbo {number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+@cache
+def _loaded() -> tuple[ctypes.CDLL | None, str]:
+    """Return the library, or None and why there is none."""
+    files = [Path(__file__).parent / f"library{suffix}" for suffix in EXTENSION_SUFFIXES]
+    file = next(filter(Path.exists, files), None)
+    if file is None:
+        return None, "was not built"
+    try:
+        loaded = ctypes.CDLL(str(file))
+        built = loaded.shardfeed_interface()
+        if built != _INTERFACE:
+            return None, f"is of another version: interface {built}, expected {_INTERFACE}"
+        if not loaded.shardfeed_jpeg():
+            return None, "found another libjpeg than the one it was built against"
+    except (OSError, AttributeError) as error:  # a library that it needs is missing
+        return None, f"does not load: {error}"
+    _LOG.debug("loaded %s", file)
+    return loaded, ""
