@@ -1,8 +1,10 @@
 """DataLoaders over `TorchSamples`: errors are raised unchanged, and batches are counted, so that a run can resume."""
 
 import gc
+import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +28,16 @@ def _begin_worker(number: int) -> None:
     if cv2 := sys.modules.get("cv2"):  # inherited
         cv2.setNumThreads(0)  # with 1 it would end threads that a forked process does not have, and hang
     gc.freeze()  # collecting what a forked worker inherits would write to it, and so copy every page
+    trainer = multiprocessing.parent_process()
+    if trainer is not None and trainer.pid != os.getppid():
+        # PyTorch's workers watch their parent. Here that is the fork server, which lives as long as its workers: both
+        # would outlive a killed trainer forever.
+        threading.Thread(target=_end_after, args=(trainer,), daemon=True).start()
+
+
+def _end_after(trainer: Any) -> None:
+    trainer.join()
+    os._exit(1)
 
 
 class SampleLoader(DataLoader[Any]):

@@ -3,6 +3,8 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
 from collections import UserDict
 from collections.abc import Callable, Mapping
@@ -106,3 +108,36 @@ def test_a_killed_worker_ends_the_run(flowers: Dataset) -> None:
             os.kill(int(pids[0]), signal.SIGKILL)
     assert len(list(loader)) == len(loader)  # by workers of their own
     assert not [name for name in Path("/dev/shm").iterdir() if name.name.startswith(f"torch_{os.getpid()}_")]
+
+
+TRAINER = """
+import multiprocessing, sys, time
+import shardfeed
+from shardfeed.pipelines.torch import Workers
+
+if __name__ == "__main__":
+    split = shardfeed.open(sys.argv[1])["train"]
+    workers = Workers(2, start_method=sys.argv[2])
+    batches = iter(shardfeed.torch_loader(split, batch_size=4, image_size=16, workers=workers))
+    next(batches)
+    print(*(worker.pid for worker in multiprocessing.active_children()), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "method", ["forkserver", *(pytest.param(each, marks=pytest.mark.long) for each in ("fork", "spawn"))]
+)
+def test_no_worker_outlives_a_killed_trainer(method: str, flowers: Dataset, tmp_path: Path) -> None:
+    script = tmp_path / "trainer.py"
+    script.write_text(TRAINER)
+    program = [sys.executable, str(script), flowers.directory, method]
+    with subprocess.Popen(program, stdout=subprocess.PIPE) as trainer:
+        assert trainer.stdout is not None
+        workers = [Path("/proc", pid.decode()) for pid in trainer.stdout.readline().split()]
+        assert len(workers) == 2
+        assert all(worker.exists() for worker in workers)
+        trainer.kill()
+    while any(worker.exists() for worker in workers):
+        time.sleep(0.1)  # until the timeout
