@@ -37,7 +37,7 @@ def table(results: list[dict[str, Any]]) -> str:
         f"{date}, shardfeed {version}, {machine}, {cores} cores" for date, version, machine, cores in made_on
     )
     order = sorted(results, key=lambda r: ([str(n).rjust(3) for n in r["rows"]], r["what"]))
-    lines = ["| promise | what was done | counts | seed |", "|---|---|---|---:|", *map(row, order)]
+    lines = ["| promise | event | counts | seed |", "|---|---|---|---:|", *map(row, order)]
     return f"{where}:\n\n" + "\n".join(lines) + "\n"
 
 

@@ -296,4 +296,4 @@ def test_the_bytes_do_not_depend_on_where_and_how_it_runs(
         assert done.returncode == 0, (setting, done.stderr)
         assert tree(place) == conversion.expected, setting
         shutil.rmtree(place)
-    torture_result("other workers, locale, clock, umask, directory", trials=trials, failures=0, seed=seed)
+    torture_result("different workers, locale, clock, umask, directory", trials=trials, failures=0, seed=seed)

@@ -231,7 +231,7 @@ def test_a_cut_is_found_and_placed(dataset: Damaged) -> None:
 def test_a_cut_at_every_length(dataset: Damaged, torture_result: Callable[..., None]) -> None:
     started = time.monotonic()
     count = cut(dataset, range(SHARD_BYTES - 1, -1, -1))
-    torture_result("a 64 KiB shard cut at every length", trials=count, failures=0, seconds=_since(started))
+    torture_result("a 64 KiB shard truncated to every length", trials=count, failures=0, seconds=_since(started))
 
 
 @pytest.mark.promise(20)
@@ -314,7 +314,7 @@ def test_records_removed_doubled_swapped_or_moved_are_found(dataset: Damaged, se
 @pytest.mark.promise(20)
 def test_a_thousand_structural_changes(dataset: Damaged, seed: int, torture_result: Callable[..., None]) -> None:
     rearrange(dataset, random.Random(seed), 1_000)
-    torture_result("records removed, doubled, swapped, moved between shards", trials=1_000, failures=0, seed=seed)
+    torture_result("records removed, duplicated, swapped, moved between shards", trials=1_000, failures=0, seed=seed)
 
 
 # Runs in a process of its own, whose memory is measured: what this one has used before would hide what is added.

@@ -204,13 +204,13 @@ def _lies(data: bytes) -> bool:
 
 def compare_files(tensorflow: TensorFlow, path: Path, rng: random.Random, count: int) -> dict[str, int]:
     """How often each verdict was given."""
-    found = {"both took": 0, "both refused": 0, "documented": 0}
+    found = {"both accepted": 0, "both refused": 0, "documented": 0}
     for _ in range(count):
         path.write_bytes(data := mutant(rng))
         mine, other = ours(path), theirs(tensorflow, path)
         assert mine.records == other.records, data
         if mine.well == other.well:
-            found["both took" if mine.well else "both refused"] += 1
+            found["both accepted" if mine.well else "both refused"] += 1
         else:
             assert other.well, data
             assert 0 < rest(path, mine.records) < HEADER_BYTES, data
@@ -231,7 +231,7 @@ def test_thousands_of_damaged_files_get_the_same_verdict(
     tensorflow: TensorFlow, tmp_path: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:
     found = compare_files(tensorflow, tmp_path / "mutant", random.Random(seed), 5_000)
-    torture_result("damaged files read by TensorFlow and by us", trials=5_000, failures=0, seed=seed, **found)
+    torture_result("damaged files read by TensorFlow and shardfeed", trials=5_000, failures=0, seed=seed, **found)
 
 
 def our_features(data: bytes) -> dict[str, Any] | None:
@@ -327,7 +327,7 @@ def mutated_example(rng: random.Random) -> bytes:
 
 def compare_examples(tensorflow: TensorFlow, rng: random.Random, count: int) -> dict[str, int]:
     """How often each verdict was given."""
-    found = {"both took": 0, "both refused": 0, "documented": 0}
+    found = {"both accepted": 0, "both refused": 0, "documented": 0}
     made = [(odd_example if rng.random() < 0.5 else mutated_example)(rng) for _ in range(count)]
     for start in range(0, count, 1_000):
         some = made[start : start + 1_000]
@@ -343,7 +343,7 @@ def compare_examples(tensorflow: TensorFlow, rng: random.Random, count: int) -> 
                 assert foreign_field(data), data
                 found["documented"] += 1
             else:
-                found["both refused" if mine is None else "both took"] += 1
+                found["both refused" if mine is None else "both accepted"] += 1
     assert all(found.values()), found
     assert found["documented"] < count / 10
     return found
@@ -360,4 +360,4 @@ def test_many_damaged_examples_get_the_same_verdict(
     tensorflow: TensorFlow, seed: int, torture_result: Callable[..., None]
 ) -> None:
     found = compare_examples(tensorflow, random.Random(seed), 200_000)
-    torture_result("damaged Examples parsed by protobuf and by us", trials=200_000, failures=0, seed=seed, **found)
+    torture_result("damaged Examples parsed by protobuf and shardfeed", trials=200_000, failures=0, seed=seed, **found)

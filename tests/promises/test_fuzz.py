@@ -575,7 +575,7 @@ def test_a_million_damaged_files(name: str, tmp_path: Path, seed: int, torture_r
         f"fuzzed {name}",
         trials=count,
         failures=0,
-        taken=found.taken,
+        accepted=found.taken,
         slowest_ms=round(found.slowest * 1e3),
         seconds=round(time.monotonic() - started),
         seed=seed,

@@ -80,7 +80,7 @@ def test_killed_at_every_operation(
     assert mode != "edited" or "rename receipts/train-*.json" in kinds
     assert mode not in ("checkpoints", "objects") or "rename dataset/train-*.tfrecord.checkpoint.partial" in kinds
     assert ("exchange" if mode == "replace" else "rename .out.staging/dataset") in kinds
-    torture_result(f"killed at an operation: {mode}", trials=result["trials"], failures=0, seed=seed)
+    torture_result(f"killed at a disk operation: {mode}", trials=result["trials"], failures=0, seed=seed)
 
 
 # (operation, end of its path): what a run of the real command dies at, in whichever process comes there.

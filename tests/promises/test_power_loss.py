@@ -173,7 +173,7 @@ def test_power_loss_then_resume(
         trials += 1
     assert trials >= min(count, 500)
     assert receipts > trials / 4, "few states had receipts to check"
-    torture_result("power cut after an operation, then resumed", trials=trials, failures=0, seed=seed)
+    torture_result("power cut after a disk operation, then resumed", trials=trials, failures=0, seed=seed)
 
 
 def check_cuts(make: Callable[[Path], object], place: Path, seed: int, *, count: int | None = None) -> set[str]:

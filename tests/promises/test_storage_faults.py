@@ -145,7 +145,7 @@ def test_every_failing_call(small: Path, tmp_path: Path, torture_result: Callabl
         assert trials == calls - 1 > 10
         total[kind] = total.get(kind, 0) + trials
     print(total)
-    torture_result("every call that writes failed in turn", trials=sum(total.values()), failures=0, by_kind=total)
+    torture_result("each call that writes fails in turn", trials=sum(total.values()), failures=0, by_kind=total)
 
 
 def command_with_faults(
@@ -213,7 +213,7 @@ def test_failing_calls_of_the_command_at_random(
     choices = [(kind, rng.random()) for kind in KINDS for _ in range(15)]
     failed = fail_calls_of_the_command(small, tmp_path, choices)
     assert failed > len(choices) // 2
-    torture_result("random calls of the command failed", trials=len(choices), failures=0, seed=seed)
+    torture_result("random calls of the command fail", trials=len(choices), failures=0, seed=seed)
 
 
 @pytest.mark.promise(12, 16)

@@ -122,7 +122,7 @@ def test_fifty_double_starts(
     folder: Callable[..., Path], tmp_path: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:
     double_starts(folder(3), tmp_path, 50, random.Random(seed))
-    torture_result("double starts with one winner each", trials=50, failures=0, seed=seed)
+    torture_result("two conversions started at once: exactly one runs", trials=50, failures=0, seed=seed)
 
 
 @pytest.mark.promise(10)
@@ -222,7 +222,8 @@ def test_many_swaps_under_a_reader(
     whole, cut_off = swap_under_a_reader(folder(20), tmp_path, shards)
     print(f"{whole} whole readings, {cut_off}truncated")
     assert cut_off <= len(shards)
-    torture_result("swaps under a reader", trials=99, failures=0, whole_readings=whole, readings_refused=cut_off)
+    what = "the dataset replaced while it is read"
+    torture_result(what, trials=99, failures=0, complete_readings=whole, readings_with_an_error=cut_off)
 
 
 @pytest.fixture
