@@ -33,7 +33,7 @@ def test_losses_are_printed(damaged: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["salvage", str(damaged), str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
     assert f"{SHARD}: damaged, " in printed
-    assert "  lost: 1 records, " in printed
+    assert "  lost: 1 record, " in printed
     assert "train-00002-of-00004.tfrecord: missing, 0 of " in printed
     assert "LOST " in printed
     assert " of 201 records" in printed
@@ -61,13 +61,13 @@ def test_what_is_left_out_is_printed(flowers: Dataset, tmp_path: Path, capsys: p
     assert main(["salvage", str(copy), str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
     assert "  left out as duplicates: " in printed
-    assert "  left out, as they do not match the schema: 1 records\n    offset " in printed
+    assert "  left out, as they do not match the schema: 1 record\n    offset " in printed
     assert "lost 0 of 201 records" in printed
     (copy / "manifest.json").unlink()
     (copy / "dataset_info.json").unlink()
     assert main(["salvage", str(copy), str(tmp_path / "again")]) == 0
     printed = capsys.readouterr().out
-    assert "  lost: records of unknown number, 1 bytes" in printed
+    assert "  lost: an unknown number of records, 1 byte" in printed
     assert "LOST: the number of records is unknown" in printed
 
 

@@ -11,7 +11,7 @@ from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard
 from shardfeed.converters.existing.salvage.salvage import salvage
 from shardfeed.errors import escape
 from shardfeed.naming import SALVAGED
-from shardfeed.text import shell_quoted, size_text
+from shardfeed.text import number, shell_quoted, size_text
 from shardfeed.tools.colour import coloured
 
 _SHARDS_SHOWN = 20
@@ -58,12 +58,12 @@ def _shard_lines(shard: SalvagedShard) -> Iterator[str]:
     of = f" of {shard.expected:,}" if shard.expected is not None else ""
     yield f"{shard.name}: {shard.problem}, {shard.recovered:,}{of} records recovered"
     if shard.lost or (shard.lost is None and shard.lost_bytes):
-        records = "records of unknown number" if shard.lost is None else f"{shard.lost:,} records"
-        yield f"  lost: {records}, {shard.lost_bytes:,} bytes"
+        records = "an unknown number of records" if shard.lost is None else number(shard.lost, "record")
+        yield f"  lost: {records}, {number(shard.lost_bytes, 'byte')}"
     if shard.expected is not None and shard.recovered > shard.expected:
         yield f"  {shard.recovered - shard.expected:,} more than were written: some are from another dataset"
     if shard.doubled:
-        yield f"  left out as duplicates: {shard.doubled:,} records"
+        yield f"  left out as duplicates: {number(shard.doubled, 'record')}"
     if shard.refused:
-        yield f"  left out, as they do not match the schema: {shard.refused:,} records"
+        yield f"  left out, as they do not match the schema: {number(shard.refused, 'record')}"
         yield from (f"    {escape(reason)}" for reason in shard.reasons)
