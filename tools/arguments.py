@@ -35,9 +35,9 @@ def shards_of(args: argparse.Namespace) -> int | str | Mapping[str, int] | None:
 
 def add_group_arguments(group: argparse._ActionsContainer) -> None:
     """The options that say which samples go to the same split."""
-    group.add_argument("--group-column", metavar="NAME", help="keep equal values of a column in one split")
+    group.add_argument("--group-column", metavar="NAME", help="keep rows with the same value of a column in one split")
     group.add_argument(
-        "--group-pattern", metavar="REGEX", help="keep names with equal (?P<group>...) in one split; or roboflow"
+        "--group-pattern", metavar="REGEX", help="keep names with the same (?P<group>...) in one split; or roboflow"
     )
     group.add_argument("--group-duplicates", action="store_true", help="keep identical files in one split")
 

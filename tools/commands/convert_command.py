@@ -93,7 +93,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument("--images", metavar="DIR", help="folder of the images, if SOURCE is an annotation file")
     source.add_argument("--tasks", metavar="A,B", help="annotations: boxes, masks, keypoints, captions, ...")
     source.add_argument("--reader", metavar="NAME", help="read SOURCE as this format: coco, labels, ...")
-    source.add_argument("--colours", metavar="FILE", help="file of mask colours: a line name,r,g,b per class")
+    source.add_argument("--colours", metavar="FILE", help="file of mask colours: one line name,r,g,b per class")
     source.add_argument("--columns", metavar="A=B,C=D", help="columns to use, in Parquet etc.: image=jpg,label=cls")
     source.add_argument(
         "--label-offset",
@@ -151,7 +151,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bytes_.add_argument(
         "--to", metavar="FORMAT", choices=tuple(FORMATS), default=NATIVE.name, help=f"shard format: {formats}"
     )
-    bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
+    bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="number of shards per split (default: by --shard-size)")
     bytes_.add_argument(
         "--shard-size",
         metavar="SIZE",
@@ -186,7 +186,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bytes_.add_argument(
         "--baseline",
         action="store_true",
-        help="make progressive JPEGs baseline; shardfeed[baseline]",
+        help="convert progressive JPEGs to baseline; needs shardfeed[baseline]",
     )
     bytes_.add_argument(
         "--seekable",
@@ -202,7 +202,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--background",
         metavar="COLOR",
         default="white",
-        help="behind transparency: white, '#808080', 0,0,0",
+        help="colour behind transparent pixels: white, '#808080', 0,0,0",
     )
     run = parser.add_argument_group("run options")
     run.add_argument(

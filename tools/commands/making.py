@@ -25,7 +25,7 @@ def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) ->
         )
         names = ", ".join(FORMATS)
         written.add_argument("--to", metavar="FORMAT", help=f"shard format: {names} (default: unchanged)")
-    written.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
+    written.add_argument("--shards", metavar="N|A=N,B=N", help="number of shards per split (default: by --shard-size)")
     written.add_argument("--shard-size", metavar="SIZE", type=size_argument, help="maximum shard size (default 256MB)")
     written.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one per core)")
     written.add_argument(
