@@ -138,7 +138,7 @@ def tables(results: dict[str, Any]) -> str:
     titles = [f"{PROGRAMS[name][0]} {results[name]['version']}".strip() for name in names]
     head = f"| | {' | '.join(titles)} |\n|---|{'---|' * len(names)}\n"
     right = sum(fault.sound for fault in FAULTS)
-    lines = [f"{len(FAULTS)} cases: {len(FAULTS) - right} faults, and {right} that look odd but are valid.\n"]
+    lines = [f"{len(FAULTS)} cases: {len(FAULTS) - right} faults, and {right} unusual but valid files.\n"]
     lines.append(head + "\n".join(_sums(results, names)) + "\n")
     for form, title in TITLES.items():
         lines.append(f"## {title}\n")
