@@ -85,7 +85,7 @@ def columns_of(data, name, columns):
     "NVIDIA DALI, objects",
     "nvidia-dali-cuda120",
     "fn.readers.tfrecord(..., features={'image/object/bbox/xmin': tfr.VarLenFeature(tfr.float32, 0.0), ...})",
-    "without masks and class names: it refuses several strings per record",
+    "without masks and class names, because DALI refuses several strings per record",
 )
 def objects(data: Data) -> None:
     found = []

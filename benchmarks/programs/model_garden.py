@@ -97,7 +97,7 @@ def instance_masks(data: Data) -> None:
     "Model Garden, segmentation",
     PACKAGE,
     "segmentation_input.Decoder, Parser over the records of 'DIR/train*'",
-    "its `ignore_label` is 255, as is our void",
+    "its `ignore_label` and shardfeed's void are both 255",
 )
 def segmentation(data: Data) -> None:
     from official.vision.dataloaders import segmentation_input

@@ -135,7 +135,7 @@ MASK_KEYS, POINT_KEYS = (*OBJECT_KEYS, "mask bytes", "mask sums"), (*OBJECT_KEYS
     "tf.data, objects",
     "tensorflow",
     "tf.io.parse_example(records, {'image/object/bbox/xmin': tf.io.VarLenFeature(tf.float32), ...})",
-    "uses the keys of the Object Detection API without installing it; its classes count from 1, ours from 0",
+    "uses the keys of the Object Detection API without installing it; the API numbers classes from 1, shardfeed from 0",
 )
 def plain_objects(data: Data) -> None:
     spec = {
@@ -174,7 +174,7 @@ def plain_objects(data: Data) -> None:
     "TFDS by folder, objects",
     "tensorflow-datasets",
     "tfds.builder_from_directory('DIR').as_dataset('train')",
-    "a `Sequence` for each column, and class names; masks are PNGs",
+    "each column is a `Sequence`; class names included; masks are PNGs",
 )
 def tfds_objects(data: Data) -> None:
     import tensorflow_datasets as tfds

@@ -32,7 +32,7 @@ def rows(data, name, more):
     "tfrecord (vahidk), objects",
     "tfrecord",
     "tfrecord_loader(shard, index, {'image/object/bbox/xmin': 'float', ...})",
-    "a single mask comes as `bytes`, several as an array of `bytes`",
+    "one mask is read as `bytes`, several as an array of `bytes`",
 )
 def objects(data: Data) -> None:
     found = []
