@@ -46,7 +46,7 @@ def check_samples(samples: Any) -> None:
 
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Whether a function accepts this number of arguments; True if its signature is unknown."""
-    called = getattr(function, "forward", function)  # of PyTorch's modules, whose __call__ takes anything
+    called = getattr(function, "forward", function)  # of PyTorch's modules, as their __call__ takes anything
     try:
         inspect.signature(called).bind(*range(count))
     except TypeError:
@@ -57,7 +57,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def check_transforms(transform: Any, batch_transform: Any) -> None:
-    """Raise UsageError unless each can be called with features, or a batch, and a seed. None: not provided."""
+    """Raise UsageError unless each function accepts features, or a batch, and a seed. None: not provided."""
     for place, given, what in (("transform", transform, "features"), ("batch_transform", batch_transform, "batch")):
         if given is not None and not (callable(given) and takes(given, 2)):
             problem = f"got {given!r}, expected a function of two arguments"
@@ -76,10 +76,11 @@ def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -
 def image_or_transform(
     samples: S, image_size: Size | None, transform: T | None, labelled: Callable[[Size], T], label: str
 ) -> tuple[S, list[str] | None, T]:
-    """The samples, the features to parse (None: all) and the transform.
+    """Return the samples, the features to parse (None: all) and the transform.
 
-    That is `labelled(image_size)`, to image and label, for the samples that have a label; or the caller's, for all.
-    Raises UsageError unless exactly one of them is given, and where `label` is not one number a record, or tags.
+    The transform is `labelled(image_size)`, to image and label, for the samples with a label; or the caller's, for all
+    samples. Raises UsageError unless exactly one of the two is given, and unless `label` is one number per record, or
+    tags.
     """
     if image_size is not None and transform is None:
         return *images_and_labels(samples, label), labelled(image_size)
@@ -89,7 +90,7 @@ def image_or_transform(
 
 
 def images_and_labels(samples: S, label: str) -> tuple[S, list[str]]:
-    """The samples that have a label, and the features that `labelled` needs.
+    """Return the samples with a label, and the features that `labelled` needs.
 
     Raises UsageError unless these are samples, and as `image_and_label_keys` does.
     """
@@ -123,7 +124,7 @@ def _with_number(split: Split, label: str) -> Split:
 def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> list[str]:
     """The features that `labelled` needs. Raises UsageError without an image, or unless `label` is one number or tags.
 
-    With `texts` it may be bytes as well. Either may be there under an alias.
+    With `texts`, `label` may also be bytes. Both features may be found by an alias.
     """
     place, what = ("key", "value") if texts else ("label", "number")
     found = {key: feature for key, feature in schema.features.items() if feature.scalar}
@@ -135,7 +136,7 @@ def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> 
             raise UsageError("label", "this dataset has no label", remedy)
         problem = f"got {escape(label)!r}, expected a feature with one {what} per record, or tags"
         remedy = f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}"
-        if schema.key(label) in schema.of_kind("label"):  # written before there were tags, or by others
+        if schema.key(label) in schema.of_kind("label"):  # written before tags existed, or by other programs
             remedy = "use multi_hot in your own transform to make a vector of its classes"
         raise UsageError(place, problem, remedy)
     image = schema.key(ENCODED)

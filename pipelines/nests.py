@@ -1,4 +1,4 @@
-"""Nests: the leaves of a batch in mappings, tuples, named tuples and lists; and one function that walks them.
+"""Nests: batches of mappings, tuples, named tuples and lists with leaves, and one function that walks them.
 
 A leaf is anything else: an array, a tensor, a number, text.
 """
@@ -16,8 +16,8 @@ def map_leaves(nest: Any, function: Callable[[Any], Any], *, lists: type = list)
 
     `lists`: the type that plain lists get. A read-only mapping becomes a dict.
     """
-    # Calls itself, not a function within it, which would refer to itself and to what it was given: a cycle, and each
-    # batch would stay until the garbage collector comes by.
+    # Recursive without an inner function, which would refer to itself and its arguments: such a cycle would keep each
+    # batch until the garbage collector runs.
     kind = type(nest)
     if kind is dict:
         return {key: map_leaves(value, function, lists=lists) for key, value in nest.items()}
@@ -29,7 +29,7 @@ def map_leaves(nest: Any, function: Callable[[Any], Any], *, lists: type = list)
         for key, value in nest.items():
             made[key] = map_leaves(value, function, lists=lists)
         return made
-    if isinstance(nest, tuple):  # a named one, or of a class of its own, whatever that takes
+    if isinstance(nest, tuple):  # a named tuple, or a subclass with any constructor
         return tuple.__new__(kind, [map_leaves(value, function, lists=lists) for value in nest])
     if isinstance(nest, list):
         made = copy.copy(nest)
@@ -71,5 +71,5 @@ def take_apart(batch: Any) -> tuple[Any, list[np.ndarray]]:
 
 
 def put_together(rest: Any, arrays: list[np.ndarray]) -> Any:
-    """The batch that `take_apart` was given, with `arrays` in place of its own."""
+    """The batch that was passed to `take_apart`, with `arrays` in place of the original arrays."""
     return map_leaves(rest, lambda leaf: arrays[leaf.index] if type(leaf) is Hole else leaf)

@@ -15,7 +15,7 @@ from shardfeed.formats.example import decode
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, Schema
 
-_PLACE_BITS = 40  # of a place within its part; the part's number stands above them
+_PLACE_BITS = 40  # bits of a position within its part; the part's number is above them
 
 
 class Samples(Protocol):
@@ -38,7 +38,7 @@ class Samples(Protocol):
 
     @property
     def record_bytes(self) -> int:
-        """Framed bytes of all samples in the dataset, about: like the fingerprint, the same whatever copy is read."""
+        """Approximate framed bytes of all samples in the dataset: like the fingerprint, the same for every copy."""
         ...
 
     @property
@@ -48,7 +48,7 @@ class Samples(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Two that share it give the same samples by number."""
+        """Sources with the same fingerprint give the same samples by number."""
         ...
 
     def __len__(self) -> int: ...
@@ -62,7 +62,7 @@ class Samples(Protocol):
         ...
 
     def places(self, indices: np.ndarray) -> np.ndarray:
-        """A number for each of `indices`, int64 [k]: a sample keeps it in any part or arrangement of its split."""
+        """A number for each of `indices`, int64 [k], which a sample keeps in any part or arrangement of its split."""
         ...
 
 
@@ -76,7 +76,7 @@ class Mixture:
 
     @property
     def schema(self) -> Schema:
-        """The features that all parts have, as all have them."""
+        """The features that all parts share."""
         first, *others = (part.schema for part in self.parts)
         features = {
             key: feature
@@ -140,7 +140,7 @@ class Mixture:
         return self.parts[number].where(index - int(self._starts[number]))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
-        """Part number and place in that part's split, as one number each, int64 [k]."""
+        """Part number and position in that part's split, combined in one number, int64 [k]."""
         found = np.zeros(len(indices), np.int64)
         for number, chosen in self._by_part(indices):
             places = self.parts[number].places(indices[chosen] - self._starts[number])
@@ -148,7 +148,7 @@ class Mixture:
         return found
 
     def _by_part(self, indices: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """(part, which of `indices` are its own) for the parts that occur."""
+        """Yield (part, the `indices` in it) for the parts that occur."""
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"{self.name} has {len(self)} samples, got the index {indices.max()}")
         numbers = np.searchsorted(self._starts, indices, "right") - 1

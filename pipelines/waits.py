@@ -77,11 +77,11 @@ class WaitRecorder:
             tf.numpy_function(record, [asked, came], [])
             return batch
 
-        # The elements of a zip are taken one after the other: the time before a batch, the batch, the time after it.
+        # A zip takes its elements one after the other: the time before a batch, the batch, the time after it.
         now = tf.data.Dataset.counter().map(lambda _: tf.timestamp())
         watched = tf.data.Dataset.zip((now, batches, now)).map(recorded)
         options = tf.data.Options()
-        options.experimental_optimization.inject_prefetch = False  # it would wait, not the step
+        options.experimental_optimization.inject_prefetch = False  # otherwise prefetching would wait, not the step
         return watched.with_options(options)
 
     def record(self, asked: float, came: float) -> None:
@@ -167,13 +167,13 @@ class _Watched:
         return len(self._batches)  # pyright: ignore[reportArgumentType]  # raises TypeError for what has no length
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # what copy and pickle ask for before there is a loader
+        if name.startswith("_"):  # names that copy and pickle look up before there is a loader
             raise AttributeError(name)
         return getattr(self._batches, name)
 
 
 def draw_waits(axis: Any, waits_ms: np.ndarray) -> None:
-    """Draw the wait of each step on a matplotlib axis; of many steps the mean of neighbours. A line is the mean."""
+    """Draw the wait of each step on a matplotlib axis; many steps are averaged. A line shows the mean."""
     from matplotlib.ticker import MaxNLocator
 
     each = -(-len(waits_ms) // _MOST_BARS) or 1

@@ -18,12 +18,12 @@ from shardfeed.pipelines.orders.permutation import hashed
 AREA = (0.08, 1.0)  # of a window by default: its share of the image, least and most
 ASPECT_RATIO = (3 / 4, 4 / 3)  # by default: its width over its height
 ATTEMPTS = 10  # to draw a window that fits into the image
-# Added to the seed, so that a caller who gives the same seed to another random op gets other numbers than the crop did.
+# Added to the seed, so that a caller's random op with the same seed gets different numbers than the crop.
 OWN_KEY = 0x5EED0FC209
-_PLACE = 2 * ATTEMPTS  # where the numbers for the window's place stand; the coin follows them
+_PLACE = 2 * ATTEMPTS  # index of the numbers for the window's position, followed by the coin flip
 _BLOCKS = 6  # of four numbers each
 UNIFORMS = 4 * _BLOCKS
-SPARE = 23  # the number that the crop does not use: a caption is drawn by it
+SPARE = 23  # a number that the crop does not use, which draws a caption
 
 _32, _MASK32 = np.uint64(32), np.uint64(2**32 - 1)
 _SCRAMBLE = (np.uint64(0x3EC8F720), np.uint64(0x02461E29))  # TensorFlow's, from a seed to a key and a counter
@@ -49,7 +49,7 @@ class SampleSeed(int):
 
 
 def sample_seeds(seeds: np.ndarray) -> list[SampleSeed]:
-    """Seeds of samples by the order's seeds, int64 [k, 2]. All in one call, because one seed takes as long as all."""
+    """Seeds of samples from the order's seeds, int64 [k, 2]. In one call, because one seed takes as long as all."""
     made = []
     numbers = hashed(seeds[:, 0], seeds[:, 1]) >> np.uint64(1)
     for number, uniform in zip(numbers.tolist(), uniform_numbers(seeds), strict=True):
@@ -93,7 +93,7 @@ def _philox(
 
 
 class RandomWindow:
-    """Windows of a share of the image within `area`, drawn evenly, and an aspect ratio within `aspect_ratio`."""
+    """Windows with a share of the image within `area`, drawn uniformly, and an aspect ratio within `aspect_ratio`."""
 
     def __init__(self, area: tuple[float, float], aspect_ratio: tuple[float, float]) -> None:
         self._area = np.float32(area[0]), np.float32(area[1] - area[0])
@@ -102,7 +102,7 @@ class RandomWindow:
         self._farthest = np.float32(1 / aspect_ratio[0]), np.float32(aspect_ratio[1])
 
     def draw(self, numbers: np.ndarray, height: int, width: int) -> Window:
-        """The window of an image of so many pixels. `numbers`: a row of `uniform_numbers`."""
+        """The window of an image of this size. `numbers`: a row of `uniform_numbers`."""
         rows, columns = np.float32(height), np.float32(width)
         for attempt in range(ATTEMPTS):
             share = self._area[0] + self._area[1] * numbers[attempt]
@@ -112,7 +112,7 @@ class RandomWindow:
             if 1 <= tall <= rows and 1 <= wide <= columns:
                 place = numbers[_PLACE], numbers[_PLACE + 1]
                 break
-        else:  # the largest one, in the middle
+        else:  # the largest one, centred
             tall = max(1, np.rint(min(rows, columns * self._farthest[0])))
             wide = max(1, np.rint(min(columns, rows * self._farthest[1])))
             place = np.float32(0.5), np.float32(0.5)
@@ -126,7 +126,7 @@ class RandomWindow:
 
 
 def center_window(height: int, width: int, target: tuple[int, int], crop_fraction: float) -> Window:
-    """The largest window with the aspect ratio of `target`, times `crop_fraction`, in the middle."""
+    """The largest centred window with the aspect ratio of `target`, scaled by `crop_fraction`."""
     scale = min(height / target[0], width / target[1]) * crop_fraction
     tall, wide = (max(1, round(side * scale)) for side in target)
     return Window((height - tall) // 2, (width - wide) // 2, tall, wide)

@@ -6,9 +6,9 @@ from shardfeed.schema import LABEL, Schema
 
 
 def main_class_names(schema: Schema) -> tuple[str, ...]:
-    """The class names of whole images, else of objects, pixels or tags; empty if nothing has classes.
+    """Return the class names of whole images, else of objects, pixels or tags; empty if nothing has classes.
 
-    Raises UsageError where several features have names, none of them is `image/class/label`, and they differ.
+    Raises UsageError if several features have different names and none of them is `image/class/label`.
     """
     names = {key: schema.class_names[key] for key in sorted(schema.class_names)}
     if (label := schema.key(LABEL)) in names:

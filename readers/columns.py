@@ -14,7 +14,7 @@ from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.storage import whole
 
-_TOGETHER = 256  # records read at once: more gain nothing
+_TOGETHER = 256  # records read at once: more do not help
 _DTYPES = {"int64": np.int64, "float32": np.float32, "bytes": object}
 _REMEDY = "`shardfeed rebuild DIR` restores it"
 
@@ -22,12 +22,12 @@ _REMEDY = "`shardfeed rebuild DIR` restores it"
 def read_column(shards: Shards, schema: Schema, key: str) -> np.ndarray:
     """The values of the scalar feature `key` in stored order: int64 [n], float32 [n], or bytes as objects [n].
 
-    Read only, and kept in `shards.columns`, so that asking again costs nothing. They come from the column that is
-    stored with the dataset, whose CRC is checked. Where there is none (format 1 has columns of labels alone, adopted
-    datasets too) every record is read whole, and its CRC checked.
+    The array is read-only and cached in `shards.columns`. It comes from the column that is stored with the dataset, and
+    its CRC is checked. If there is none (format 1 and adopted datasets only have columns of labels), every record is
+    read whole, and its CRC is checked.
 
-    Raises IntegrityError for a stored column that is missing, damaged or has a label out of range; RecordError, which
-    is one, for a damaged record, and for a record that has not exactly one value of the schema's dtype.
+    Raises IntegrityError for a stored column that is missing, damaged or has a label out of range; its subclass
+    RecordError for a damaged record, and for a record without exactly one value of the schema's dtype.
     """
     if key not in shards.columns:
         dtype = _DTYPES[schema.features[key].dtype]
@@ -60,9 +60,9 @@ def _stored(shards: Shards, schema: Schema, key: str) -> np.ndarray:
 
 
 def read_values(shards: Shards, schema: Schema, key: str) -> Iterator[tuple[int, Decoded]]:
-    """(place in the split, values of feature `key`) of each record in stored order, all of which are read whole.
+    """Yield (position in the split, values of feature `key`) of each record in stored order; records are read whole.
 
-    Raises RecordError for a damaged record, and for one whose values are not as the schema says.
+    Raises RecordError for a damaged record, and for a record that does not match the schema.
     """
     only = Schema({key: schema.features[key]}, {})
     for start in range(0, shards.info.records, _TOGETHER):

@@ -1,4 +1,4 @@
-"""Other files with the records of a split, read instead of its own: whole, or filled as records are needed."""
+"""Copies of a split's shards, read instead of the originals: complete, or filled as records are needed."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +16,7 @@ class Filler(Protocol):
     def fill(self, places: np.ndarray, *, again: bool = False) -> AbstractContextManager[None]:
         """Wait until the records at `places`, int64 [k], are in the files; they stay there until the block ends.
 
-        `again`: they are fetched anew, for they are damaged. Raises StorageError, IntegrityError.
+        `again`: fetch them again, because they are damaged. Raises StorageError, IntegrityError.
         """
         ...
 
@@ -27,11 +27,11 @@ class Filler(Protocol):
 
 @dataclass(frozen=True)
 class Copy:
-    """Files that are read instead of a split's own: the same samples at the same positions. Made by `copies.py`.
+    """Files read instead of a split's original ones: the same samples at the same positions. Made by `copies.py`.
 
-    `directory`: of the files. `info`: their entry in a manifest. `numbers[i]`: the split's shard of which shard `i` is
-    the copy; shards without one are read in their original place. `decoded`: whether images are raw pixels in it.
-    `filler`: fetches missing parts of files with holes; None: the files are complete.
+    `directory`: directory of the files. `info`: their entry in a manifest. `numbers[i]`: the split's shard of which
+    shard `i` is the copy; shards without one are read in their original place. `decoded`: whether images are raw pixels
+    in it. `filler`: fetches missing parts of files with holes; None: the files are complete.
     """
 
     directory: str

@@ -17,7 +17,7 @@ from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import in_usual_order, listing
 
 _REMEDY = "restore it; `shardfeed rebuild DIR` restores indexes, `shardfeed salvage DIR OUT` keeps intact records"
-_MOST_LISTED = 1000  # files of a dataset elsewhere: a request lists so many names
+_MOST_LISTED = 1000  # files of a remote dataset: one request lists this many names
 _SHOWN = 5  # files named in an error before "and n more"
 
 
@@ -61,7 +61,7 @@ class Dataset(Mapping[str, Split]):
     def __len__(self) -> int:
         return len(self._splits)
 
-    def __contains__(self, name: object) -> bool:  # Mapping's own catches KeyError from a formatted message
+    def __contains__(self, name: object) -> bool:  # Mapping's default catches KeyError from a formatted message
         return name in self._splits
 
     _repr_html_ = dataset_html
@@ -96,7 +96,7 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
 def file_problems(directory: str, manifest: Manifest, storage: Storage = LOCAL) -> list[str]:
     """List problems by names and sizes of shards and indexes: missing, of another size, or foreign. Sorted by name.
 
-    None where the storage has no listing. Raises OSError where the directory cannot be listed.
+    None if the storage cannot list files. Raises OSError if the directory cannot be listed.
     """
     problems: list[str] = []
     expected = {name: file.size for name, file in manifest.files().items() if is_shard(name) or is_index(name)}

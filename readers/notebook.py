@@ -54,7 +54,7 @@ def notes_html(title: str, notes: Sequence[str]) -> str:
 
 
 def pictures_html(split: Any) -> str:
-    """Small pictures of a few samples, spread over the split, with their classes; none of those that do not decode."""
+    """Small pictures of a few samples, spread over the split, with their classes; undecodable images are skipped."""
     schema, cells = split.schema, []
     image, label = schema.key(ENCODED), schema.key(LABEL)
     for number in range(min(len(split), _PICTURES)) if image else ():
@@ -67,7 +67,7 @@ def pictures_html(split: Any) -> str:
             picture.save(file, "JPEG")
             names, value = schema.class_names.get(label, ()), record.get(label)
             text = names[value] if isinstance(value, int) and 0 <= value < len(names) else f"[{index}]"
-        except Exception:  # decoders raise anything at damaged bytes; a notebook shows what can be shown
+        except Exception:  # decoders raise any error for damaged bytes; a notebook shows the other pictures
             continue
         data = base64.b64encode(file.getvalue()).decode()
         cells.append(f'<td><img src="data:image/jpeg;base64,{data}">{_text(text, "p")}</td>')
@@ -75,7 +75,7 @@ def pictures_html(split: Any) -> str:
 
 
 def _table(rows: Sequence[Sequence[object]], *, head: bool = True) -> str:
-    """Rows in a table, the first as its head; more than a notebook should show are counted."""
+    """Rows in a table, the first as its header; rows beyond the limit are only counted."""
     shown = [*rows[: _ROWS + 1], *([[f"and {len(rows) - _ROWS - 1:,} more"]] if len(rows) > _ROWS + 1 else [])]
     tags = ["th" if head else "td", *["td"] * len(shown)]
     lines = [
@@ -86,6 +86,6 @@ def _table(rows: Sequence[Sequence[object]], *, head: bool = True) -> str:
 
 
 def _text(text: object, tag: str) -> str:
-    """Text from anywhere within a tag: on one printable line, cut, and without any markup of its own."""
+    """Arbitrary text within a tag: on one printable line, shortened, with all markup escaped."""
     line = escape(text)
     return f"<{tag}>{html.escape(line if len(line) <= _CELL else line[: _CELL - 3] + '...')}</{tag}>"

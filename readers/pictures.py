@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # none whose decoder starts another program
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # only formats whose decoder starts no other program
 
 
 def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Image":
-    """The picture that an image file holds, RGB, of about `side` pixels or more; raises anything at damaged bytes.
+    """Decode an image file to RGB, of about `side` pixels or more; may raise any error for damaged bytes.
 
     `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds.
     """

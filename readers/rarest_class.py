@@ -13,7 +13,8 @@ def rarest_classes(split: Split, key: str) -> np.ndarray:
     """Return the rarest class of each sample, int64 [n]; the number of classes for a sample without any.
 
     `key` is a feature with class names and any number of values: labels of objects, or tags. The rarest class is the
-    one that the fewest samples of `split` have, however often each has it; of equally rare ones the lowest number.
+    class that the fewest samples of `split` have, however often each has it; among equally rare classes, the lowest
+    number.
 
     The classes are only in the records. So all records of the split are read once, in sequence, images included, and
     their CRCs are checked, which takes as long as reading an epoch without decoding. The result is kept with the split,
@@ -28,7 +29,7 @@ def rarest_classes(split: Split, key: str) -> np.ndarray:
     counts, labels = shards.class_sets[key]
     places = split.places(np.arange(len(split)))
     chosen = counts[places].astype(np.int64)
-    # The labels of the view's records, record by record: where each record's begin, and then one after the other.
+    # The labels of the view's records, record by record: the offset of each record's first label, then all labels.
     starts = (np.cumsum(counts, dtype=np.int64) - counts)[places] - (np.cumsum(chosen) - chosen)
     return rarest(
         chosen, labels[np.repeat(starts, chosen) + np.arange(chosen.sum())], len(split.schema.class_names[key])
@@ -36,9 +37,10 @@ def rarest_classes(split: Split, key: str) -> np.ndarray:
 
 
 def rarest(counts: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
-    """The rarest class of each record, int64 [n]; `classes` for one without any.
+    """The rarest class of each record, int64 [n]; `classes` for a record without classes.
 
-    `counts`: how many classes each record has, int64 [n]. `labels`: those classes, record by record, none twice in one.
+    `counts`: number of classes of each record, int64 [n]. `labels`: these classes, record by record, without duplicates
+    in a record.
     """
     by_rarity = np.argsort(np.bincount(labels, minlength=classes), kind="stable")
     rank = np.empty(classes, np.int64)

@@ -1,4 +1,4 @@
-"""A split's shard files: records by their place in the split, checked, from many threads and processes at once.
+"""A split's shard files: checked random access to records, from many threads and processes at once.
 
 Files are opened when first needed. The format handles their content, the storage their location.
 """
@@ -22,17 +22,17 @@ from shardfeed.storage.storage import LOCAL, LocalStorage, OpenFile, Part, Stora
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
 
 
-# How many classes each record of a split has, and which, record by record and each once.
+# The number of classes of each record of a split, and these classes, record by record, each once.
 ClassSets = tuple[np.ndarray, np.ndarray]
 
 
 class Shards:
     """The shard files and indexes of one split. Pickles as its directory and its part of the manifest.
 
-    `info` says what the split is, also where a `copy` of shards is read, which may hold other bytes.
-    `firsts`: int64 [shards + 1], the place in the split of each shard's first record, and the number of records.
-    `columns`: features that `read_column` has read, in stored order; as little pickled as open files.
-    `class_sets`: what `rarest_classes` has read, by key; pickled, for to read it again is to read all records.
+    `info` describes the split, even if a `copy` of shards is read, which may hold other bytes. `firsts`: int64 [shards
+    + 1], the position in the split of each shard's first record, and the number of records. `columns`: features that
+    `read_column` has read, in stored order; like open files, they are not pickled. `class_sets`: results of
+    `rarest_classes`, by key; pickled, because computing them again would read all records.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Shards:
         return self.directory, self.info, shard
 
     def storage_of(self, shard: int) -> Storage:
-        """Storage that a shard is read through: the dataset's, or the local disk where there is a copy."""
+        """Storage that a shard is read through: the dataset's, or the local disk if there is a copy."""
         return LOCAL if shard in self._copied else self.storage
 
     def is_local_file(self, shard: int) -> bool:
@@ -123,21 +123,21 @@ class Shards:
         self._manifests[directory] = file.version
 
     def payloads(self, places: np.ndarray) -> list[bytes]:
-        """The records at `places`, int64 [k], in that order, their CRCs checked. Raises RecordError, IntegrityError.
+        """The records at `places`, int64 [k], in that order, with checked CRCs. Raises RecordError, IntegrityError.
 
-        They are read in the order in which they are stored, and those that follow each other in a shard at once.
+        Records are read in stored order, and adjacent records of a shard at once.
         """
         if self.copy is None or self.copy.filler is None or not len(places):
             return self._read(places)
         with self.copy.filler.fill(places):
             try:
                 return self._read(places)
-            except RecordError:  # of the transfer, perhaps
+            except RecordError:  # perhaps only in transfer
                 damaged = self._damaged(places)
             try:
                 with self.copy.filler.fill(damaged, again=True):
                     return self._read(places)
-            except RecordError as error:  # of the dataset, whose offsets are those of its copy
+            except RecordError as error:  # of the dataset, which has the same offsets as its copy
                 place = error.place.replace(self.copy.directory, self.directory, 1)
                 raise RecordError(place, error.problem, error.remedy) from None
 
@@ -205,11 +205,11 @@ class Shards:
             read = list(islice(data, len(of_run)))
             try:
                 yield self._views[shard].cut(files[shard], row, count, read)
-            except RecordError:  # of the transfer, perhaps
+            except RecordError:  # perhaps only in transfer
                 yield self._views[shard].cut(files[shard], row, count, storage.read_many(of_run))
 
     def reopen(self) -> None:
-        """Forget the versions of a remote storage's files: the next reads take those of now under the same manifest."""
+        """Forget the versions of remote files: the next reads use the current ones, under the same manifest."""
         with self._lock:
             self._files.clear()
             self._manifests.clear()
@@ -222,7 +222,7 @@ class Shards:
             self._checked.update(shards)
 
     def read_indexes(self, shards: Sequence[int]) -> dict[int, bytes]:
-        """Read the indexes of these shards of a remote storage, all at once, but for those that were read before."""
+        """Read the indexes of these shards of a remote storage, all at once, except indexes that were read before."""
         new = [shard for shard in shards if shard not in self._views]
         if not new:
             return {}
@@ -233,7 +233,7 @@ class Shards:
         for shard, path, part in zip(new, paths, parts, strict=True):
             try:
                 self.take_index(shard, found[shard], path)
-            except IntegrityError:  # of the transfer, perhaps
+            except IntegrityError:  # perhaps only in transfer
                 found[shard] = part.read()
                 self.take_index(shard, found[shard], path)
         return found
@@ -258,7 +258,7 @@ class Shards:
         return None
 
     def file(self, shard: int) -> OpenFile:
-        """The shard's file. Whoever reads it holds it: another thread may drop it here, the last reference closes."""
+        """The shard's file. Readers hold it: another thread may drop it here, and the last reference closes it."""
         files = self._files
         with self._lock:
             if shard in files:
@@ -271,7 +271,7 @@ class Shards:
             raise IntegrityError(self.path(shard), "missing: the manifest has this shard", _RESTORE) from None
         storage = self.storage_of(shard)
         if isinstance(storage, LocalStorage):
-            self.check_current(shard)  # after it was opened: what is swapped in from now on is another file
+            self.check_current(shard)  # after it was opened: anything swapped in from now on is another file
         with self._lock:
             files[shard] = opened
             if len(files) > storage.most_open:
@@ -293,5 +293,5 @@ def open_shard(directory: str, info: SplitInfo, shard: int, storage: Storage = L
 
 
 def is_local(storage: Storage) -> bool:
-    """Whether its paths are those of files that others can open too; a subclass may mean something else by them."""
+    """Whether its paths name files that other programs can open; in a subclass they may mean something else."""
     return type(storage) is LocalStorage  # not `is LOCAL`: it may have been pickled

@@ -71,10 +71,10 @@ class Skip:
 
 @dataclass(frozen=True)
 class IntactRecords:
-    """Payloads of the intact records among those requested.
+    """Payloads of the intact records of a request.
 
-    `payloads`: n of them. `rows`: int64 [n], the row of the request that each answers. `again`: bool [n], whether it is
-    a copy of another record's payload, in place of a damaged one.
+    `payloads`: n payloads. `rows`: int64 [n], the row of the request for each. `again`: bool [n], whether the payload
+    repeats another record's, in place of a damaged record.
     """
 
     payloads: list[bytes]
@@ -90,13 +90,13 @@ def read_intact(
     fill: np.ndarray | None,
     place: object,
 ) -> IntactRecords:
-    """Read the records at `indices`, int64 [k], but for damaged ones: `note` is called with the RecordError of each.
+    """Read the records at `indices`, int64 [k], except damaged ones: `note` is called with the RecordError of each.
 
-    `fill`: None leaves them out. With group numbers, int [k], not descending, an intact neighbour takes the place of
-    each, one of the same group if there is any: the one before, or the first that follows.
+    `fill`: None leaves damaged records out. With group numbers, int [k], not descending, an intact neighbour replaces
+    each, from the same group if possible: the one before, or the first that follows.
 
-    Raises any other error of `read`, and errors of `note`; IntegrityError, naming `place`, where no record is intact to
-    take a place.
+    Raises any other error of `read`, and errors of `note`; IntegrityError, naming `place`, if no intact record can
+    replace one.
     """
     found = _read_each(read, indices, note)
     if fill is not None:
@@ -113,7 +113,7 @@ def _read_each(read: ReadPayloads, indices: np.ndarray, note: Callable[[RecordEr
     except RecordError:
         pass
     found: list[bytes | None] = []
-    for i in range(len(indices)):  # one by one: which of them it is, and that the others are whole
+    for i in range(len(indices)):  # one by one, to find the damaged ones and check that the others are intact
         try:
             found += read(indices[i : i + 1])
         except RecordError as error:
@@ -123,10 +123,10 @@ def _read_each(read: ReadPayloads, indices: np.ndarray, note: Callable[[RecordEr
 
 
 def fill_gaps(payloads: Sequence[bytes | None], groups: np.ndarray, place: object) -> tuple[list[bytes], np.ndarray]:
-    """Let an intact neighbour take the place of each None, one of the same group where it has any.
+    """Replace each None by an intact neighbour, from the same group if possible.
 
-    `groups`: int [k], not descending. The neighbour is the one before, or the first that follows. Gives the payloads
-    and which of them fill in, bool [k]. Raises IntegrityError, naming `place`, where nothing is intact.
+    `groups`: int [k], not descending. The neighbour is the one before, or the first that follows. Returns the payloads,
+    and which of them are replacements, bool [k]. Raises IntegrityError, naming `place`, if no record is intact.
     """
     filled = np.array([payload is None for payload in payloads], bool)
     if filled.all() and len(filled):

@@ -30,7 +30,7 @@ _DTYPES = {"int64": np.int64, "float32": np.float32}
 
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
 
-# Methods that pipelines call, and that completion does not offer; `index` and `count` would read every record.
+# Methods for pipelines, which completion does not offer; `index` and `count` would read every record.
 _FOR_PIPELINES = (
     *(
         "shards",
@@ -170,7 +170,7 @@ class Split(Sequence[Record]):
         """The sample at `index`, of its serialized Example."""
         try:
             return self.parse(payload)
-        except IntegrityError as error:  # CRC right, content not: name the record
+        except IntegrityError as error:  # the CRC is right but the content is not: name the record
             raise RecordError(self.where(index), error.problem, error.remedy) from None
 
     def _number(self, bound: Any) -> Any:
@@ -299,7 +299,7 @@ class Split(Sequence[Record]):
     def shard_numbers(self) -> list[int]:
         """Return the numbers of the shards that hold samples of this view, in ascending order."""
         places, firsts = self._places, self._shards.firsts
-        if isinstance(places, range) and places.step == 1:  # no array of a number for each sample
+        if isinstance(places, range) and places.step == 1:  # without an array of one number per sample
             touched = (firsts[:-1] < places.stop) & (firsts[1:] > places.start)
             return np.flatnonzero(touched & (np.diff(firsts) > 0)).tolist() if len(places) else []
         return np.unique(np.searchsorted(firsts, np.asarray(places, np.int64), "right") - 1).tolist()

@@ -1,6 +1,6 @@
 """Verification of a dataset against its manifest: every file, every byte, and optionally every record.
 
-A file whose size and CRC-32C match the manifest is as it was written. Only if they differ are its records walked, to
+A file with the size and CRC-32C of the manifest is unchanged. Only if they differ are its records read one by one, to
 name the shard, the record and the offset of the damage.
 """
 
@@ -37,10 +37,10 @@ class Damage:
 
 @dataclass
 class Verified:
-    """Result of a verification: numbers of what was checked, and `damages`; none means that all is as it was written.
+    """Result of a verification: counts of what was checked, and `damages`, which is empty if nothing has changed.
 
-    `strangers`: names of files beside the dataset that no conversion makes (a README, .DS_Store). They are not damage,
-    as no reader opens them; an extra file with a name like ours is.
+    `strangers`: names of other files in the directory (a README, .DS_Store). They are not damage, as no reader opens
+    them; an extra file with a name that a conversion could make is.
     """
 
     files: int = 0
@@ -77,7 +77,7 @@ def verify(
     expected = manifest.files()
     try:
         found = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
-    except UnsupportedOperation:  # a web server: each file is asked for
+    except UnsupportedOperation:  # a web server: each file is requested
         found = {name: file.size for name, file in expected.items()}
     present = found.keys() - {MANIFEST}
     result.damages += [Damage(name, "missing") for name in sorted(expected.keys() - present)]
@@ -88,7 +88,7 @@ def verify(
             result.strangers.append(name)
     strange = {name for name in expected.keys() & present if found[name] < 0}
     result.damages += [Damage(name, not_a_file(directory, name)) for name in sorted(strange)]
-    present -= strange  # a pipe would be waited for
+    present -= strange  # opening a pipe would block
     damaged: set[str] = set()
     for name in sorted(expected.keys() & present):
         try:
@@ -96,7 +96,7 @@ def verify(
         except StorageError as error:
             if error.errno != ENOENT:
                 raise
-            result.damages.append(Damage(name, "missing"))  # which a storage without listings has not said
+            result.damages.append(Damage(name, "missing"))  # a storage without listings does not report it
             present.discard(name)
             continue
         result.files += 1
@@ -134,7 +134,7 @@ def _locate(directory: str, split: SplitInfo, shard: int, storage: Storage) -> l
 
 
 def _walk(directory: str, split: SplitInfo, shard: int, storage: Storage) -> Iterator[Walked]:
-    """The records of a shard, damaged ones too; by the index, when that is sound."""
+    """The records of a shard, including damaged ones; by the index, if that is intact."""
     try:
         view = read_view(directory, split, shard, storage)
     except (OSError, IntegrityError):

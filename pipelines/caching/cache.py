@@ -1,6 +1,6 @@
 """A copy of a split on a faster disk or in memory, unchanged or decoded to pixels: `cached(split, "/nvme/x")`.
 
-The samples, their order and their places stay the same, so that orders and positions do not depend on a cache. A copy
+The samples, their order and their positions stay the same, so that a training order does not depend on a cache. A copy
 is made once, by the first process, and used by all later processes and runs. The name of its directory identifies the
 data, down to the checksums of the shards: a copy of other data is never used by mistake.
 
@@ -39,10 +39,10 @@ from shardfeed.storage.objects import ObjectStorage
 from shardfeed.storage.storage import LocalStorage
 from shardfeed.text import byte_size, size_text
 
-CACHE_VERSION = 1  # part of a cache's name: a release that writes other bytes counts up
+CACHE_VERSION = 1  # part of a cache's name: increased by a release that writes other bytes
 
-_LOOK_SECONDS = 0.2  # between looks at whether another process is done
-_SAY_SECONDS = 3.0  # of waiting before it is said
+_LOOK_SECONDS = 0.2  # between checks whether another process is done
+_SAY_SECONDS = 3.0  # of waiting before a message
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,13 @@ def cached(samples: Any, cache: CacheLike) -> Any:
     if cache.limit is not None:
         return _filled_as_read(samples, cache)
     plan = _plan(samples, cache)
-    # The absolute path: the split may be sent to a process that is somewhere else.
+    # The absolute path: the split may be sent to a process with another working directory.
     directory = os.path.join(os.path.abspath(os.fspath(cache.directory)), _directory_name(plan))
     return samples.reading(_open_intact(directory, plan) or _make_or_wait(directory, plan))
 
 
 def _filled_as_read(split: Split, cache: Cache) -> Split:
-    """The split, read from a copy that a process fills before records are read."""
+    """Return the split, read from a copy that a process fills before records are read."""
     shards = split.shards
     if shards.copy is not None or not isinstance(shards.storage, ObjectStorage | LocalStorage):
         raise UsageError("limit", "got a limit for a copy, or for your own storage", "cache the split of `open`")
@@ -186,7 +186,7 @@ def _open_intact(directory: str, plan: CopyPlan) -> Copy | None:
 
 
 def _make_or_wait(directory: str, plan: CopyPlan) -> Copy:
-    """The copy, made by this process or by another that is at it."""
+    """Return the copy, made by this process or by another one that is already making it."""
     waited, said = time.monotonic(), False
     with ExitStack() as lock:
         while True:
@@ -214,7 +214,7 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
     except IntegrityError as error:
         problem = f"the cache {escape(directory)} is damaged: {error.problem}; it is made again"
         warnings.warn(problem, RuntimeWarning, stacklevel=4)  # where `cached` was called
-        # Out of the way by one rename, since half of it might look right; and gone before the room is counted.
+        # Moved away by one rename, since half of it might look valid; and removed before free space is measured.
         discard(directory, hidden_sibling(directory, "building"))
     sizes = (pixel_record_sizes if plan.decoded else record_sizes)(plan.split, plan.numbers)
     records = int(np.count_nonzero(sizes))  # 0 in shards that are not copied
@@ -238,7 +238,7 @@ def _make_directories(path: str) -> None:
 
 
 def _cannot_write(parent: str, error: StorageError) -> StorageError:
-    """The error that no cache can be made there, in place of the error of creating a directory."""
+    """The error that no cache can be made there, instead of the error of creating a directory."""
     wrapped = StorageError(
         parent, f"the cache does not exist, and cannot be made: {error.problem}", "give another directory"
     )

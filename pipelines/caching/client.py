@@ -1,7 +1,7 @@
 """Reading of a split through the fetcher of this machine: the client's side of `fetcher.py`.
 
-`read_through_fetcher` makes a split in a bucket, or one with a `Cache` that has a limit, read through it in an order.
-The fetcher is started by whoever needs it first, as a program of its own, never by a fork.
+`read_through_fetcher` makes a split in a bucket, or a split with a limited `Cache`, read through the fetcher in an
+order. The first process that needs the fetcher starts it, as a separate program, never by a fork.
 """
 
 import fcntl
@@ -37,12 +37,12 @@ from shardfeed.storage.storage import LocalStorage, Storage
 
 SOCKET, LOG = "fetcher.socket", "fetcher.log"
 _START_SECONDS = 60
-_START_AGAIN_SECONDS = 5  # one that was just ending kept the new one away
+_START_AGAIN_SECONDS = 5  # a fetcher that was just ending blocked the new one
 _ANSWER_SECONDS = 600  # one window of a slow network; the fetcher's own requests end after 120 s
-_RESTARTS = 5  # of a fetcher that dies while one answer is waited for
+_RESTARTS = 5  # of a fetcher that dies during one request
 _USD_PER_REQUEST = 0.4e-6  # GET, S3 Standard
 _SHARED = "/dev/shm"
-_WINDOWS = 4  # that must have room: see `fetcher.py`, and one to spare
+_WINDOWS = 4  # that must fit: see `fetcher.py`, plus one
 _STREAM_BYTES = 256 << 20  # read at once by a stream: of 16 shards 8 MiB each, and the next
 _started: list[subprocess.Popen[bytes]] = []
 
@@ -53,20 +53,20 @@ def send(connection: Connection, head: dict[str, Any], places: np.ndarray | None
 
 
 def receive(connection: Connection) -> tuple[dict[str, Any], np.ndarray]:
-    """Wait for a message: its head, and places, int64 [k]. Raises EOFError, OSError when the other side is gone."""
+    """Wait for a message: header, and positions, int64 [k]. Raises EOFError, OSError if the other side is gone."""
     head, _, places = connection.recv_bytes().partition(b"\n")
     return json.loads(head), np.frombuffer(places, np.int64)
 
 
 def _raise_error(head: dict[str, Any]) -> None:
-    """Raise the error that an answer holds, if it holds one."""
+    """Raise the error that an answer contains, if any."""
     if error := head.get("error"):
         kind = getattr(errors, error["kind"], StorageError)
         raise kind(error["place"], error["problem"], error["remedy"])
 
 
 class _Connections:
-    """Connections of this process, of which each serves one thread at a time, and the chunks that are being read."""
+    """Connections of this process, each for one thread at a time, and the chunks that are being read."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -105,7 +105,7 @@ class FetcherClient:
 
     @contextmanager
     def fill(self, places: np.ndarray, *, again: bool = False) -> Iterator[None]:
-        """See `Filler`. The fetcher keeps what a connection asked for last, so nobody else gets this one meanwhile."""
+        """See `Filler`. The fetcher keeps what a connection requested last, so no other thread uses it meanwhile."""
         chunk = getattr(self._here.of_thread, "chunk", None)
         with self._here.lock:
             oldest = min(self._here.reading, default=0)
@@ -141,7 +141,7 @@ class FetcherClient:
         return directory
 
     def close(self) -> None:
-        """Close the connections, once they are idle. Takes no lock, as a garbage collector may call it."""
+        """Close the connections once they are idle. Takes no lock, because a garbage collector may call it."""
         self._here.closed = True
         with suppress(IndexError):
             while True:
@@ -163,7 +163,7 @@ class FetcherClient:
             self.close()
 
     def _ask(self, head: dict[str, Any], places: np.ndarray | None = None) -> Connection:
-        """Ask, wait for the answer, and return the connection, which the caller puts back."""
+        """Send a request, wait for the answer, and return the connection, which the caller puts back."""
         here = self._here
         for _ in range(_RESTARTS):
             with here.lock:
@@ -195,7 +195,7 @@ class FetcherClient:
         if self.order is not None:
             head |= {"order": self.order.to_json(), "view": self.view, "share": self.share, "held": self.held}
         while (now := time.monotonic()) < begun + _START_SECONDS:
-            with suppress(EOFError, ConnectionError, FileNotFoundError):  # no fetcher runs, or it is just ending
+            with suppress(EOFError, ConnectionError, FileNotFoundError):  # no fetcher is running, or it is just ending
                 self._check_owner()
                 connection = _connected(self.directory)
                 send(connection, head)
@@ -208,12 +208,12 @@ class FetcherClient:
         raise self._failed(f"did not start in {_START_SECONDS} s")
 
     def _start(self, *, anyhow: bool) -> bool:
-        """Start it, unless another process does, and not `anyhow`: of many clients one does it. Return whether."""
+        """Start the fetcher, unless another process does and `anyhow` is not set; return whether it was started."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         self._check_owner()
         with open(os.path.join(self.directory, LOG), "ab") as log:
             try:
-                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as long as the new process, whose log this is
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # open as long as the new process, which logs to it
             except BlockingIOError:
                 if not anyhow:
                     return False
@@ -308,13 +308,13 @@ def attach(split: Split, filler: FetcherClient) -> Split:
 
 
 def let_go(samples: Samples) -> None:
-    """Keep no records for a loader that is gone."""
+    """Stop keeping records for a loader that is gone."""
     for client in _clients(samples):
         client.close()
 
 
 def _clients(samples: Samples) -> list[FetcherClient]:
-    """Those of the samples' splits that are read through a fetcher."""
+    """Return the splits of the samples that are read through a fetcher."""
     parts = samples.parts if isinstance(samples, Mixture) else (samples,)
     copies = [part.shards.copy for part in parts if isinstance(part, Split)]
     fillers = [copy.filler for copy in copies if copy is not None]
@@ -329,7 +329,7 @@ def chunk_of(order: IndexedOrder, step: int) -> int:
 
 @contextmanager
 def reading(samples: Samples, chunk: int | None) -> Iterator[None]:
-    """A block in which a chunk of the order is read, counted over all epochs: those that follow are fetched ahead."""
+    """A block in which a chunk of the order, counted over all epochs, is read: the next chunks are fetched ahead."""
     with ExitStack() as stack:
         for client in _clients(samples):
             if client.order is not None and chunk is not None:
@@ -342,7 +342,7 @@ def _temporary(split: Split, window: int) -> str:
     what = hashlib.blake2b(f"{split.shards.directory} {split.whole.fingerprint}".encode(), digest_size=8).hexdigest()
     name = f"shardfeed-{os.getuid()}-{what}"
     in_memory = os.path.join(_SHARED, name)
-    # One that is there has taken its room: another rank must not go elsewhere, and fetch everything again.
+    # An existing directory has its space: another rank must not use a different one and fetch everything again.
     if os.path.isdir(in_memory) or (os.path.isdir(_SHARED) and room_in(_SHARED).free >= _WINDOWS * window):
         return in_memory
     remedy = "Blocks(buffer=...) with a smaller buffer, cached(split, Cache(DIR, limit=...))"

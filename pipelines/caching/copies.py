@@ -1,7 +1,7 @@
 """Copies of a split's shards, unchanged or with every record rewritten: the same samples in the same places.
 
-A copy is a dataset directory with one split of its own: shards and indexes with the usual names, and a manifest,
-written last. So opening it is as cheap and as well checked as opening any dataset, and `shardfeed verify` reads it.
+A copy is a dataset directory with one split: shards and indexes with the usual names, and a manifest, written last. So
+opening it is as cheap and as well checked as opening any dataset, and `shardfeed verify` reads it.
 """
 
 import os
@@ -28,12 +28,12 @@ from shardfeed.storage.local import make_directory, storage_error, write_file
 from shardfeed.storage.storage import pieces
 from shardfeed.version import __version__
 
-# From a record to the one that takes its place, of the same schema. Called from several threads. An IntegrityError
-# that it raises is given the record's place.
+# From a record to its replacement, of the same schema. Called from several threads. The record's place is added to an
+# IntegrityError that it raises.
 Rewrite = Callable[[Record], Record]
 
-_PIECE_BYTES = 4 << 20  # of records that are made by one thread at a time, and written at once
-_MEMORY_SHARE = 1 / 8  # of the memory granted, for pieces that are being made or wait to be written
+_PIECE_BYTES = 4 << 20  # of records that one thread makes, and that are written at once
+_MEMORY_SHARE = 1 / 8  # share of the available memory for pieces that are being made or wait to be written
 _Task = TypeVar("_Task")
 _Made = TypeVar("_Made")
 
@@ -57,7 +57,7 @@ class CopyPlan:
 def open_copy(directory: str, plan: CopyPlan) -> Copy | None:
     """The copy in `directory`, or None if the directory does not exist. No shard is read.
 
-    Raises IntegrityError when it is not the one that `plan` describes, whole: another key, a damaged manifest, files
+    Raises IntegrityError if it is not the complete copy that `plan` describes: another key, a damaged manifest, files
     missing or of another size. Raises StorageError when it cannot be read.
     """
     if not os.path.isdir(directory):
@@ -150,7 +150,7 @@ def write_copy(
         pool.shutdown(cancel_futures=True)
     manifest = Manifest(
         name=plan.name,
-        # Class names are the dataset's own: it is opened first, and may have been given others since.
+        # Class names come from the dataset: they may have changed since the copy was made.
         schema=Schema(split.schema.features, {}),
         splits={split.name: SplitInfo(split.name, tuple(infos))},
         sidecars={},
@@ -163,7 +163,7 @@ def write_copy(
 
 
 def _pieces(firsts: np.ndarray, shard: int, sizes: np.ndarray) -> Iterator[range]:
-    """The places of a shard in ranges of about `_PIECE_BYTES`, or of one record; an empty one for an empty shard."""
+    """The positions of a shard in ranges of about `_PIECE_BYTES`, or of one record; one empty range if it is empty."""
     start, end = int(firsts[shard]), int(firsts[shard + 1])
     if start == end:
         yield range(start, end)
@@ -175,7 +175,7 @@ def _pieces(firsts: np.ndarray, shard: int, sizes: np.ndarray) -> Iterator[range
 def _in_order(
     pool: ThreadPoolExecutor, make: Callable[[_Task], _Made], tasks: Iterable[_Task], waiting: int
 ) -> Iterator[_Made]:
-    """`make` of each task, in their order; at most `waiting` are being made, or wait to be used."""
+    """Yield `make` of each task, in order; at most `waiting` results are being made, or wait to be used."""
     started: deque[Future[_Made]] = deque()
     for task in tasks:
         if len(started) == waiting:

@@ -15,12 +15,12 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
 
 _RAW = b"raw"
 _JPEG_START = b"\xff\xd8\xff"
-_SAMPLED = 64  # records read to learn how much they hold besides their image
-_LONGER = 8  # bytes by which the lengths of long fields are longer
+_SAMPLED = 64  # records read to estimate their size without the image
+_LONGER = 8  # additional bytes for the lengths of long fields
 
 
 def to_pixels(record: Record) -> Record:
-    """Return the record with its image decoded to RGB, otherwise unchanged. A record with pixels is returned as it is.
+    """Return the record with its image decoded to RGB, otherwise unchanged. A record with pixels is returned unchanged.
 
     Raises IntegrityError for an image that cannot be decoded, or whose size differs from the record's.
     """
@@ -49,7 +49,7 @@ def to_pixels(record: Record) -> Record:
 def pixel_record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
     """Framed bytes of each record once its image is pixels, int64 [records of the split]; 0 outside shards `numbers`.
 
-    The pixels are exact, from the columns of heights and widths; what else a record holds is the mean of a few.
+    The pixels are exact, from the columns of heights and widths; the rest of a record is the mean of a few.
     """
     sizes = record_sizes(split, numbers)
     copied = np.flatnonzero(sizes)  # a record has its frame at least

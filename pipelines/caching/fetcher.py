@@ -1,10 +1,10 @@
 """The fetcher reads for all processes of a machine: `python -m shardfeed.pipelines.caching.fetcher DIR LIMIT`.
 
-It is the only one that uses the network. Trainers and their workers ask it over a socket in DIR for records, and read
-the local files that it fills: so a fork of theirs is safe, and nothing is fetched twice. It ends when nobody has been
-connected for some seconds. A lock on DIR/fetcher.lock, which its death releases, keeps a second one away.
+Only the fetcher uses the network. Trainers and their workers request records over a socket in DIR, and read the local
+files that the fetcher fills: so they can fork safely, and nothing is fetched twice. It ends when nobody has been
+connected for some seconds. A lock on DIR/fetcher.lock, released when it dies, prevents a second fetcher.
 
-A message is a JSON object, and the places of records behind it: see `client.py`.
+A message is a JSON object, followed by the positions of records: see `client.py`.
 """
 
 import fcntl
@@ -34,8 +34,8 @@ from shardfeed.text import size_text
 
 LOCK = "fetcher.lock"
 _IDLE_SECONDS = 10
-_LEAST_BYTES = 256 << 20  # of a temporary directory, for what is read in no order
-_AT_ONCE = 3  # chunks that must have room: one is read, one fetched ahead, one still read by a slower reader
+_LEAST_BYTES = 256 << 20  # of a temporary directory, for reads without an order
+_AT_ONCE = 3  # chunks that must fit: one being read, one fetched ahead, one still used by a slower reader
 
 
 def _error(error: Exception) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class _Fetcher:
         self.directory, self.temporary = directory, limit == 0
         self.room = Room(limit, leftovers_in(directory), hard=not self.temporary)
         self.connected = 0
-        self._asked = 0.0  # when somebody asked for the limit that holds
+        self._asked = 0.0  # when the current limit was requested
         self._lock = threading.Lock()
         self._copies: dict[tuple[str, str], SparseCopy] = {}
 
@@ -120,9 +120,9 @@ class _Fetcher:
             return self._copies[address, fingerprint]
 
     def _reader(self, copy: SparseCopy, head: dict[str, Any]) -> Reader:
-        """The process that a connection belongs to. A limit that was asked for last holds from now on.
+        """The process that a connection belongs to. The limit that was requested last applies from now on.
 
-        Raises UsageError if the cache is too small for all that read.
+        Raises UsageError if the cache is too small for all readers.
         """
         following = None
         if "order" in head:
@@ -130,7 +130,7 @@ class _Fetcher:
             assert isinstance(order, IndexedOrder)
             held = head["held"] and tuple(head["held"])
             following = Following(order, *head["view"], *head["share"], held=held)
-            if following.whole:  # by all ranks: its chunks need room once
+            if following.whole:  # by all ranks: its chunks need space only once
                 following = replace(following, part=0)
         with self._lock:
             before = self.room.limit, self._asked
@@ -154,7 +154,7 @@ class _Fetcher:
         return reader
 
     def _size(self) -> None:
-        """Set the size of a temporary directory by its readers' needs, or check these against the limit."""
+        """Set the size of a temporary directory by its readers' needs, or compare these with the limit."""
         needed = 0
         for copy in self._copies.values():
             size = copy.split.record_bytes
@@ -163,7 +163,7 @@ class _Fetcher:
                 if following is None:
                     continue
                 if not following.whole and following.held is None and not self.temporary:
-                    needed += size  # any sample may be next
+                    needed += size  # any sample may come next
                 else:
                     samples = (_AT_ONCE - 1 + following.ahead) * following.order.chunk
                     needed += min(size, size * samples // max(1, len(copy.split)))
@@ -175,7 +175,7 @@ class _Fetcher:
 
 
 def _check_holes(directory: str) -> None:
-    """Raise StorageError where parts of files cannot be removed."""
+    """Raise StorageError if parts of files cannot be removed."""
     path = os.path.join(directory, f"hole-{os.getpid()}")
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -191,22 +191,22 @@ def _check_holes(directory: str) -> None:
 
 
 def main(directory: str, limit: int) -> int:
-    """Serve until nobody has been connected for some seconds. `limit`: 0 for a directory that is removed then."""
-    os.chdir(directory)  # the name of a socket is short
+    """Serve until nobody has been connected for some seconds. `limit`: 0 for a directory that is removed afterwards."""
+    os.chdir(directory)  # the name of a socket must be short
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.stat(os.path.join(directory, LOCK)).st_ino != os.fstat(lock).st_ino:
             return 0
     except (BlockingIOError, FileNotFoundError):
-        return 0  # another one was faster, or has just removed the directory
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for those who read
-    keep_heap()  # each response has some 8 MB: pages that were given back would be cleared again
+        return 0  # another fetcher was faster, or has just removed the directory
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the readers
+    keep_heap()  # each response has some 8 MB: returned pages would have to be cleared again
     _check_holes(directory)
     fetcher = _Fetcher(directory, limit)
     server = socket.socket(socket.AF_UNIX)
     with suppress(FileNotFoundError):
-        os.unlink(SOCKET)  # of one that was killed
+        os.unlink(SOCKET)  # of a fetcher that was killed
     os.umask(0o077)
     server.bind(SOCKET)
     server.listen(128)
@@ -221,7 +221,7 @@ def main(directory: str, limit: int) -> int:
             idle = time.monotonic()
     os.unlink(SOCKET)
     if fetcher.temporary:
-        gone = f"{directory}.{os.getpid()}"  # first another name: the next one may begin anew
+        gone = f"{directory}.{os.getpid()}"  # renamed first, so that the next fetcher can start
         os.rename(directory, gone)
         shutil.rmtree(gone, ignore_errors=True)
     return 0

@@ -8,18 +8,18 @@ import numpy as np
 
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, StoredOrder, in_share
 
-_AHEAD_SAMPLES = 256  # fetched ahead of a reader at least: a chunk, or more
-_DRAWN = 1 << 20  # positions that are drawn at once
+_AHEAD_SAMPLES = 256  # minimum fetched ahead of a reader: one chunk or more
+_DRAWN = 1 << 20  # positions drawn at once
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Following:
-    """The order that a reader follows: the places of a chunk of it, numbered over all epochs.
+    """The order that a reader follows: the positions of each chunk, numbered over all epochs.
 
-    `start`, `step`: place of the view's first sample, and from each to the next. `part` of `parts`: the share of each
-    batch that is read on this machine by this reader; blocks are fetched whole. `held`: for a part of a mixture,
-    the numbers of its first sample in the mixture, and of the one after its last; None: the view is no such part.
+    `start`, `step`: position of the view's first sample, and the distance between samples. `part` of `parts`: the share
+    of each batch that this reader reads on this machine; blocks are fetched whole. `held`: for a part of a mixture, the
+    number of its first sample in the mixture, and of the one after its last; None: the view is not part of a mixture.
     """
 
     order: IndexedOrder
@@ -31,7 +31,7 @@ class Following:
 
     @property
     def whole(self) -> bool:
-        """Whether chunks are fetched whole, whatever the share: their samples are neighbours."""
+        """Whether chunks are fetched whole, regardless of the share: their samples are neighbours."""
         return isinstance(self.order, BlockOrder | StoredOrder)
 
     @property
@@ -40,11 +40,12 @@ class Following:
         return 1 if isinstance(self.order, BlockOrder) else -(-_AHEAD_SAMPLES * self.parts // self.order.chunk)
 
     def places(self, chunk: int) -> np.ndarray:
-        """The places of a chunk, int64 [k]."""
+        """The positions of a chunk in the split, int64 [k]."""
         return _places(self, chunk)
 
     def drawn(self, epoch: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The places at positions of an epoch, and these positions, both int64 [k], without samples of other parts."""
+        """Positions in the split for those of an epoch, and the latter, both int64 [k], without other parts'
+        samples."""
         indices = self.order.draw(epoch, positions).indices
         if self.held is not None:
             own = (indices >= self.held[0]) & (indices < self.held[1])
@@ -52,7 +53,7 @@ class Following:
         return self.start + self.step * indices, positions
 
     def uses(self, epoch: int, records: int) -> np.ndarray:
-        """The chunk of the epoch that needs each place of the split, int32 [records]; -1 if none does."""
+        """The chunk of the epoch that needs each record of the split, int32 [records]; -1 if none does."""
         return _uses(self, epoch, records)
 
 
@@ -78,9 +79,9 @@ def _uses(following: Following, epoch: int, records: int) -> np.ndarray:
 
 @dataclass
 class Reader:
-    """A process that reads, over some connections. `oldest`, `newest`: chunks of its order that it reads now.
+    """A process that reads over some connections. `oldest`, `newest`: chunks of its order that it is reading now.
 
-    A process that reads nothing has neither: one that leaves reading to its workers must not hold the first chunks.
+    Both are None while it reads nothing: a process whose workers read must not hold the first chunks.
     """
 
     name: str
@@ -89,7 +90,7 @@ class Reader:
     newest: int | None = None
     fetched: int = field(default=-1)  # the last chunk that was fetched ahead
     connections: int = 0
-    at_once: int = 0  # bytes that it reads together, in no order that is known here
+    at_once: int = 0  # bytes that it reads together, without a known order
 
     def needed(self) -> Iterator[np.ndarray]:
         """Positions that must be kept: those of the chunks being read, and of the next ones."""

@@ -1,11 +1,11 @@
-"""Sparse copies of splits: local files with the names and sizes of the shards, and holes where nothing was fetched.
+"""Sparse copies of splits: local files with the names and sizes of the shards, and holes for what was not fetched.
 
     DIR/flowers-train-1a2b3c4d5e6f7a8b/     the manifest, the shards, and their indexes once they are needed
         shardfeed-fetched                  a log of runs of records: place, count; a negative count: removed. Each
                                            process begins with one that has only what is there
 
-Records are fetched once, whoever asks, and removed when there is no room: first those that the orders of the readers
-need last. A record that is damaged, by a power cut for example, is found by its CRC when it is read.
+Each record is fetched once for all readers. When space runs out, the records that the readers' orders need last are
+removed first. A record that is damaged, for example by a power failure, is found by its CRC when it is read.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ from shardfeed.storage.objects import buffers
 from shardfeed.storage.storage import pieces
 from shardfeed.text import size_text
 
-_AT_ONCE = 32  # requests under way: more gained nothing at 30 ms a request
+_AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
 _PUNCH_HOLE = 3  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _LOG = "shardfeed-fetched"
 
@@ -44,7 +44,7 @@ def leftovers_in(directory: str) -> dict[str, int]:
 class Room:
     """Space that all sparse copies of a directory share: `limit` bytes; if `hard`, never more.
 
-    `leftovers`: copies of earlier processes that are not yet in use again, and their bytes.
+    `leftovers`: copies of earlier processes that are not used again yet, and their bytes.
     """
 
     def __init__(self, limit: int, leftovers: dict[str, int], *, hard: bool) -> None:
@@ -53,7 +53,7 @@ class Room:
         self.lock = threading.RLock()  # taken before that of a copy
 
     def make(self, wanted: "SparseCopy", needed: int, *, ahead: bool) -> bool:
-        """Remove records until `needed` bytes have room, and count them; whether they have.
+        """Remove records until `needed` bytes fit, and count these as used; return whether they fit.
 
         Raises StorageError if nothing can be removed, unless they are fetched `ahead` or the limit is not hard.
         """
@@ -79,7 +79,7 @@ class Room:
             self._remove(sum(copy.bytes for copy in self.copies) - self.limit)
 
     def _remove(self, missing: int) -> int:
-        """Remove records of `missing` bytes, of copies that nobody reads first; return how many bytes were."""
+        """Remove records of `missing` bytes, first from copies that nobody reads; return the bytes removed."""
         removed = 0
         for copy in sorted(self.copies, key=lambda copy: bool(copy.readers)):
             if removed < missing:
@@ -88,9 +88,9 @@ class Room:
 
 
 class SparseCopy:
-    """The sparse copy of one split; serves many threads.
+    """The sparse copy of one split; thread-safe.
 
-    `present`: bool [records], which records are in the files. `bytes`: of those, and of those being fetched.
+    `present`: bool [records], which records are in the files. `bytes`: their size, including records being fetched.
     """
 
     def __init__(self, parent: str, dataset: Dataset, split: str, room: Room) -> None:
@@ -102,7 +102,7 @@ class SparseCopy:
         self.bytes = 0
         self._room = room
         self._coming = np.zeros(len(self.split), bool)
-        self._asked: dict[int, np.ndarray] = {}  # what each thread asked for last
+        self._asked: dict[int, np.ndarray] = {}  # the last request of each thread
         self._failed: tuple[Exception, np.ndarray] | None = None  # the last error, and the records that it was about
         self._changed = threading.Condition()
         self._indexing = threading.Lock()
@@ -117,7 +117,7 @@ class SparseCopy:
             room.copies.append(self)
 
     def _resume(self, path: str) -> int:
-        """Take over the records that an earlier process fetched; return a descriptor of their log, now a short one."""
+        """Take over the records that an earlier process fetched; return a descriptor of their log, rewritten."""
         content = b""
         with suppress(FileNotFoundError), open(path, "rb") as file:
             content = file.read()
@@ -133,16 +133,16 @@ class SparseCopy:
         if any(begun):
             self.read_indexes(set(np.flatnonzero(begun).tolist()))
             self.bytes = self._bytes(np.flatnonzero(self.present))
-            # A process that was killed had written some that are not in the log.
+            # A killed process may have written records that are not in the log.
             self._free(np.flatnonzero(~self.present & np.repeat(begun, np.diff(shards.firsts))))
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def local(self, path: str) -> str:
-        """The file of the copy for one of the dataset."""
+        """The copy's file for a file of the dataset."""
         return os.path.join(self.directory, os.path.relpath(path, self.split.shards.directory))
 
     def read_indexes(self, shards: set[int]) -> None:
-        """Fetch the indexes of these shards, and make their files, unless they are there."""
+        """Fetch the indexes of these shards, and create their files, unless they exist."""
         with self._indexing:
             of_split = self.split.shards
             for shard in shards:
@@ -155,12 +155,12 @@ class SparseCopy:
                     if not os.path.isdir(folder):
                         make_directory(folder)
                 path = os.path.join(self.directory, of_split.info.shard_file(shard))
-                with open(path, "ab") as file:  # keeps what is there
+                with open(path, "ab") as file:  # keeps existing bytes
                     file.truncate(of_split.info.shards[shard].data.size)
                 write_file(os.path.join(self.directory, of_split.info.index_file(shard)), index)
 
     def fill(self, places: np.ndarray, reader: Reader | None = None) -> None:
-        """Wait until the records at `places`, int64 [k], are in the files; the reader's next chunks are begun.
+        """Wait until the records at `places`, int64 [k], are in the files; start fetching the reader's next chunks.
 
         Raises StorageError, IntegrityError.
         """
@@ -194,13 +194,13 @@ class SparseCopy:
                 self.split.shards.reopen()
 
     def leave(self) -> None:
-        """Let go of the records that this thread asked for last: until then they stay, for they are being read."""
+        """Release the records that this thread requested last, which were kept while they were being read."""
         self._asked.pop(threading.get_ident(), None)
 
     def _fill_ahead(self, reader: Reader, places: np.ndarray, chunk: int) -> None:
         if reader.newest is not None and chunk <= reader.newest:
-            return  # it was faster, and what it has read may be gone already, as it is needed last
-        with suppress(Exception):  # who needs them will meet it
+            return  # it was faster, and the records it has read may be removed already, as they are needed last
+        with suppress(Exception):  # readers of these records will get the error
             self._fill(places, ahead=True)
 
     def _fill(self, places: np.ndarray, *, ahead: bool = False) -> None:
@@ -218,7 +218,7 @@ class SparseCopy:
                     self._changed.wait()
                     if self._failed is not failed and self._failed is not None:
                         error, of = self._failed
-                        if np.isin(missing, of).any():  # to ask again would take as long once more for each reader
+                        if np.isin(missing, of).any():  # another attempt would take as long again for each reader
                             raise error
                     continue
                 self._coming[mine] = True
@@ -267,7 +267,7 @@ class SparseCopy:
         return np.concatenate([[0], np.cumsum(self.split.shards.view(shard).sizes[row : row + count])])
 
     def _fetch_unless(self, failed: threading.Event, shard: int, row: int, count: int) -> None:
-        """Fetch a piece, unless one before it failed: a network that is down would take its time for each."""
+        """Fetch a piece, unless an earlier one failed: without a network, each would take until the timeout."""
         if failed.is_set():
             return
         try:
@@ -281,7 +281,7 @@ class SparseCopy:
         file = shards.file(shard)
         shard_path = shards.path(shard)
         for part in shards.view(shard).parts(file, row, count):
-            if part.file.path != shard_path:  # an index, of which the copy has all
+            if part.file.path != shard_path:  # an index, which the copy has completely
                 continue
             path, at = self.local(part.file.path), part.start
             try:
@@ -309,7 +309,7 @@ class SparseCopy:
             self._changed.notify_all()
 
     def remove(self, wanted: int) -> int:
-        """Remove records of about `wanted` bytes or more, those needed last first; return how many bytes were."""
+        """Remove records of about `wanted` bytes or more, those needed last first; return the bytes removed."""
         with self._changed:
             free = self.present.copy()
             for places in self._asked.copy().values():
@@ -327,7 +327,7 @@ class SparseCopy:
             return self._forget(chosen)
 
     def _forget(self, places: np.ndarray) -> int:
-        """Remove records, ascending, from the files; return how many bytes they had. The caller holds the lock."""
+        """Remove records, ascending, from the files; return their size in bytes. The caller holds the lock."""
         if not len(places):
             return 0
         freed = self._bytes(places)
@@ -339,16 +339,16 @@ class SparseCopy:
         return freed
 
     def _free(self, places: np.ndarray) -> None:
-        """Give the space of records, ascending, back to the file system. The caller holds the lock."""
+        """Return the space of records, ascending, to the file system. The caller holds the lock."""
         if not len(places):
             return
         shards = self.split.shards
-        kept = np.flatnonzero(self.present | self._coming)  # one that is coming may be written already
+        kept = np.flatnonzero(self.present | self._coming)  # a record being fetched may be written already
         for shard, row, count, start in shards.runs(places):
             place, (low, high) = int(places[start]), shards.firsts[shard : shard + 2].tolist()
             first, end = self._span(shard, row, count)
             first, end = first - first % _PAGE, end + -end % _PAGE
-            # Pages that are shared with the nearest records that are kept stay: small records share one with several.
+            # Pages shared with the nearest records that are kept stay: several small records share a page.
             after = int(np.searchsorted(kept, place))
             if after > 0 and kept[after - 1] >= low:
                 below = self._span(shard, int(kept[after - 1]) - low, 1)[1]
@@ -391,9 +391,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def free_range(fd: int, start: int, end: int) -> None:
-    """Give bytes `start` to `end` of a file back to its file system; they read as zeros.
+    """Return bytes `start` to `end` of a file to its file system; they then read as zeros.
 
-    Raises OSError, EOPNOTSUPP where the file system cannot do it (NFS).
+    Raises OSError: EOPNOTSUPP if the file system cannot do that (NFS).
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if end > start and libc.fallocate(fd, _PUNCH_HOLE, ctypes.c_longlong(start), ctypes.c_longlong(end - start)) != 0:

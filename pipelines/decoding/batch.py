@@ -1,6 +1,6 @@
 """Many images as one array, made by threads: decoded by `pixels`, resized by `resize` directly into the array.
 
-Neither library holds the interpreter's lock while it works; the Python code around them takes some 60 microseconds per
+Neither library holds the interpreter's lock while it works; the Python code around both takes some 60 microseconds per
 image.
 """
 
@@ -20,9 +20,9 @@ from shardfeed.pipelines.decoding.resize import fit
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
-_MOST_OF_TASK = 16  # images: to hand a task over costs as much as the Python of an image
+_MOST_OF_TASK = 16  # images: handing over a task costs as much as the Python code for an image
 _FREE = 2  # batches whose memory is kept while no one uses it
-_ALIGNED = 64  # bytes: what begins at such an address becomes a tensor without a copy
+_ALIGNED = 64  # bytes: arrays at multiples of this become tensors without a copy
 
 
 class Batch(NamedTuple):
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
 
 
 class UndecodableError(Exception):
-    """The image of `payload` does not decode; `why` does not know which record that is."""
+    """The image of `payload` does not decode; `why` does not name the record."""
 
     def __init__(self, payload: bytes, why: IntegrityError) -> None:
         super().__init__(payload, why)
@@ -42,10 +42,10 @@ class UndecodableError(Exception):
 
 
 class BatchDecoder:
-    """Makes batches of the windows that `crop` cuts from images. May be called from any thread.
+    """Makes batches of the windows that `crop` cuts from images. Thread-safe.
 
-    `schema`: of the records. `formats`: all that occur in `image/format`. `threads`: images decoded at once. `keys`:
-    the features that the others in a batch lack.
+    `schema`: of the records. `formats`: all values of `image/format`. `threads`: images decoded at once. `keys`: the
+    features that a batch's Examples omit.
     """
 
     def __init__(self, crop: Crop, schema: Schema, formats: Iterable[str], threads: int) -> None:
@@ -60,11 +60,11 @@ class BatchDecoder:
         self._rooms = _Rooms()
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
-        """The batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
+        """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
         images = self._rooms.array((len(payloads), *self._crop.target, 3))
         choices = self._crop.choices(seeds)
 
-        # Two for each thread, so that one that is late holds up no others.
+        # Two per thread, so that a slow task delays no others.
         count = min(_MOST_OF_TASK, -(-len(payloads) // (2 * self._threads))) or 1
 
         def part(start: int) -> list[tuple[View, bytes]]:
@@ -74,7 +74,7 @@ class BatchDecoder:
         starts = range(0, len(payloads), count)
         try:
             parts: list[Future] = [self._pool.submit(part, start) for start in starts]
-        except RuntimeError:  # the interpreter is about to end, and starts nothing new
+        except RuntimeError:  # the interpreter is about to end, and starts no new threads
             made = [part(start) for start in starts]
         else:
             made = [each.result() for each in parts]
@@ -84,7 +84,7 @@ class BatchDecoder:
     def _make(self, payload: bytes, choose: ChooseView, image: np.ndarray) -> tuple[View, bytes]:
         """Fill `image`, uint8 [height, width, 3]; return its view, and the rest of the record.
 
-        One after the other: to plan several at once would keep the lock of the interpreter for as long.
+        Images are planned one after the other: planning several at once would hold the interpreter's lock for as long.
         """
         record: dict[str, Any] = dict(self._constants)
         others = payload
@@ -108,13 +108,13 @@ class BatchDecoder:
 
 
 class _Rooms:
-    """Memory of arrays, used again once nothing refers to them: to get fresh pages costs more than to fill them."""
+    """Memory of arrays, reused once nothing refers to them: getting fresh pages costs more than filling them."""
 
     def __init__(self) -> None:
         self._free: list[np.ndarray] = []
 
     def array(self, shape: tuple[int, ...]) -> np.ndarray:
-        """An array of bytes, not set, at an address that is a multiple of _ALIGNED."""
+        """An uninitialised array of bytes, at an address that is a multiple of _ALIGNED."""
         size = math.prod(shape) + _ALIGNED
         try:
             room = self._free.pop()
@@ -122,7 +122,7 @@ class _Rooms:
             room = np.empty(0, np.uint8)
         if len(room) < size:
             room = np.empty(size, np.uint8)
-        # All views of it refer to this array, not to the room, and the last of them takes it along.
+        # All its views refer to this array, not to the memory, which is released with the last view.
         whole = np.frombuffer(room.data, np.uint8)
         weakref.finalize(whole, self._back, room).atexit = False
         start = -room.ctypes.data % _ALIGNED

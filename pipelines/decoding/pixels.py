@@ -34,7 +34,7 @@ def undecodable(encoded: bytes | memoryview, error: Exception) -> IntegrityError
     return IntegrityError("image", f"it does not decode: {why}", _REMEDY)
 
 
-# What `plan_view` looks at, where a record has it; FORMAT, HEIGHT and WIDTH only where there are raw pixels.
+# The features that `plan_view` reads, if a record has them; FORMAT, HEIGHT and WIDTH only for raw pixels.
 IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)
 
 _SEQUENTIAL = (0xC0, 0xC1)
@@ -61,13 +61,13 @@ class PlannedView(NamedTuple):
 def plan_view(record: Mapping[str, Any], choose: ChooseView) -> PlannedView:
     """The view that `choose` picks, by the size in the image's header.
 
-    A JPEG is scaled where the content fits into the window 2, 4 or 8 times; then the view's window is in whole pixels
-    of the smaller image: up to 7 pixels from the chosen.
-    `record`: `image/encoded`, bytes or a view of some; `image/format`, of raw pixels `image/height` and `image/width`,
-    and of a seekable JPEG `image/restarts`. Raises IntegrityError where the header does not decode.
+    A JPEG is scaled if the content fits into the window 2, 4 or 8 times; the view's window is then in whole pixels of
+    the smaller image, up to 7 pixels from the chosen one. `record`: `image/encoded`, bytes or a view of some;
+    `image/format`, of raw pixels `image/height` and `image/width`, and of a seekable JPEG `image/restarts`. Raises
+    IntegrityError if the header does not decode.
 
-    Plan a few MB of images before you decode the first of them: a decoder pushes Python out of the processor's caches,
-    and planning takes two to three times as long with cold ones.
+    Plan a few MB of images before you decode the first of them: a decoder evicts Python from the processor's caches,
+    and planning takes two to three times as long with cold caches.
     """
     encoded = record[ENCODED]
     try:
@@ -89,7 +89,7 @@ def plan_view(record: Mapping[str, Any], choose: ChooseView) -> PlannedView:
 def _pillow_pixels(image: Image.Image) -> np.ndarray:
     """uint8 [height, width, 3]."""
     pixels = np.asarray(image)
-    if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper 8 are used
+    if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits: the upper 8 are used
         return np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, 2)
     return pixels if image.mode == "RGB" else np.asarray(image.convert("RGB"))
 
@@ -116,7 +116,7 @@ def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes) -> Plan
         scaled = scaled._replace(top=scaled.top - part.top // ratio, left=scaled.left - part.left // ratio)
         return PlannedView(view, partial(_decoded, part.data, part.height, part.width, ratio, False, scaled), encoded)
     data, (height, width) = encoded, view.size
-    whole = encoded[-2:] == _END  # a file without its end is cut: then let the decoder complain
+    whole = encoded[-2:] == _END  # a file without an end marker is truncated: let the decoder report it
     if whole:
         data, height = _shortened(encoded, height, window.top + window.height + MARGIN * ratio)
     return PlannedView(view, partial(_decoded, data, height, width, ratio, not whole, scaled), encoded)
@@ -125,7 +125,7 @@ def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes) -> Plan
 def _decoded(
     data: bytes | bytearray | memoryview, height: int, width: int, ratio: int, strict: bool, window: Window
 ) -> np.ndarray:
-    """The window, in pixels of what comes out, of a JPEG of `height` x `width`, made smaller by `ratio`."""
+    """The window, in pixels of the output, of a JPEG of `height` x `width`, shrunk by `ratio`."""
     least_height, least_width = -(-height // ratio), -(-width // ratio)
     pixels = simplejpeg.decode_jpeg(
         data, min_height=least_height, min_width=least_width, min_factor=ratio, strict=strict
@@ -134,12 +134,12 @@ def _decoded(
 
 
 def _shortened(encoded: bytes | memoryview, height: int, rows: int) -> tuple[bytes | memoryview, int]:
-    """Return the JPEG with a header that declares `rows` rows, or some more, instead of `height`; and that number.
+    """Return the JPEG with a header that declares `rows` rows or slightly more instead of `height`, and that number.
 
     The decoder stops there and skips the rest. Only JPEGs with one scan, from top to bottom, are changed.
     """
     frame, units = 0, 1
-    with suppress(MarkerError, IndexError):  # a damaged header: the decoder says so
+    with suppress(MarkerError, IndexError):  # a damaged header: the decoder reports it
         for marker, start, _ in header_segments(encoded):
             body = start + 4
             if marker in FRAMES:

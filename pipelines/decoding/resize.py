@@ -33,7 +33,7 @@ def fit(pixels: np.ndarray, view: View, image: np.ndarray, fill: int) -> None:
         image = image[top : top + height, left : left + width]
     tall, wide = pixels.shape[:2]
     ratio = reduction((tall, wide), (height, width))
-    if ratio > 1 and (tall, wide) == view.window[2:]:  # else the decoder has made it smaller
+    if ratio > 1 and (tall, wide) == view.window[2:]:  # else the decoder has shrunk it
         pixels = cv2.resize(pixels, (wide // ratio, tall // ratio), interpolation=cv2.INTER_AREA)
     if pixels.shape != image.shape:
         cv2.resize(pixels, (width, height), dst=image, interpolation=cv2.INTER_LINEAR)

@@ -1,4 +1,4 @@
-"""A window of a seekable JPEG as a JPEG of its own: only the pieces that it needs, under a header of its size.
+"""A window of a seekable JPEG as a separate JPEG: only the pieces that it needs, under a header of its size.
 
 A decoder normally reads the image data before a window to find where the window begins. Here that data is absent. The
 pixels are those of the whole image bit for bit, because the data is the same, and the margin includes the pixels that
@@ -14,10 +14,10 @@ from shardfeed.jpeg.markers import EOI
 from shardfeed.jpeg.restarts import Grid, are_in_turn, grid_of, piece_ends, restart_codes
 from shardfeed.pipelines.windows import Window
 
-# Pixels of the decoded image around a window that are decoded, too: where colour is subsampled, the decoder smooths it
-# with the neighbours that it sees. One is enough, but a strip of two columns it does not smooth at all.
+# Pixels around a window that are decoded, too: the decoder smooths subsampled colour with the neighbours that it has.
+# One is enough, but it does not smooth a strip of two columns at all.
 MARGIN = 2
-_WORTH = 0.9  # of the MCUs that a decoder which stops below the window reads: with more it is not worth the joining
+_WORTH = 0.9  # of the MCUs read by a decoder that stops below the window: with more, joining does not pay off
 
 
 class Spliced(NamedTuple):
@@ -79,7 +79,7 @@ def _joined(
     if (ends[:, -1] != row_ends[rows[0] : rows[1]]).any():
         raise _lies()
 
-    # From the file: of each row, the bytes from its first piece on up to the end of its last.
+    # From the file: the bytes of each row from its first piece to the end of its last.
     if pieces[0]:
         begins = ends[:, pieces[0] - 1]
     else:
@@ -91,7 +91,7 @@ def _joined(
     parts = [data[first:last] for first, last in zip(begins.tolist(), behind.tolist(), strict=True)]
     joined = bytearray().join([header, *parts])
 
-    # The markers, each the last byte of its piece, count from zero again.
+    # Number the markers, each the last byte of its piece, from zero again.
     lengths = behind - begins
     moved = lengths.cumsum() - behind + (len(header) - 1)
     markers = (ends[:, pieces[0] : pieces[1]] + moved[:, None]).ravel()

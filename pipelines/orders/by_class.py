@@ -13,7 +13,7 @@ from shardfeed.schema import LABEL
 
 
 def class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split, list[int], list[float]]:
-    """The split arranged by the class of feature `key`, and samples and weight of each class that has any."""
+    """The split arranged by the class of feature `key`, and the samples and weight of each class with samples."""
     labels = split.schema.class_names
     if key == "class":
         key = OBJECT_LABEL if OBJECT_LABEL in labels and (split.schema.key(LABEL) or LABEL) not in labels else LABEL
@@ -24,7 +24,7 @@ def class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split
     names = labels[key]
     if split.schema.features[key].scalar:
         column = split.column(key)
-    else:  # several classes a record; what has none is the last class, which a weight can give "" for
+    else:  # several classes per record; samples without a class form the last class, "" in weights
         column, names = rarest_classes(split, key), (*names, "")
     sizes = np.bincount(column, minlength=len(names))
     by_class = _by_class(names, sizes, weights)

@@ -27,10 +27,10 @@ from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 
-SHUFFLE_RECORDS = 16_384  # buffer where memory allows: 1 GB of 64 KB photos, filled in seconds from a local disk
-SHUFFLE_SHARE = 1 / 4  # of the memory granted, at most: the model's host memory and decoded batches need the rest
+SHUFFLE_RECORDS = 16_384  # buffer if memory allows: 1 GB of 64 KB photos, filled in seconds from a local disk
+SHUFFLE_SHARE = 1 / 4  # maximum share of the memory: the model's host memory and decoded batches need the rest
 
-_REMOTE_BLOCK_BYTES = 8 << 20  # at 200 MB/s a request of 30 ms is then no longer than the reading
+_REMOTE_BLOCK_BYTES = 8 << 20  # at 200 MB/s reading then takes as long as a request of 30 ms
 _MAX_SEED = 2**63 - 1
 
 
@@ -102,12 +102,12 @@ def _buffer(samples: Samples, wanted: Stream | Blocks) -> int:
     if wanted.buffer is not None:
         return min(wanted.buffer, len(samples))
     records = shuffle_buffer_records(len(samples), samples.read_bytes, memory_budget())
-    # A window is read while another is used, and copied on its way: at its peak it takes five times its size.
+    # A window is read while another is used, and it is copied: the peak is five times its size.
     return max(1, records // 4) if isinstance(wanted, Blocks) else records
 
 
 def _epoch_samples(samples: Samples, batch_size: int, asked: int | None, drop_remainder: bool) -> int:
-    """Samples in an epoch: in its batches, where the rest is dropped."""
+    """Samples in an epoch: only those in whole batches, if the rest is dropped."""
     count = len(samples) if asked is None else asked
     if count > len(samples):
         raise UsageError("epoch_samples", f"got {count}, expected at most {len(samples)}, all of split {samples.name}")

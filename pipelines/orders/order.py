@@ -19,14 +19,14 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.permutation import hashed, permuted
 from shardfeed.pipelines.orders.quotas import floor_sum, golden_stride
 
-# What a key is for: two uses of one seed must not see the same numbers.
+# Purpose of a key: two uses of one seed must not draw the same numbers.
 _EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)
 
 _MAX_STEPS = 2**31  # of an epoch with strata: their square is counted in 64 bits
 
 
 class Drawn(NamedTuple):
-    """Samples at some positions. Both int64 [k].
+    """Samples at some positions, int64 [k].
 
     `indices`: of the samples, 0 to samples - 1. `passes`: number of completed passes over the sample's stratum (all
     samples, if there is one): the epoch, unless samples are drawn by quota.
@@ -73,8 +73,8 @@ class Order:
 class StreamOrder(Order):
     """Shards shuffled, interleaved, through a buffer of `shuffle_buffer` records; made by `readers.stream`.
 
-    `parts`: input pipelines (workers) that share the split; each streams a part of its own, so that another number of
-    them is another order.
+    `parts`: input pipelines (workers) that share the split; each streams its own part, so a different number of parts
+    is a different order.
     """
 
     kind = "stream"
@@ -102,7 +102,7 @@ class IndexedOrder(Order):
         return -(-self.epoch_samples // self.chunk)
 
     def drawn(self, step: int, part: int = 0, parts: int = 1) -> Drawn:
-        """Draw the samples of step `step` of the run; only share `part` of them, where `parts` share a batch."""
+        """Draw the samples of step `step` of the run; if `parts` share a batch, only share `part`."""
         epoch, number = divmod(step, self.steps_per_epoch)
         start = number * self.batch_size
         positions = np.arange(start, min(start + self.batch_size, self.epoch_samples))
@@ -186,9 +186,9 @@ class StratifiedOrder(IndexedOrder):
     """A fixed number of samples of each stratum (a class, a part of a mixture) per epoch, evenly in each batch.
 
     `strata`: number of samples of each; they are numbered stratum by stratum. `quotas`: number of positions of an epoch
-    for each; together `epoch_samples`, whole batches. A batch gets of each stratum the quota divided by the steps,
-    rounded down or up, with the larger ones spread evenly over the epoch. All samples of a stratum are used once, in
-    random order and across epochs, before any of them repeats, then in another order.
+    for each; together `epoch_samples`, whole batches. From each stratum a batch gets the quota divided by the steps,
+    rounded down or up; the batches with one more are spread evenly over the epoch. All samples of a stratum are used
+    once, in random order and across epochs, before any repeats; then they are used in another order.
 
     The positions of an epoch are listed stratum by stratum and dealt to the batches in turn: with T steps, batch t gets
     positions t, t + T, t + 2T... Step s uses batch (stride * s + turn) mod T, with a stride near T over the golden
@@ -228,8 +228,8 @@ class StratifiedOrder(IndexedOrder):
         found = np.searchsorted(ends, cards, "right")
         strata = laid_out[found]
         quota, first = quotas[strata], ends[found] - quotas[strata]
-        # How many positions its stratum had before: in earlier epochs, in the steps before this one, in this batch. Of
-        # `quota` cards each batch has quota // count, and those at less than quota % count behind the first one more.
+        # Positions that its stratum had before: in earlier epochs, in earlier steps, in this batch. Each batch gets
+        # quota // count positions, and batches less than quota % count after the first get one more.
         offset, more = (turn - first) % count, quota % count
         before = steps * (quota // count) + floor_sum(steps, count, stride, offset)
         before += steps - floor_sum(steps, count, stride, offset - more + count)

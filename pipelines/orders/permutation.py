@@ -13,7 +13,7 @@ import numpy as np
 
 MAX_SIZE = 2**40
 
-_ROUNDS = 16  # with 8, which is enough for large n, places in a permutation of 5 are off by 3 % from uniform
+_ROUNDS = 16  # with 8, which is enough for large n, positions in a permutation of 5 differ by 3 % from uniform
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd
 _MASK = 2**64 - 1
 
@@ -54,7 +54,7 @@ def permuted(positions: np.ndarray, sizes: int | np.ndarray, keys: int | np.ndar
 
 def _round_trip(values: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """The network once: a permutation of [0, a * b) for each size; a * b is at least the size."""
-    a = np.ceil(np.sqrt(sizes)).astype(np.uint64)  # exact enough: only a * b >= n matters, and b makes up for it
+    a = np.ceil(np.sqrt(sizes)).astype(np.uint64)  # exact enough: only a * b >= n matters, and b compensates
     b = (sizes.astype(np.uint64) + a - np.uint64(1)) // a
     left, right = np.divmod(values.astype(np.uint64), b)
     with np.errstate(over="ignore"):

@@ -1,7 +1,7 @@
 """Position of a training run in its input: a number of steps and their order, as a line of JSON saved with the model.
 
-The order is saved with it so that a run with other data than the data in which the step was counted can be refused:
-another dataset, split, seed or global batch would silently repeat some samples and skip others.
+The order is saved with it, so that a run with other data can be refused: another dataset, split, seed or global batch
+would silently repeat some samples and skip others.
 """
 
 import json

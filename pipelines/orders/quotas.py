@@ -1,4 +1,4 @@
-"""Shares in whole numbers, and the counting needed to distribute them; without a table, whatever the numbers."""
+"""Shares in whole numbers, and the arithmetic to distribute them, without a table."""
 
 import math
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from shardfeed.errors import UsageError
 def apportion(total: int, weights: Sequence[float]) -> tuple[int, ...]:
     """`total` in whole numbers in proportion to `weights`: each share rounded down or up, together `total`.
 
-    The largest remainders are rounded up (Hamilton's method), the first ones where they are equal. Raises UsageError
+    The largest remainders are rounded up (Hamilton's method), and the first ones if they are equal. Raises UsageError
     for weights that are negative or not finite, or all zero.
     """
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
         raise UsageError("weights", f"got {list(weights)[:8]}, expected numbers of at least 0, and one above 0")
     whole = math.fsum(weights)
     exact = [total * weight / whole for weight in weights]
-    # 3 times a third is not always 1 in floating point: what is within a billionth of a whole number is that number.
+    # 3 times a third is not always 1 in floating point: values within a billionth of a whole number are rounded to it.
     floors = [
         round(share) if abs(share - round(share)) < 1e-9 * max(1.0, share) else math.floor(share) for share in exact
     ]

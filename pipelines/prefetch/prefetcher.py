@@ -1,4 +1,4 @@
-"""Base of all prefetchers: the order of batches, one pass after another, errors, the end, statistics.
+"""Base of all prefetchers: the order of batches, successive passes, errors, the end, statistics.
 
 Prefetchers differ in where producers run: `Workers` is the only extension point.
 """
@@ -24,16 +24,16 @@ from shardfeed.pipelines.prefetch.waits import Statistics, Waits
 
 
 class Workers(ABC):
-    """Producers at work, one lane each: its items in its own order, at most `buffer` batches of them ready.
+    """Running producers, one lane each: a lane has its producer's items in order, with at most `buffer` batches ready.
 
-    Used by one thread at a time, but for `stop`, which may come from anywhere, also from a finalizer.
+    Used by one thread at a time, except `stop`, which may be called from anywhere, even from a finalizer.
     """
 
     stopped = False
 
     @abstractmethod
     def start(self, workers: Sequence[Worker]) -> None:
-        """Begin a pass: producer i runs with `workers[i]`. The pass before has been taken to its end."""
+        """Begin a pass: producer i runs with `workers[i]`. The previous pass has ended."""
 
     @abstractmethod
     def ready(self) -> Sequence[int]:
@@ -41,11 +41,11 @@ class Workers(ABC):
 
     @abstractmethod
     def wait(self, lanes: Collection[int]) -> None:
-        """Return once an item of one of `lanes` is there; a lost worker's is a `Failure` with WorkerLostError."""
+        """Wait for an item of one of `lanes`; a lost worker gives a `Failure` with WorkerLostError."""
 
     @abstractmethod
     def take(self, lane: int) -> Item | None:
-        """Return the lane's next, ready item; None to look again, after a stop or a restart of the worker."""
+        """Return the lane's next, ready item; None to check again, after a stop or a restart of the worker."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -156,7 +156,7 @@ class Batches(Iterator[Any]):
         self._workers = workers
         self._waits = waits
         self._alive = list(range(lanes))
-        self._turn = 0  # place in `_alive`
+        self._turn = 0  # index into `_alive`
         self._ordered = ordered
         self._one = threading.Lock()  # several threads may share the batches
         self._stop = weakref.finalize(self, workers.stop)
@@ -198,7 +198,7 @@ class Batches(Iterator[Any]):
         self._stop()
 
     def _choose(self, ready: Sequence[int]) -> int | None:
-        """The lane to take from, of those that are ready: the next in turn, or, if not ordered, the next that is."""
+        """Choose the lane to take from: the next in turn, or, if not ordered, the next that is ready."""
         turns = 1 if self._ordered else len(self._alive)
         for ahead in range(turns):
             lane = self._alive[(self._turn + ahead) % len(self._alive)]

@@ -14,7 +14,7 @@ from shardfeed.pipelines.nests import take_apart
 from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Producer, Worker, items_of, portable
 from shardfeed.pipelines.prefetch.slots import SlotWriter
 
-GRACE = 1.0  # seconds for a producer's `finally` blocks once no one wants more
+GRACE = 1.0  # seconds for a producer's `finally` blocks once no more is needed
 IMPORTABLE = (
     "define the class or function at the top of a module, and create locks, files and similar objects in the worker"
 )
@@ -27,7 +27,7 @@ class _Desk:
         self._connection = connection
         self._lifeline = lifeline
         self._buffer = buffer
-        self._ahead = 0  # batches that were sent and not taken
+        self._ahead = 0  # batches sent but not taken
         self._slots: SlotWriter | None = None
 
     def next_worker(self) -> Worker | None:
@@ -38,7 +38,7 @@ class _Desk:
                 return said
 
     def give(self, item: Item, workers: int) -> bool:
-        """Send an item, once there is room; whether the consumer wants more."""
+        """Send an item once there is room; return whether the consumer wants more."""
         while self._ahead >= self._buffer or self._connection.poll() or self._lifeline.poll():
             if self._hear() is None:
                 return False
@@ -74,7 +74,7 @@ def work(connection: Connection, lifeline: Connection, buffer: int) -> None:
 
     def leave_with_consumer() -> None:
         wait([lifeline])
-        time.sleep(GRACE)  # until then the main thread leaves by itself, unless it is at a batch that takes longer
+        time.sleep(GRACE)  # until then the main thread exits by itself, unless its current batch takes longer
         os._exit(1)
 
     threading.Thread(target=leave_with_consumer, daemon=True).start()
@@ -94,18 +94,18 @@ def work(connection: Connection, lifeline: Connection, buffer: int) -> None:
 
 
 def _run(producer: Producer, worker: Worker, desk: _Desk) -> bool:
-    """One pass; whether the consumer is still there."""
+    """Run one pass; return whether the consumer is still there."""
     items = items_of(producer, worker)
     for item in items:
         try:
             going = desk.give(item, worker.count)
         except (BrokenPipeError, ConnectionResetError):
             going = False
-        except Exception as error:  # no memory for it, or it holds something that does not pickle
+        except Exception as error:  # no memory for it, or a part does not pickle
             items.close()
             return desk.give(Failure(error, traceback.format_exc()), worker.count)
         if not going:
             items.close()
             return False
-        del item  # else it is kept while the next is made
+        del item  # else it would be kept while the next is made
     return True

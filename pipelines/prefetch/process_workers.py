@@ -22,11 +22,11 @@ from shardfeed.pipelines.prefetch.process_worker import GRACE, IMPORTABLE, work
 from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Producer, Worker
 from shardfeed.pipelines.prefetch.slots import DroppedSlot, NewSlot, SlotBatch, SlotReader
 
-_LOOK = 0.5  # seconds between looks whether a worker lives, where a process of its own holds its connection open
+_LOOK = 0.5  # seconds between checks whether a worker lives, in case its child process keeps the connection open
 
 
 def pickled(producers: Sequence[Producer]) -> list[bytes]:
-    """Each producer as workers get it. Raises UsageError for one that does not pickle."""
+    """Pickle each producer for its worker. Raises UsageError for one that does not pickle."""
     found = []
     for number, producer in enumerate(producers):
         try:
@@ -53,7 +53,7 @@ class _Lane:
         self.lost = False
 
     def tell(self, message: object) -> None:
-        """Send a message; none if the worker is gone, which its silence shows."""
+        """Send a message; does nothing if the worker is gone, which is detected when reading."""
         with contextlib.suppress(OSError):
             self.connection.send(message)
 
@@ -74,7 +74,7 @@ class _Lane:
                 self._fail(error)
             except (EOFError, OSError):
                 self.lose()
-            except Exception as error:  # what a batch holds besides arrays cannot be read here
+            except Exception as error:  # a part of a batch that is not an array cannot be unpickled here
                 self._fail(error)
 
     def lose(self) -> None:
@@ -85,7 +85,7 @@ class _Lane:
         remedy = "its stderr may say why"
         if code == -signal.SIGKILL:
             remedy = "SIGKILL often means that memory ran out"
-        elif code == 1 and self._of_script:  # workers import the script, and that must not start workers again
+        elif code == 1 and self._of_script:  # workers import the script, which must not start workers again
             remedy = 'put the code of the script under `if __name__ == "__main__":`, or the producer into a module'
         self._fail(WorkerLostError(f"producers[{self.number}]", f"its worker process ended {how}", remedy))
 
@@ -102,7 +102,7 @@ class ProcessWorkers(Workers):
         self._buffer = buffer
         self._context: Any = multiprocessing.get_context(start_method)
         self._lanes: list[_Lane] = []
-        self._lock = threading.RLock()  # reading may go on in another thread than the one that stops
+        self._lock = threading.RLock()  # another thread than the stopping one may still be reading
 
     def start(self, workers: Sequence[Worker]) -> None:
         if not self._lanes:
@@ -140,7 +140,7 @@ class ProcessWorkers(Workers):
             if not isinstance(item, SlotBatch):
                 return item
             value = ours.slots.read(item)
-            ours.tell(ours.slots.released())  # each such message makes room for one more
+            ours.tell(ours.slots.released())  # each such message makes space for one more
             return Batch(value)
 
     def stop(self) -> None:

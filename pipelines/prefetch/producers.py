@@ -45,7 +45,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Failure:
-    """A producer failed, or its worker did. `trace` is the traceback, or empty where `error` has its own."""
+    """A producer or its worker failed. `trace` is the traceback; empty if `error` has one itself."""
 
     error: Exception
     trace: str = ""
@@ -53,7 +53,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch that a producer gave."""
+    """A batch that a producer yielded."""
 
     value: Any
 
@@ -62,14 +62,14 @@ Item = Batch | Ended | Failure
 
 
 def make_workers(count: int, epoch: int, seed: int) -> list[Worker]:
-    """Make the `Worker` of each of `count` workers for an epoch: its number, and a seed of its own."""
+    """Make the `Worker` of each of `count` workers for an epoch: its number and its own seed."""
     return [
         Worker(number, count, epoch, np.random.SeedSequence(seed, spawn_key=(epoch, number))) for number in range(count)
     ]
 
 
 def check_producers(producers: Iterable[Producer]) -> tuple[Producer, ...]:
-    """The producers, looked at without running any. Raises UsageError."""
+    """Return the producers after checks that do not run them. Raises UsageError."""
     if not isinstance(producers, Iterable) or isinstance(producers, (np.ndarray, Mapping, str)):
         raise UsageError(
             "producers", f"got a {type(producers).__name__}, expected a list of producers", "for example [producer] * 4"
@@ -89,7 +89,7 @@ def check_producers(producers: Iterable[Producer]) -> tuple[Producer, ...]:
             except TypeError as error:
                 remedy = "give it one argument, the Worker with its number and seed"
                 raise UsageError(place, f"cannot be called with one argument: {error}", remedy) from None
-            except ValueError:  # a builtin that does not say
+            except ValueError:  # a builtin without a signature
                 pass
     return found
 
@@ -109,12 +109,12 @@ def items_of(producer: Producer, worker: Worker) -> Generator[Item, None, None]:
     """Each batch as a `Batch`, then `Ended` or a `Failure`. Closing it closes the producer, if that is a generator."""
     batches: Iterator[Any] | None = None
     last: Item = Ended()
-    given = False  # to whoever asks, who may close this meanwhile
+    given = False  # to the consumer, which may close this meanwhile
     try:
         batches = iter(producer(worker) if callable(producer) else producer)
         for value in batches:
             batch = Batch(value)
-            del value  # nothing here keeps a batch while the next is made
+            del value  # do not keep a batch while the next is made
             given = True
             yield batch
             given = False
@@ -122,7 +122,7 @@ def items_of(producer: Producer, worker: Worker) -> Generator[Item, None, None]:
     except Exception as error:
         last = Failure(_as_raised(error), traceback.format_exc())
     except BaseException as error:  # SystemExit in a producer must not end the consumer, nor look like the end of data
-        if given:  # closed; a producer's own GeneratorExit is as SystemExit
+        if given:  # closed; a GeneratorExit of the producer is treated like SystemExit
             if isinstance(batches, Generator):
                 batches.close()
             raise
@@ -132,7 +132,7 @@ def items_of(producer: Producer, worker: Worker) -> Generator[Item, None, None]:
 
 
 def _as_raised(error: Exception) -> Exception:
-    """The error, or one in its place where raising it in the consumer's `next` would mean the end of data."""
+    """Return the error, or a replacement if raising it in the consumer's `next` would mean the end of data."""
     if isinstance(error, (StopIteration, StopAsyncIteration)):
         changed = RuntimeError(f"a producer raised {type(error).__name__}")
         changed.__cause__ = error
@@ -141,10 +141,10 @@ def _as_raised(error: Exception) -> Exception:
 
 
 def portable(failure: Failure) -> Failure:
-    """A failure that another process can read: an error that does not pickle whole is told in words."""
+    """A failure that another process can read: an error that does not pickle is replaced by its description."""
     try:
         ForkingPickler.dumps(failure.error)
-        whole = type(copy.copy(failure.error)) is type(failure.error)  # made again as unpickling does
+        whole = type(copy.copy(failure.error)) is type(failure.error)  # created again as unpickling does
     except Exception:
         whole = False
     if whole:

@@ -24,13 +24,13 @@ from shardfeed.machine.ray_cluster import Cluster
 from shardfeed.pipelines.prefetch.producers import Batch, Ended, Failure, Item, Producer, Worker, items_of, portable
 from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
 
-_TRIES = 3  # losses in a row, without a batch between them, before it is given up
-_LOOK = 0.1  # seconds between looks whether all was stopped
-_CHECK = 1.0  # seconds between looks at the cluster's head
+_TRIES = 3  # consecutive losses, without a batch in between, before giving up
+_LOOK = 0.1  # seconds between checks whether all was stopped
+_CHECK = 1.0  # seconds between checks of the cluster's head
 
 
 def cloudpickled(producers: Sequence[Producer]) -> list[bytes]:
-    """Each producer as actors get it. Raises UsageError for one that does not pickle."""
+    """Pickle each producer for its actor. Raises UsageError for one that does not pickle."""
     found = []
     for number, producer in enumerate(producers):
         try:
@@ -61,7 +61,7 @@ class Runner:
                 return Failure(UsageError("producers", problem, "install its modules on every node"))
             for _ in range(number):
                 item = next(self._items)
-                if not isinstance(item, Batch):  # it does not give the same again
+                if not isinstance(item, Batch):  # it does not produce the same batches again
                     return portable(item) if isinstance(item, Failure) else item
         self._at = (worker.epoch, number + 1)
         item = next(self._items, Ended())
@@ -98,13 +98,13 @@ class RayWorkers(ThreadWorkers):
             self._give(self._lanes[worker.number], Failure(error, traceback.format_exc()))
 
     def _fetch(self, worker: Worker) -> None:
-        """Request items, get them and pass them on, until there are no more or nobody wants them."""
+        """Request items, fetch them and pass them on, until there are no more or the consumer stops."""
         lane = self._lanes[worker.number]
-        asked: deque[Any] = deque()  # for items that are not here, the next one first
+        asked: deque[Any] = deque()  # for items not fetched yet, the next one first
         got = losses = 0
         while True:
             with self._changed:
-                # As elsewhere: `buffer` that are ready, and one more in the making or waiting for room.
+                # As for other workers: `buffer` ready items, and one more being made or waiting for space.
                 self._changed.wait_for(lambda: self.stopped or len(lane) <= self._buffer)
                 room = self._buffer + 1 - len(lane)
             while self._connected() and len(asked) < room:
@@ -126,12 +126,13 @@ class RayWorkers(ThreadWorkers):
             if not self._give(lane, item) or not isinstance(item, Batch):
                 return
             got, losses = got + 1, 0
-            del item  # else it is kept while the next is made
+            del item  # else it would be kept while the next is made
 
     def _arrived(self, asked: Sequence[Any]) -> bool:
-        """Wait for the first; False when all was stopped. Raises WorkerLostError when the head does not answer."""
+        """Wait for the first item; False if stopped. Raises WorkerLostError if the head does not answer."""
         while self._connected():
-            # Also while batches come, which actors give without the head: after a minute Ray would end this process.
+            # Even while batches arrive, for which actors do not need the head: after a minute Ray would end this
+            # process.
             if time.monotonic() > self._next_check:
                 self._next_check = time.monotonic() + _CHECK
                 self._cluster.check()
@@ -140,14 +141,14 @@ class RayWorkers(ThreadWorkers):
         return False
 
     def _connected(self) -> bool:
-        """False when all was stopped. Raises WorkerLostError when someone else has disconnected this process."""
+        """Return False if stopped. Raises WorkerLostError if other code has disconnected this process."""
         if not self.stopped and not self._cluster.connected():
             problem = "this process was disconnected from it"
             raise WorkerLostError("Ray cluster", problem, "call ray.shutdown() when the batches are used up")
         return not self.stopped
 
     def _begin_again(self, number: int, got: int, losses: int, error: RayError) -> None:
-        """An actor is lost, or something that it gave: have another."""
+        """Replace an actor that is lost, or one of its results."""
         why = f"{type(error).__name__}: {' '.join(str(error).split())}"
         place = f"producers[{number}]"
         if losses > _TRIES:
@@ -158,6 +159,6 @@ class RayWorkers(ThreadWorkers):
         self._start_actor(number)
 
     def _start_actor(self, number: int) -> None:
-        # Spread over nodes. No CPUs are reserved: a cluster with fewer than producers must not wait for ever.
+        # Spread over nodes. No CPUs are reserved: a cluster with fewer CPUs than producers must not wait forever.
         options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         self._actors[number] = ray.remote(Runner).options(**options).remote(self._pickled[number])

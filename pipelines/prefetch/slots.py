@@ -27,7 +27,7 @@ from shardfeed.machine.budget import memory_free
 from shardfeed.pipelines.nests import put_together
 from shardfeed.text import size_text
 
-ALIGNMENT = 64  # of each array, in bytes: what TensorFlow and SIMD code want
+ALIGNMENT = 64  # of each array, in bytes: as TensorFlow and SIMD code need it
 _BEYOND_AHEAD = 2  # slots beside those that are ready: one in the consumer's hands, one on its way back
 _REMEDY = "a smaller buffer=, fewer producers or smaller batches, and releasing used batches"
 
@@ -102,7 +102,7 @@ class SlotWriter:
         return SlotBatch(number, placed, rest)
 
     def release(self, number: int) -> None:
-        """The consumer has let go of a slot. Those it took beyond the usual number are given up."""
+        """The consumer has released a slot. Slots beyond the usual number are discarded."""
         if len(self._maps) > self._kept or len(self._maps[number]) < self._size:
             self._drop(number)
         else:
@@ -132,7 +132,7 @@ class SlotWriter:
         try:
             file = os.memfd_create("shardfeed-batch", os.MFD_CLOEXEC)
             try:
-                os.posix_fallocate(file, 0, self._size)  # now or never: a page that is missing later is a SIGBUS
+                os.posix_fallocate(file, 0, self._size)  # allocate now: a page that is missing later raises SIGBUS
                 self._maps[number] = mmap.mmap(file, self._size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
                 self._connection.send(NewSlot(number, self._size))
                 send_handle(self._connection, file, 0)  # the process id matters on Windows alone
@@ -174,20 +174,20 @@ class SlotReader:
         except EOFError:
             raise
         except (OSError, RuntimeError) as error:
-            # RuntimeError: a descriptor was sent, and none was left to receive it as.
+            # RuntimeError: a descriptor was sent, but this process had none left to receive it.
             number = error.errno if isinstance(error, OSError) else errno.EMFILE
             few = "Too many open files: each batch that you keep uses an open file (`ulimit -n`)"
             raise _storage_error(number, few if number == errno.EMFILE else str(error)) from error
 
     def drop(self, slot: DroppedSlot) -> None:
-        """Forget a slot: its memory goes with the last array in it."""
+        """Forget a slot: its memory is freed with the last array in it."""
         self._maps.pop(slot.number, None)
 
     def read(self, batch: SlotBatch) -> Any:
         """Return the batch with its arrays in place; writable, and valid until they are garbage-collected."""
         if batch.number is None:
             return batch.rest
-        # All arrays and views of them have this one as their base, and with it the memory: when it goes, all are gone.
+        # The base of all arrays and views, which holds the memory: it is freed when the last of them is.
         root = np.frombuffer(self._maps[batch.number], np.uint8)
         weakref.finalize(root, self._released.append, batch.number).atexit = False
         return put_together(batch.rest, [place.view(root) for place in batch.placed])
@@ -197,7 +197,7 @@ class SlotReader:
         self._maps.clear()
 
     def released(self) -> list[int]:
-        """The slots that came back since the last call."""
+        """The slots that were returned since the last call."""
         found = []
         while self._released:
             found.append(self._released.popleft())

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from shardfeed.pipelines.prefetch.prefetcher import Workers
 from shardfeed.pipelines.prefetch.producers import Item, Producer, Worker, items_of
 
-_GRACE = 1.0  # seconds for producers to see that no one wants more; a thread cannot be ended from outside
+_GRACE = 1.0  # seconds for producers to notice that no more is needed; a thread cannot be ended from outside
 
 
 class ThreadWorkers(Workers):
@@ -38,7 +38,7 @@ class ThreadWorkers(Workers):
 
     def take(self, lane: int) -> Item | None:
         with self._changed:
-            item = self._lanes[lane].popleft() if self._lanes[lane] else None  # none: stopped since
+            item = self._lanes[lane].popleft() if self._lanes[lane] else None  # none: stopped meanwhile
             self._changed.notify_all()
         return item
 
@@ -59,10 +59,10 @@ class ThreadWorkers(Workers):
             if not self._give(self._lanes[worker.number], item):
                 items.close()
                 return
-            del item  # else it is kept while the next is made
+            del item  # else it would be kept while the next is made
 
     def _give(self, lane: deque[Item], item: Item) -> bool:
-        """Whether someone wants more; waits until there is room."""
+        """Wait until there is room; return whether more is wanted."""
         with self._changed:
             self._changed.wait_for(lambda: self.stopped or len(lane) < self._buffer)
             if not self.stopped:

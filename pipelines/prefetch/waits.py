@@ -56,7 +56,7 @@ class Waits:
         self._by_lane = [0.0] * lanes
 
     def took(self, lane: int, began: float, occupied: float) -> None:
-        """A batch of `lane` is here, asked for at `began`, when `occupied` were ready a lane."""
+        """Count a batch of `lane`, requested at `began`, when `occupied` batches per lane were ready."""
         now = self.clock()
         wait = now - began
         self._batches += 1

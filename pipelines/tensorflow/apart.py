@@ -1,6 +1,6 @@
 """Images made outside of the graph: whole batches, by Python's threads.
 
-It takes less time than TensorFlow's operations: OpenCV resizes bytes in half of the time of a cast, a resize and a
+This takes less time than TensorFlow's operations: OpenCV resizes bytes in half the time of a cast, a resize and a
 rounding, and records are decoded without a copy. The rest of a transform stays in the graph.
 """
 
@@ -20,15 +20,15 @@ from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, View, row_view
 from shardfeed.readers.tensorflow.indexed import ParseSpec, ReadChunk, python_map
 
-_MOST_WAITING = 4  # batches read and made at once, each of which is held
+_MOST_WAITING = 4  # batches read and made at once, all held in memory
 
 
 @runtime_checkable
 class ImageApart(Protocol):
     """A transform whose image comes from `image`, and which needs no pixels for the rest of a sample.
 
-    `beside` does with a batch what the transform does with a sample: from features as `tf.io.parse_example` gives them,
-    but for the image, seeds, int64 [b, 2], and images, uint8 [b, height, width, 3], to the batch.
+    `beside` applies the transform to a batch instead of a sample: from features as `tf.io.parse_example` gives them
+    (without the image), seeds, int64 [b, 2], and images, uint8 [b, height, width, 3], to the batch.
     """
 
     image: Any
@@ -49,7 +49,7 @@ class ViewFollower(Protocol):
 
 
 def images_apart(samples: Samples, transform: Any, parallelism: int) -> "ApartImages | None":
-    """Return the maker of `transform`'s images outside of the graph, where that can be done; else None.
+    """Return the maker of `transform`'s images outside of the graph, or None if that is not possible.
 
     The choice does not depend on `parallelism`: the same pixels must come from any number of threads. With thumbnails,
     many threads of the graph would be faster: Python's lock limits this to some 15,000 images per second.
@@ -63,16 +63,16 @@ def images_apart(samples: Samples, transform: Any, parallelism: int) -> "ApartIm
 class ApartImages:
     """Makes (seeds int64 [b, 2], serialized records without their images [b], images uint8 [b, height, width, 3]).
 
-    For a transform that follows views (`follows`) also those, int32 [b, 11], see `row_view`. `keys`: the features that
-    those records lack. `waiting`: threads of TensorFlow's that wait for ours meanwhile.
+    For a transform that follows views (`follows`), also the views, int32 [b, 11], see `row_view`. `keys`: the features
+    that the records lack. `waiting`: number of TensorFlow's threads that wait for our threads meanwhile.
     """
 
     def __init__(self, samples: Samples, transform: ImageApart | ViewFollower, crop: Crop, parallelism: int) -> None:
         self._transform, self.follows = transform, isinstance(transform, ViewFollower)
         self._samples, self._crop = samples, crop
-        # A batch each: one is read, or has its last images made, while the threads have another.
+        # One batch each: one is read, or its last images are made, while the threads work on another.
         self.waiting = max(2, min(parallelism // 2, _MOST_WAITING))
-        # More than can run at once would only wait for the interpreter's lock: 16 on 2 cores made 0.7 of the images.
+        # More threads than cores would only wait for the interpreter's lock: 16 on 2 cores made 0.7 times the images.
         threads = min(parallelism, cpu_budget())
         self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads)
         self.keys = frozenset(self._decoder.keys)

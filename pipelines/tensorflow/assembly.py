@@ -38,17 +38,17 @@ def data_options(cpus: int) -> tf.data.Options:
     options.deterministic = True
     options.threading.private_threadpool_size = cpus
     options.threading.max_intra_op_parallelism = 1  # samples run in parallel; splitting one resize only adds waiting
-    options.experimental_optimization.inject_prefetch = False  # how much is buffered is the caller's to say
+    options.experimental_optimization.inject_prefetch = False  # the caller sets the buffers
     # One op that decodes straight into the batch: the copy runs on all threads, into memory a GPU can read directly.
     options.experimental_optimization.map_and_batch_fusion = True
-    # Should several workers share a pipeline: each takes every n-th sample. Sharding by file starves workers.
+    # If several workers share a pipeline, each takes every n-th sample. Sharding by file starves workers.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return options
 
 
-# From a sample's parsed features and its seed, int64 [2], to what a batch is made of: a tensor or a nest of them.
+# From a sample's parsed features and its seed, int64 [2], to the parts of a batch: a tensor or a nest of tensors.
 Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
-# From a replica's batch, of what `Transform` gives, and a seed of its own, int64 [2], to another.
+# From a replica's batch of `Transform` outputs, and its own seed, int64 [2], to a new batch.
 BatchTransform = Callable[[Any, tf.Tensor], Any]
 
 
@@ -59,8 +59,8 @@ class SchemaTransform(Protocol):
     def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
 
 
-_OWN_KEY = 0xBA7C4  # so that a batch draws other numbers than its first sample did
-_IN_FLIGHT = 2  # samples for each thread: one waits where another is done, so that no thread waits for reading
+_OWN_KEY = 0xBA7C4  # so that a batch draws different numbers than its first sample
+_IN_FLIGHT = 2  # samples for each thread: one is always waiting, so that no thread waits for reading
 _MOST_CHUNKS = 8  # read at once: each holds a batch of encoded images
 _PREFETCHED = 2  # batches made ahead: one is taken while another is made
 
@@ -100,7 +100,7 @@ def assemble_batches(
         pad: value that pads components whose shape varies; None: they are not padded.
         keys: the features that are parsed; None: all of the schema.
         damaged: counts damaged records, which are left out; None: they raise.
-        fill: an intact record of the same step comes again for each that is left out; False: none does, and the
+        fill: an intact record of the same step is repeated for each that is left out; False: none is, and the
             cardinality is unknown.
         evaluates: each iteration is epoch 0, not the next one; of an order with indices, and without `start_step`.
         parallelism: samples transformed, and shards or batches read, at once.
@@ -112,7 +112,7 @@ def assemble_batches(
     whole = counted and order.epoch_samples % order.batch_size == 0
     size = order.batch_size // share.replicas
 
-    # What is parsed; the format is not worth reading where all images have the same.
+    # The features to parse; the format is not needed if all images have the same.
     schema = samples.schema
     if isinstance(transform, SchemaTransform):
         needed, transform = transform.bind(schema)
@@ -137,7 +137,7 @@ def assemble_batches(
         return tf.stack([seed, record[0]], -1), record[1]
 
     def sample(seed: tf.Tensor, record: Any) -> Any:
-        if isinstance(record, tuple):  # not by a map of its own, which would cost more
+        if isinstance(record, tuple):  # not by a separate map, which would cost more
             seed, record = seeded(seed, record)
         features = tf.io.parse_single_example(record, spec) if spec else {}  # it refuses an empty one
         features |= {key: tf.constant(value) for key, value in constants.items()}
@@ -157,9 +157,9 @@ def assemble_batches(
 
     limit_arenas(parallelism)
     static = size if whole else None
-    made: tf.data.Dataset | None = None  # images that are made apart, where batches are read as such
+    made: tf.data.Dataset | None = None  # images made outside of the graph, if whole batches are read
 
-    # And now in the order in which things happen.
+    # From here on, steps are in the order in which they happen.
     if isinstance(order, IndexedOrder):
         chunks, read = _drawn(samples, order, start_step, share, damaged, fill, evaluates)
         # Windows of blocks are large, and one is read while another is used.
@@ -180,14 +180,14 @@ def assemble_batches(
             made = apart.of_records(together.map(seeded) if isinstance(order, StreamOrder) else together, static)
         batches = batched(made.unbatch(), beside) if apart.follows else made.map(beside)
     if batch_transform is not None:
-        # A batch's seed is its first sample's, a function of the epoch and the place: no steps are counted.
+        # A batch's seed is its first sample's, a function of the epoch and the position: no steps are counted.
         batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + _OWN_KEY), parallelism)
     per_step = share.replicas // share.parts
     cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:
         batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
     batches = batches.prefetch(_PREFETCHED).with_options(data_options(parallelism + (apart.waiting if apart else 0)))
-    # TensorFlow never frees the function that reads, nor what that holds.
+    # TensorFlow never frees the reading function, nor the objects that it refers to.
     weakref.finalize(batches, let_go, samples).atexit = False
     return batches
 
@@ -228,7 +228,7 @@ def _drawn(
     if start_step is not None:
         start = first_epoch * chunks_per_epoch + first // order.chunk
         chunks = tf.data.Dataset.counter(start).map(lambda n: (n // chunks_per_epoch, n % chunks_per_epoch))
-    elif evaluates:  # the same each time, also what a transform draws
+    elif evaluates:  # the same each time, including a transform's draws
         chunks = tf.data.Dataset.range(1).flat_map(epoch_chunks)
     else:
         chunks = iteration_number().flat_map(epoch_chunks)
@@ -246,15 +246,15 @@ def _streamed(
 ) -> tf.data.Dataset:
     """(seed of the epoch, (place, record)), read shard by shard.
 
-    To start elsewhere than at an epoch's beginning, what comes before is read and dropped.
-    Several input pipelines stream different parts of the split, each its own: cut by samples, not by shards, so that
-    none is empty however few shards there are. A part has enough for its share of each step.
+    To start in the middle of an epoch, earlier records are read and dropped. Each of several input pipelines streams
+    its own part of the split: parts are cut by samples, not by shards, so that none is empty even with few shards. A
+    part has enough samples for its share of each step.
     """
     lengths = [len(split) * number // share.parts for number in (share.part, share.part + 1)]
     part = split[lengths[0] : lengths[1]]
     count = order.epoch_samples // share.parts
 
-    @tf.autograph.experimental.do_not_convert  # plain Python, which AutoGraph would warn it cannot read
+    @tf.autograph.experimental.do_not_convert  # plain Python, for which AutoGraph would warn
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
         key = tf.stack([tf.constant(order.seed, tf.int64), number])
         order_seed, sample_seed = tf.unstack(

@@ -21,14 +21,14 @@ from shardfeed.pipelines.tensorflow.views import View
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow, check_ranges
 
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
-# From a seed to the choice of a window, and to whether the image is mirrored, bool []; None: it never is.
+# From a seed to the choice of a window, and to whether the image is mirrored, bool []; None: never.
 Draw = Callable[[tf.Tensor], tuple[ChooseWindow, tf.Tensor | None]]
 
 _PHILOX = 1  # TensorFlow's number of that generator, the same on every device
 
 
 class GeometricTransform:
-    """An image transform that can tell what it did: which window of the image is seen, and where.
+    """An image transform that can also return its view: the window of the image, and its place in the output.
 
     Args:
         crop: the window that it cuts, as arithmetic.
@@ -47,7 +47,7 @@ class GeometricTransform:
 
     @property
     def image(self) -> "GeometricTransform":
-        """Itself, as the attribute of an `ImageApart`."""
+        """The transform itself, as for `ImageApart`."""
         return self
 
     def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
@@ -127,7 +127,7 @@ def random_windows(
     operations as possible: each costs about a microsecond per image.
     """
     low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
-    # Columns of numbers: shares, logarithms of half the aspect ratio, the place of the window (top, left), the coin.
+    # Columns of numbers: shares, logarithms of half the aspect ratio, position of the window (top, left), coin flip.
     counts = [ATTEMPTS, ATTEMPTS, 2, 1]
     least = np.repeat([area[0], low, 0.0, 0.0], counts)[:, None].astype(np.float32)
     spans = np.repeat([area[1] - area[0], high - low, 1.0, 1.0], counts)[:, None].astype(np.float32)
@@ -151,7 +151,7 @@ def random_windows(
             fits = tf.reduce_all(tf.equal(candidates, tf.clip_by_value(candidates, 1.0, size)), 1)
             first = tf.argmax(fits)
             extent = tf.gather(candidates, first)
-            # The largest one lies in the middle, the others anywhere.
+            # The largest window is centred, others are anywhere.
             begin = tf.floor((size[0] - extent + 1) * tf.where(first == ATTEMPTS, 0.5, tf.reshape(place, [2])))
             return tf.cast(tf.concat([begin, extent], 0), tf.int32)
 

@@ -19,8 +19,8 @@ from shardfeed.pipelines.tensorflow.distribute import Distributed, Feed
 from shardfeed.pipelines.tensorflow.saved_state import RECORD, SavedState
 from shardfeed.storage.local import make_directory
 
-_EPOCH, _STEP, _END = "epoch", "step", "end"  # what was about to begin when the state was saved
-_CUT = "the rest of the epoch is done"  # a value of `stop_training` that is true, and no other callback's
+_EPOCH, _STEP, _END = "epoch", "step", "end"  # whether a step or an epoch was about to begin when the state was saved
+_CUT = "the rest of the epoch is done"  # a true value of `stop_training` that no other callback sets
 
 
 class Backup(keras.callbacks.Callback):
@@ -63,10 +63,10 @@ class Backup(keras.callbacks.Callback):
         if self._saved:
             self._saved.position.check(feed.order, os.path.join(self._directory, RECORD))
         make_directory(self._directory)
-        self._given: int | None = None  # the step that the batches asked for start at
+        self._given: int | None = None  # the first step of the batches handed out
         self._done = self.step  # steps, counted as a step begins
         self._epoch_start = self.step
-        self._to_restore: str | None = None  # before what the state must be put back once more
+        self._to_restore: str | None = None  # when the state must be restored again
 
     @property
     def step(self) -> int:
@@ -111,7 +111,7 @@ class Backup(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Save the finished epoch."""
-        self._trained._initial_epoch = None  # it would hold for the model's next `fit` too
+        self._trained._initial_epoch = None  # it would also apply to the model's next `fit`
         expected = self._done // self._feed.steps_per_epoch
         if epoch != expected:
             raise UsageError(
@@ -144,14 +144,14 @@ class Backup(keras.callbacks.Callback):
 
     @property
     def _trained(self) -> keras.Model:
-        assert self.model is not None  # Keras sets it before it calls anything
+        assert self.model is not None  # Keras sets it before it calls callbacks
         return self.model
 
     def _before(self, what: str, wanted: bool) -> None:
-        """Restore or save what is there as an epoch or a step begins.
+        """Restore or save the state as an epoch or a step begins.
 
-        Restoring at `fit`'s start is not enough: callbacks that ran before this place in the saved run have run again
-        by now, such as a schedule that multiplies the learning rate.
+        Restoring at the start of `fit` is not enough: callbacks that ran before this point in the saved run have run
+        again, such as a schedule that multiplies the learning rate.
         """
         if self._saved and self._to_restore == what:
             self._to_restore = None

@@ -188,5 +188,5 @@ def make_batches(
 
 
 def threads(workers: int | None) -> int:
-    """`workers`, or the CPUs that this process is granted. Raises UsageError unless it is at least 1."""
+    """`workers`, or the number of available CPUs. Raises UsageError unless it is at least 1."""
     return cpu_budget() if workers is None else at_least("workers", workers, 1)

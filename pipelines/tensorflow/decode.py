@@ -25,14 +25,14 @@ ChooseWindow = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 _DCT = "INTEGER_ACCURATE"
 RATIOS = (1, 2, 4, 8)
-_GAP = 2  # by how much, at least, the antialiasing resize shrinks what was shrunk before
+_GAP = 2  # minimum factor by which the antialiasing resize shrinks an image shrunk before
 
 
 class Decoded(NamedTuple):
     """A window of an image of `shape`, int32 [2], shrunk by r: uint8 [h, w, 3]; and its target, int32 [2].
 
-    `window`: int32 [4], the part of the image in the pixels: of a JPEG that is shrunk, up to r - 1 pixels less on each
-    side, or more, than what was chosen, because only whole pixels of the smaller image can be cut.
+    `window`: int32 [4], the part of the image that the pixels show. For a shrunk JPEG each side differs by up to r - 1
+    pixels from the chosen one, because only whole pixels of the smaller image can be cut.
     """
 
     pixels: tf.Tensor
@@ -44,17 +44,17 @@ class Decoded(NamedTuple):
 def decode_resized(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> tf.Tensor:
     """The window of an image that `choose` picks, resized as it says, rounded: uint8 [h, w, 3], gray made RGB.
 
-    `features["image/encoded"]` is a JPEG, a PNG, or, where `features["image/format"]` is "raw", the pixels themselves,
-    uint8 `image/height` x `image/width` x 3. Which one is decided when the graph is built where the format is the
-    constant "jpeg", "png" or "raw"; else "raw" by that feature, JPEG and PNG by each image's first bytes: what others
-    write there ("JPEG", "jpg", ".jpg") vouches for nothing.
+    `features["image/encoded"]` is a JPEG, a PNG, or, if `features["image/format"]` is "raw", the pixels themselves,
+    uint8 `image/height` x `image/width` x 3. If the format is the constant "jpeg", "png" or "raw", this is decided when
+    the graph is built. Otherwise "raw" is decided by that feature, and JPEG or PNG by each image's first bytes, because
+    values of other programs ("JPEG", "jpg", ".jpg") are unreliable.
     """
     decoded = decode_window(features, choose, antialias=antialias)
     return resized(decoded.pixels, decoded.target, antialias=antialias)
 
 
 def decode_window(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> Decoded:
-    """The first half of `decode_resized`; `resized` is the other."""
+    """The first half of `decode_resized`; `resized` is the second."""
     gap = _GAP if antialias else 1
     encoded = features[ENCODED]
 
@@ -82,13 +82,13 @@ def decode_window(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, an
 
 def resized(image: tf.Tensor, target: tf.Tensor, *, antialias: bool = False) -> tf.Tensor:
     """uint8 [h, w, 3] to uint8 [*target, 3]."""
-    image = tf.cast(image, tf.float32)  # first: resizing uint8 takes twice as long
+    image = tf.cast(image, tf.float32)  # before resizing: resizing uint8 takes twice as long
     if antialias:
         pixels = tf.image.resize(image, target, antialias=True)
     else:
-        # The op itself: `tf.image.resize` adds a dozen around it that look at shapes.
+        # The op itself: `tf.image.resize` adds a dozen ops that inspect shapes.
         pixels = tf.raw_ops.ResizeBilinear(images=image[None], size=target, half_pixel_centers=True)[0]
-    # Adding a half before the cut rounds, and is cheaper than tf.round; no value leaves 0..255.
+    # Adding a half before truncation rounds, and is cheaper than tf.round; no value leaves 0..255.
     return tf.cast(pixels + 0.5, tf.uint8)
 
 

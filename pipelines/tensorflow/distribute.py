@@ -1,4 +1,4 @@
-"""Batches for the replicas of a `tf.distribute` strategy, with known counts, so that Keras need not guess them."""
+"""Batches for the replicas of a `tf.distribute` strategy, with known counts, which Keras need not guess."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

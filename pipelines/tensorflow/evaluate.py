@@ -126,7 +126,7 @@ def _every_sample(
     damaged: Skip | None,
     workers: int | None,
 ) -> tf.data.Dataset:
-    """Images, cut from their middles, with the feature `label`."""
+    """Images, cropped at the centre, with the feature `label`."""
     transform = labelled(resize_center_crop(image_size), label, split.schema)
 
     def stored(part: Split, size: int) -> tf.data.Dataset:
@@ -161,9 +161,9 @@ def last_batches(samples: int, batch_size: int, replicas: int) -> list[int]:
     """The sizes of the batches that follow the full ones, so that `replicas` devices can share all of them.
 
     TensorFlow cuts a batch of b samples into pieces of ceil(b / replicas), so that the last replicas may get none; its
-    convolution on the CPU fails for an empty batch. Keras fails where the first batch's pieces differ in size. So a
-    full batch, or the first one, may give samples to the one after it. Where no sizes suit, a replica gets
-    none in the last batch, which Keras counts right. `samples` is at least `replicas`, and `batch_size` a multiple.
+    convolution on the CPU fails for an empty batch. Keras fails if the first batch's pieces differ in size. So a full
+    batch, or the first one, may pass samples to the next batch. If no sizes fit, a replica gets none in the last batch,
+    which Keras counts correctly. `samples` is at least `replicas`, and `batch_size` a multiple.
     """
     full, rest = divmod(samples, batch_size)
     if rest == 0:
@@ -283,14 +283,14 @@ def distribute_eval(
         lambda size: labelled(resize_center_crop(size), label, split.schema),
         label,
     )
-    if isinstance(sample, SchemaTransform):  # before it is wrapped
+    if isinstance(sample, SchemaTransform):  # before wrapping
         keys, sample = sample.bind(split.schema)
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
     order = replace(stored, epoch_samples=stored.steps_per_epoch * stored.batch_size)
-    # What fills the last step is in its second pass or a later one, and the seed is a function of the pass.
+    # Samples that fill the last step are in their second pass or a later one, and the seed depends on the pass.
     first_pass = order.sample_seeds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0, 0]
     at_once = threads(workers)
 

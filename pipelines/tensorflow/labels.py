@@ -69,7 +69,7 @@ def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
         batches = make_batches(data["train"], image_and_tags, batch_size=256)
     """
     classes = at_least("classes", classes, 1)
-    # An update, not a sum: a class that is named twice, in records of others, is 1 too.
+    # An update, not a sum: a class named twice, in records of other programs, is also 1.
     hot = tf.tensor_scatter_nd_update(tf.zeros([classes]), labels[:, None], tf.ones_like(labels, tf.float32))
     return tf.ensure_shape(hot, [classes])
 
@@ -103,7 +103,7 @@ def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = 
     captions = features[key]
     if captions.shape.rank == 0:
         return captions
-    # As tf.random.stateless_uniform does: the numbers of the crop, of which it leaves the last one alone.
+    # As tf.random.stateless_uniform does: the crop's numbers, whose last one the crop does not use.
     seed_key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant([OWN_KEY, 0], tf.int64))
     uniform = tf.raw_ops.StatelessRandomUniformV2(
         shape=[UNIFORMS], key=seed_key, counter=counter, alg=_PHILOX, dtype=tf.float32

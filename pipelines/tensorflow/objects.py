@@ -52,7 +52,7 @@ from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 Crowd = Literal["keep", "flag", "drop"]
 
 _PADDING = -1  # of boxes and of columns, as Keras has it
-_GRAY = 0  # PNG's number of the colour type whose pixels are the values themselves
+_GRAY = 0  # PNG's colour type for pixels that are the values themselves
 
 
 def detection(
@@ -123,7 +123,7 @@ def detection(
 
 @dataclass(frozen=True)
 class Detection:
-    """Transform that `detection` returns; usable once `bind` has given it the schema."""
+    """Transform that `detection` returns; usable once `bind` has set the schema."""
 
     image: GeometricTransform
     boxes: BoxFormat
@@ -159,7 +159,7 @@ class Detection:
         return keys, _Following(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
-        """Raise UsageError: `bind` must give it the schema first."""
+        """Raise UsageError: `bind` must set the schema first."""
         raise _unbound("detection")
 
     def _sample(
@@ -170,7 +170,7 @@ class Detection:
         names: int,
         flip: tuple[int, ...] | None,
     ) -> dict[str, Any]:
-        """The dict. `names`: how many key points an object has."""
+        """The dict. `names`: number of key points per object."""
         columns = [features[key] for key in BOX]
         crowd = _crowd(features, tf.shape(columns[0])[0])
         seen = see_boxes(columns, view, self.min_visible)
@@ -246,7 +246,7 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
 
 @dataclass(frozen=True)
 class Segmentation:
-    """Transform that `segmentation` returns; usable once `bind` has given it the schema."""
+    """Transform that `segmentation` returns; usable once `bind` has set the schema."""
 
     image: GeometricTransform
     sample_weight: bool
@@ -268,7 +268,7 @@ class Segmentation:
         return [ENCODED, RASTER, *there(schema, FORMAT)], _Following(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Raise UsageError: `bind` must give it the schema first."""
+        """Raise UsageError: `bind` must set the schema first."""
         raise _unbound("segmentation")
 
 
@@ -279,7 +279,7 @@ class _Following:
     image: GeometricTransform
     sample: Callable[[Mapping[str, tf.Tensor], tf.Tensor, View], Any]
 
-    @tf.autograph.experimental.do_not_convert  # nothing of it asks a tensor, and it takes a while
+    @tf.autograph.experimental.do_not_convert  # needs no conversion, which takes a while
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> Any:
         return self.sample(features, *self.image.see(features, seed))
 
@@ -325,7 +325,7 @@ def formatted(boxes: tf.Tensor, form: str, target: tuple[int, int]) -> tf.Tensor
 
 
 def _masks(encoded: tf.Tensor, view: View) -> tf.Tensor:
-    """PNGs, [k], as uint8 [k, height, width] of the target, 0 or 1; what others write as 255 is 1."""
+    """PNGs, [k], as uint8 [k, height, width] of the target, 0 or 1; 255, as other programs write, becomes 1."""
 
     def mask(png: tf.Tensor) -> tf.Tensor:
         pixels = tf.io.decode_png(png, 1)[:, :, 0]
@@ -337,8 +337,8 @@ def _masks(encoded: tf.Tensor, view: View) -> tf.Tensor:
 
 def _values(png: tf.Tensor, view: View, dtype: tf.DType) -> tf.Tensor:
     """A raster's values, [height, width] of the image."""
-    # Read as what it is not, a PNG gives other values without a word: of colours their brightness, of 16 bits the
-    # upper ones. Its header says what it is: a byte of bits, and one of the colour type.
+    # A PNG read as the wrong type silently gives other values: the brightness of colours, the upper 8 of 16 bits. Its
+    # header has the type: one byte for the bits, one for the colour type.
     bits, colour = tf.unstack(tf.io.decode_raw(tf.strings.substr(png, 24, 2), tf.uint8), 2)
     gray = tf.debugging.Assert(
         tf.equal(colour, _GRAY), [f"{RASTER} is not a gray PNG of class numbers; its colour type is", colour]

@@ -60,13 +60,13 @@ def as_dataset(prefetcher: Prefetcher, *, signature: Any = None, steps: int | No
             yield found
             number += 1
 
-    # One ahead: turning arrays into tensors copies them, which then happens while the model computes.
+    # One ahead: arrays are copied to tensors while the model computes.
     dataset = tf.data.Dataset.from_generator(rows, output_signature=signature).prefetch(1)
     return dataset if steps is None else dataset.apply(tf.data.experimental.assert_cardinality(steps))
 
 
 def _for_tensors(batch: Any) -> Any:
-    """The batch with tuples for lists, which TensorFlow would take for one tensor each, and arrays for numbers."""
+    """The batch with arrays for numbers, and tuples for lists, which TensorFlow would make tensors of."""
     return map_leaves(batch, _array, lists=tuple)
 
 
@@ -79,7 +79,7 @@ def _array(leaf: Any) -> np.ndarray:
 
 def _signature(seen: list[Any]) -> Any:
     def spec(*arrays: np.ndarray) -> tf.TensorSpec:
-        dtypes = {tf.as_dtype(array.dtype) for array in arrays}  # texts of other lengths are of one
+        dtypes = {tf.as_dtype(array.dtype) for array in arrays}  # texts of all lengths have one dtype
         if len(dtypes) > 1:
             raise ValueError("an array has different dtypes in the first batches")
         shapes = [array.shape for array in arrays]

@@ -44,7 +44,7 @@ class SavedState:
     crc32c: int
 
     def to_json(self) -> str:
-        """One line, with a CRC-32C of itself; `load` reads it."""
+        """One line that includes its CRC-32C; `load` reads it."""
         content = {"format": _FORMAT, **vars(self), "position": json.loads(self.position.to_json())}
         checksum = crc32c(json.dumps(content, sort_keys=True).encode())
         return json.dumps({**content, "checksum": checksum}, sort_keys=True)
@@ -76,7 +76,7 @@ class SavedState:
     ) -> "SavedState":
         """Write the variables (name, value), one after the other, then the JSON; then remove older variables.
 
-        Raises StorageError; the state that was saved before is still whole then.
+        Raises StorageError; the previous state then stays intact.
         """
         name = f"step-{position.step:08d}.npz"
         with NewFile(os.path.join(directory, name)) as file, zipfile.ZipFile(_Stream(file), "w") as archive:
@@ -93,7 +93,7 @@ class SavedState:
     def read(self, directory: str) -> list[np.ndarray]:
         """The variables, in order; numbers that NumPy's format lacks (bfloat16) as bytes, dtype kind V.
 
-        Raises IntegrityError when the file is not there, or has changed since it was written.
+        Raises IntegrityError if the file is missing, or has changed since it was written.
         """
         path = os.path.join(directory, self.variables)
         try:
@@ -107,7 +107,7 @@ class SavedState:
 
 
 class _Stream(io.RawIOBase):
-    """A NewFile as `zipfile` writes to it."""
+    """A file object for `zipfile` that writes to a NewFile."""
 
     def __init__(self, file: NewFile) -> None:
         self._file = file

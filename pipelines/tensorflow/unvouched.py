@@ -21,11 +21,11 @@ from shardfeed.readers.tensorflow.indexed import call_from_tensorflow
 
 _VOUCHED = frozenset({"jpeg", "png", "raw"})
 _PNG, _PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
-_OTHERS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # of Pillow's, none that starts another program
+_OTHERS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # of Pillow, without formats that start another program
 
 
 def vouched_for(formats: Mapping[str, int]) -> bool:
-    """Whether all images of a split are known to be what TensorFlow decodes. `formats`: as in its manifest."""
+    """Whether all images of a split are known to be decodable by TensorFlow. `formats`: as in its manifest."""
     return bool(formats) and formats.keys() <= _VOUCHED
 
 
@@ -58,13 +58,13 @@ def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor | Non
 
 
 def as_jpeg_or_png(encoded: bytes) -> bytes:
-    """The image as TensorFlow decodes it. Raises IntegrityError where Pillow does not decode it either."""
+    """The image as TensorFlow decodes it. Raises IntegrityError if Pillow does not decode it either."""
     if is_whole(encoded) or (encoded.startswith(_PNG) and encoded.endswith(_PNG_END)):
         return encoded
     try:
         with Image.open(io.BytesIO(encoded), formats=_OTHERS) as image:
             image.load()
-            if encoded.startswith((SIGNATURE, _PNG)):  # with something behind its end
+            if encoded.startswith((SIGNATURE, _PNG)):  # with extra bytes after its end
                 return encoded
             stored = io.BytesIO()
             image.convert("RGB").save(stored, "PNG", compress_level=1)

@@ -15,13 +15,13 @@ from shardfeed.pipelines.torch.seeding import seeded
 from shardfeed.pipelines.torch.targets import Target, Targets
 from shardfeed.pipelines.torch.workers import batch_bytes
 
-_OWN_SEED = 0x0BA7C45EED  # so that a batch draws other numbers than its first sample did
+_OWN_SEED = 0x0BA7C45EED  # so that a batch draws different numbers than its first sample
 
 
 class Undelivered:
     """Sent by a worker to the loader in place of a batch: the batch, if any, and the error or the omitted records.
 
-    Another program's loader takes it for a batch; it then raises the error when it is used as one.
+    If a loader of another program takes it for a batch, it raises the error when it is used.
     """
 
     def __init__(self, fetched: Fetched, batch: Any) -> None:
@@ -91,7 +91,7 @@ class Collate:
         return Undelivered(samples, batch) if samples.error or samples.left_out else batch
 
     def _made(self, samples: Sequence[Any]) -> Any:
-        """A batch, of at least one sample."""
+        """Return a batch of at least one sample."""
         return self._together(samples, "sample") if self.collate_fn is None else self.collate_fn(list(samples))
 
     def _together(self, values: Sequence[Any], place: str) -> Any:
@@ -102,7 +102,7 @@ class Collate:
             raise UsageError(place, f"got {names} in one batch, expected one type", "convert them in the transform")
         if isinstance(first, torch.Tensor):
             return self._tensors(values, place)
-        if isinstance(first, bytes | str):  # before NumPy's numbers, which have a kind of either
+        if isinstance(first, bytes | str):  # before NumPy's numbers, which may be of either kind
             return list(values)
         if isinstance(first, np.ndarray | np.generic):
             return self._tensors([torch.as_tensor(writable(value)) for value in values], place)
@@ -132,7 +132,7 @@ class Collate:
 
     def _tensors(self, tensors: Sequence[torch.Tensor], place: str) -> torch.Tensor:
         dtypes = {tensor.dtype for tensor in tensors}
-        if len(dtypes) > 1:  # in a worker PyTorch would take the first's, and large numbers would wrap
+        if len(dtypes) > 1:  # in a worker PyTorch would take the first dtype, and large numbers would wrap
             names = ", ".join(sorted(map(str, dtypes)))
             raise UsageError(place, f"got {names} in one batch, expected one dtype", "cast in the transform")
         shapes = {tensor.shape for tensor in tensors}
@@ -153,15 +153,15 @@ _NUMBERS = {int, float}
 
 
 def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """As PyTorch does: in a worker right into shared memory."""
+    """Stack as PyTorch does: in a worker directly into shared memory."""
     return default_collate(list(tensors))
 
 
 def writable(value: Any) -> Any:
-    """An array that a tensor can be made of: a number's, or one that PyTorch would warn of, or refuse."""
+    """An array that PyTorch can convert: also for numbers, and for arrays that it would warn about or refuse."""
     array = np.asarray(value)
     fit = array.flags.writeable and array.dtype.isnative and min(array.strides, default=0) >= 0
-    return array if fit else array.astype(array.dtype.newbyteorder("="))  # its axes lie as they did
+    return array if fit else array.astype(array.dtype.newbyteorder("="))  # keeps the memory order of its axes
 
 
 def _padded(tensor: torch.Tensor, longest: Sequence[int], pad: float, place: str) -> torch.Tensor:

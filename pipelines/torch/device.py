@@ -21,15 +21,15 @@ from shardfeed.pipelines.torch.targets import pinned
 
 
 class DeviceFeed:
-    """The batches of a loader on a device, with its length, and its state if it has one. Made by `to_device`."""
+    """The batches of a loader on a device, with the loader's length and state, if any. Made by `to_device`."""
 
     def __init__(
         self, loader: Iterable[Any], device: torch.device, ahead: int, normalise: Callable[[torch.Tensor], torch.Tensor]
     ) -> None:
         self.loader, self.device = loader, device
         self._ahead, self._normalise = ahead, normalise
-        self._step: int | None = None  # of the batch that was handed out last
-        self._drawn: int | None = None  # of the last that was taken from the loader
+        self._step: int | None = None  # of the last batch handed out
+        self._drawn: int | None = None  # of the last batch taken from the loader
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]  # as the loader's own: TypeError where it has none
@@ -37,7 +37,7 @@ class DeviceFeed:
     def __iter__(self) -> Iterator[Any]:
         loader = self.loader
         if isinstance(loader, TorchLoader) and loader.endless and self._step is not None and loader.step == self._drawn:
-            # What was ahead when the iteration before was left comes again, unless the loader was moved since.
+            # Batches that were ahead when the last iteration was left come again, unless the loader was moved since.
             loader.step = self._step
         batches = self._on_device(iter(loader))
         waiting: deque[tuple[Any, torch.cuda.Event | None, int | None]] = deque()
@@ -49,7 +49,7 @@ class DeviceFeed:
             yield self._handed_out(*waiting.popleft())
 
     def _on_device(self, batches: Iterator[Any]) -> Iterator[tuple[Any, torch.cuda.Event | None, int | None]]:
-        """Each batch, when its copy is done, and which step of the loader it is."""
+        """Yield each batch, the event when its copy is done, and its step of the loader."""
         stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         for batch in batches:
             step = self._drawn = getattr(self.loader, "step", None)
@@ -64,20 +64,20 @@ class DeviceFeed:
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         if self.device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
-            tensor = pinned(tensor)  # a copy from other memory would wait
+            tensor = pinned(tensor)  # a copy from pageable memory would block
         return self._normalise(tensor.to(self.device, non_blocking=True))
 
     def _handed_out(self, batch: Any, event: torch.cuda.Event | None, step: int | None) -> Any:
         if event is not None:
             current = torch.cuda.current_stream(self.device)
             current.wait_event(event)
-            # Its memory must not go to the next copy while this stream still reads it.
+            # Its memory must not be reused by the next copy while this stream still reads it.
             map_leaves(batch, _on_tensors(lambda tensor: tensor.record_stream(current)))
         self._step = step
         return batch
 
     def state_dict(self) -> dict[str, str]:
-        """The loader's, at the batch handed out last, not at those made ahead. Raises UsageError if it has none."""
+        """The loader's state at the last batch handed out, not made ahead. Raises UsageError if it has none."""
         return self._resumable().state_dict(self._step)
 
     def load_state_dict(self, state: dict[str, str]) -> None:
@@ -152,7 +152,7 @@ def to_device(
 
 
 def _on_tensors(function: Callable[[torch.Tensor], Any]) -> Callable[[Any], Any]:
-    """`function` for the leaves of a batch that are tensors, or arrays of numbers, which become tensors."""
+    """Apply `function` to the leaves of a batch that are tensors, or arrays of numbers, which become tensors."""
 
     def on_leaf(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):

@@ -20,7 +20,7 @@ _REMEDY = "expected an image: a tensor [channels, height, width], an array [heig
 
 @dataclass(frozen=True)
 class ImageTransformed:
-    """A function from a record and its seed to (image, label), for a transform of images alone; pickles if that does.
+    """A function from a record and its seed to (image, label), for an image transform; pickles if the transform does.
 
     `image_transform`: called with an RGB Pillow image, as by torchvision's `ImageFolder`; a transform of torchvision's
     v2 with a uint8 tensor [3, height, width]; one of albumentations with `image=`, a uint8 array [height, width, 3].
@@ -36,7 +36,7 @@ class ImageTransformed:
         transform: Any = self.image_transform
         with seeded(seed):
             if written_in(transform, "albumentations"):
-                transform.set_random_seed(seed & 0xFFFFFFFF)  # it draws from generators of its own
+                transform.set_random_seed(seed & 0xFFFFFFFF)  # it draws from its own generators
                 made = transform(image=pixels)["image"]
             elif written_in(transform, "torchvision.transforms.v2"):
                 made = transform(image)

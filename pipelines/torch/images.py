@@ -117,14 +117,14 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "Geometri
 
 
 def _transform(crop: Crop, antialias: bool) -> "GeometricTransform":
-    """The transform. Raises MissingExtraError where it needs OpenCV, and that cannot be imported."""
+    """Return the transform. Raises MissingExtraError if it needs OpenCV, which cannot be imported."""
     if not antialias and not has_opencv():
         remedy = "pip install opencv-python-headless"
         raise MissingExtraError("antialias=False", "OpenCV cannot be imported", remedy)
     return GeometricTransform(crop, antialias)
 
 
-# A class, because a function made in a function does not pickle, as workers that are spawned need it.
+# A class, because a nested function does not pickle, which spawned workers need.
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,13 @@ class GeometricTransform(TwoSteps[torch.Tensor]):
         return lambda: see()[0]
 
     def plan_view(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, View]]:
-        """Return a function that makes the image, and its view of the stored one."""
+        """Return a function that makes the image and its view of the stored image."""
         return plan_image(record, self.draw(seed), fill=self.crop.fill, antialias=self.antialias)
 
 
 @dataclass(frozen=True)
 class ImageAndLabel(TwoSteps[tuple[torch.Tensor, Any]]):
-    """A transform to (image, label): `image`'s, and `label`'s."""
+    """A transform to (image, label), made by `image` and `label`."""
 
     image: GeometricTransform
     label: Label
@@ -210,8 +210,8 @@ def _by_opencv(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
 def _by_pytorch(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
     """As `_by_opencv`."""
     content = view.content
-    # On its own: PyTorch resizes with vector instructions only what lies in one piece. And a batch of one first, then
-    # turned: the other way round its strides do not look like channels-last ones.
+    # Contiguous: PyTorch uses vector instructions only for contiguous memory. The batch dimension is added before the
+    # axes are permuted: otherwise the strides do not look like channels-last.
     window = torch.from_numpy(pixels.copy())[None].permute(0, 3, 1, 2)
     if window.shape[2:] != content[2:]:
         window = torch.nn.functional.interpolate(window, content[2:], mode="bilinear", antialias=True)

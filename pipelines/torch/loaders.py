@@ -293,9 +293,9 @@ def _prepared(
     *,
     texts: bool = False,
 ) -> tuple[S, list[str] | None, Transform]:
-    """The samples, the features to parse (None: all) and the transform: the only one of three that was asked for.
+    """Return the samples, the features to parse (None: all) and the transform: the only one of three that is given.
 
-    With `texts`, `label` may be of bytes, and samples without a number stay.
+    With `texts`, `label` may be bytes, and samples without a number are kept.
     """
     check_samples(samples)
     if [size, transform, image_transform].count(None) != 2:
@@ -321,6 +321,6 @@ def _prepared(
 
 
 def _plan(workers: int | Workers | None, transform: Transform, batch_size: int, process: Ranks) -> Planned:
-    """Planned for this rank's part of a batch of images, where their size is known."""
+    """Plan the workers for this rank's part of a batch of images, if their size is known."""
     height, width = transform.image.target if isinstance(transform, ImageAndLabel) else (0, 0)
     return plan_workers(workers, -(-batch_size // process.ranks) * 3 * height * width, process.here)

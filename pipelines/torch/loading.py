@@ -22,12 +22,12 @@ _END = object()
 
 
 def _begin_worker(number: int) -> None:
-    """Begin a worker, which has one thread: PyTorch's is one there, and OpenCV would take every core in each worker."""
+    """Initialise a worker to use one thread: PyTorch has one there, but OpenCV would use every core in each worker."""
     del number
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     if cv2 := sys.modules.get("cv2"):  # inherited
-        cv2.setNumThreads(0)  # with 1 it would end threads that a forked process does not have, and hang
-    gc.freeze()  # collecting what a forked worker inherits would write to it, and so copy every page
+        cv2.setNumThreads(0)  # with 1 it would join threads that a forked process does not have, and hang
+    gc.freeze()  # garbage collection in a forked worker would write to inherited objects, and so copy every page
     trainer = multiprocessing.parent_process()
     if trainer is not None and trainer.pid != os.getppid():
         # PyTorch's workers watch their parent. Here that is the fork server, which lives as long as its workers: both
@@ -70,11 +70,11 @@ class SampleLoader(DataLoader[Any]):
             multiprocessing_context=start_method(workers, dataset.samples) if workers.count else None,
             prefetch_factor=workers.prefetch if workers.count else None,
             worker_init_fn=_begin_worker,
-            persistent_workers=workers.count > 0,  # else each epoch begins with starting them
+            persistent_workers=workers.count > 0,  # else each epoch would start them again
         )
         self._damaged, self._workers, self._process, self._collate = damaged, workers, process, collate
-        self._given_ranks = given_ranks  # by the caller, who knows more than the environment variables
-        self._iteration: object = None  # the one that may go on
+        self._given_ranks = given_ranks  # set by the caller, who knows more than the environment variables
+        self._iteration: object = None  # the one that may continue
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
         """Begin an iteration; an earlier one that is then continued raises UsageError: workers serve only one.
@@ -85,7 +85,7 @@ class SampleLoader(DataLoader[Any]):
         if not self._given_ranks:
             check_unchanged(self._process)
         self._iteration = iteration = object()
-        if self._iterator is None:  # workers are about to start, and will know how large a batch is
+        if self._iterator is None:  # workers are about to start, and batch sizes will be known
             self._collate.check_room = shared_memory_check(self._workers, self._process.here)
         assert isinstance(self.batch_sampler, SharedSteps)
         with self.batch_sampler.for_our_loader():
@@ -101,14 +101,14 @@ class SampleLoader(DataLoader[Any]):
                 made = next(batches, _END)
                 error = made.error if isinstance(made, Undelivered) else None
             except Exception as raised:
-                # The frames that raise a worker's error refer to it: a cycle, which would keep all that is above them.
+                # The frames that raise a worker's error refer to it: a cycle, which would keep all frames above.
                 made, error = None, raised.with_traceback(None) if self.num_workers else raised
             if error is not None:
                 self._iterator = None  # with it, the workers end: lost, or of no use, they are not the next iteration's
                 try:
                     raise error
                 finally:
-                    # Its traceback holds this frame, and what this holds: workers found as garbage end late.
+                    # Its traceback refers to this frame and its objects: workers collected as garbage end late.
                     del error, made, batches
             if made is _END:
                 return
@@ -116,7 +116,7 @@ class SampleLoader(DataLoader[Any]):
                 for left_out in made.left_out:
                     assert self._damaged is not None
                     self._damaged.note(left_out)
-                if made.batch is None:  # of an evaluation, in which nothing takes the place of what is left out
+                if made.batch is None:  # of an evaluation, where omitted records are not replaced
                     continue
                 made = made.batch
             yield made

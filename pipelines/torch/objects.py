@@ -55,7 +55,7 @@ from shardfeed.text import number
 
 Crowd = Literal["keep", "drop"]
 
-_TORCHVISION = {"xyxy": "XYXY", "xywh": "XYWH", "center_xywh": "CXCYWH"}  # what it calls those it has
+_TORCHVISION = {"xyxy": "XYXY", "xywh": "XYWH", "center_xywh": "CXCYWH"}  # its name for these boxes
 
 
 def detection(
@@ -165,7 +165,7 @@ def segmentation(
 
 @dataclass(frozen=True)
 class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
-    """See `detection`. `meaning`: of the key points, when the dataset is known. It pickles."""
+    """See `detection`. `meaning`: that of the key points, once the dataset is known. Pickles."""
 
     image: GeometricTransform
     boxes: BoxFormat
@@ -251,7 +251,7 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
 
 @dataclass(frozen=True)
 class Segmentation(TwoSteps[tuple[torch.Tensor, torch.Tensor]]):
-    """See `segmentation`. It pickles."""
+    """See `segmentation`. Pickles."""
 
     image: GeometricTransform
     void: int | None
@@ -284,14 +284,14 @@ def _tv_tensors() -> Any:
 
 
 def _of_length(key: str, values: Any, count: int) -> Any:
-    """The values. Raises IntegrityError where they are not one for each object."""
+    """The values. Raises IntegrityError unless there is one for each object."""
     if len(values) != count:
         raise IntegrityError("record", f"{key} has {number(len(values), 'value')} for {number(count, 'object')}")
     return values
 
 
 def _columns(record: Mapping[str, Any], keys: Sequence[str]) -> list[np.ndarray]:
-    """Arrays of one length. Raises IntegrityError where they are not."""
+    """Arrays of equal length. Raises IntegrityError if lengths differ."""
     first, *_ = found = [np.asarray(record[key]) for key in keys]
     return [_of_length(key, values, len(first)) for key, values in zip(keys, found, strict=True)]
 
@@ -324,9 +324,9 @@ def _masks(encoded: Sequence[bytes], view: View) -> np.ndarray:
 
 
 def _decoded(encoded: bytes, view: View) -> np.ndarray:
-    """The values of a PNG of one channel, as large as the image; those of a palette, not its colours.
+    """The values of a PNG of one channel, as large as the image; for a palette the indices, not the colours.
 
-    Raises IntegrityError for another.
+    Raises IntegrityError for other PNGs.
     """
     try:
         pixels = np.asarray(Image.open(io.BytesIO(encoded)))

@@ -20,18 +20,18 @@ from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, checked_record
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
-_TOGETHER = 4 << 20  # bytes of records planned at once: they should stay in a cache, and cost no more memory than that
+_TOGETHER = 4 << 20  # bytes of records planned at once: they should stay in the processor's cache
 
-# From a record, as `split[i]` gives it, and the sample's seed to what a batch is made of: tensors, arrays, numbers,
-# bytes, or a nest of them.
+# From a record, as `split[i]` gives it, and the sample's seed to the parts of a batch: tensors, arrays, numbers, bytes,
+# or a nest of these.
 Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
 T = TypeVar("T")
-# A sample, and how many times it was gone through before: `order.Drawn`, for one.
+# A sample's index, and its number of earlier passes: as `order.Drawn`, for one sample.
 Key = tuple[int, int]
 
 
 class StepKeys(list[Key]):
-    """The keys of a batch, and the step of the run that has them; None if it is not one of the order's."""
+    """The keys of a batch, and its step of the run; None if the batch does not come from the order."""
 
     def __init__(self, keys: Iterable[Key], step: int | None) -> None:
         super().__init__(keys)
@@ -51,7 +51,7 @@ class SchemaTransform(Protocol):
 class TwoSteps(ABC, Generic[T]):
     """A transform in two steps: `plan` looks at a record, and returns a function that makes the sample.
 
-    The first steps of some records are taken before the second of any, as `decoding.pixels.plan_view` wants it.
+    Several records are planned before the first sample is made, as `decoding.pixels.plan_view` recommends.
     """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class TwoSteps(ABC, Generic[T]):
 
 
 def planning(transform: Callable[..., T]) -> Callable[..., Callable[[], T]]:
-    """The first step of a transform. Of one that has none, or a call of its own, it only remembers what to call."""
+    """The first step of a transform. Without a `plan`, or with its own `__call__`, it only stores the call."""
     if isinstance(transform, TwoSteps) and type(transform).__call__ is TwoSteps.__call__:
         return transform.plan
     return partial(partial, transform)
@@ -117,7 +117,7 @@ class TorchSamples(Dataset[Any]):
         return self._transformed([key if isinstance(key, tuple) else (key, 0)], None)[0]
 
     def __getitems__(self, keys: Sequence[int | Key]) -> list[Any]:
-        """A batch, with one read: `Fetched`, or for indices alone, which are of another's sampler, a plain list."""
+        """Return a batch with one read: `Fetched`, or a plain list for mere indices, from a sampler of other code."""
         steps = [key for key in keys if isinstance(key, tuple)]
         if len(steps) == len(keys):
             step = keys.step if isinstance(keys, StepKeys) else None
@@ -126,14 +126,15 @@ class TorchSamples(Dataset[Any]):
         return self._transformed([key if isinstance(key, tuple) else (key, 0) for key in keys], None)
 
     def _fetched(self, keys: Sequence[Key]) -> Fetched:
-        """A batch of a step. An error of a record comes as a value: torch would make a RuntimeError of it."""
+        """Return the batch of a step. Errors of records are returned as values: torch would raise RuntimeError
+        instead."""
         fetched = Fetched()
         index, passed = np.array(keys[:1], np.int64).T
         fetched.seed = sample_seeds(self.order.sample_seeds(passed, self.samples.places(index)))[0]
         threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # as workers have it: where there are none, two threads for an image only wait
+        torch.set_num_threads(1)  # as in workers: without workers, two threads for an image only wait
         try:
-            # The user's own `Skip`, in another process, counts them and says so.
+            # The user's `Skip`, in another process, counts them and warns.
             left_out: list[RecordError] | None = [] if self._skip else None
             fetched += self._transformed(keys, left_out)
             fetched.left_out = left_out or ()
@@ -163,7 +164,7 @@ class TorchSamples(Dataset[Any]):
                 (payload, indices[row], seeds[row]) for payload, row in zip(payloads[part], rows[part], strict=True)
             ]
             steps = deque(self._named(payload, at, self._planned, plan, payload, seed) for payload, at, seed in todo)
-            # Each is let go before the next is made: it may hold the whole image.
+            # Each is released before the next is made: it may hold the whole image.
             made += [self._named(payload, at, steps.popleft()) for payload, at, _ in todo]
         if not made and not self._may_be_empty:
             raise IntegrityError(self.samples.name, f"{len(keys)} records of one batch are all damaged")
@@ -181,11 +182,11 @@ class TorchSamples(Dataset[Any]):
         except IntegrityError as error:  # CRC right, content not
             where = self.samples.where(int(index)) + named(payload)
             raise RecordError(where, error.problem, error.remedy) from None
-        except StopIteration as error:  # which a DataLoader would take for the end of the data
+        except StopIteration as error:  # a DataLoader would take it for the end of the data
             raise RuntimeError(f"the transform raised StopIteration at {self.samples.where(int(index))}") from error
 
     def _with_aliases(self, record: Record) -> Record:
-        """The record, with each feature that has an alias under that name, too."""
+        """The record, in which features are also stored under their aliases."""
         return record | {alias: record[key] for alias, key in self._aliases.items()}
 
 

@@ -84,10 +84,10 @@ def _number(name: str, default: int) -> int:
 
 
 class SharedSteps(Sampler[list[Key]]):
-    """The keys of each step for one of several ranks; on several, only the loader that it was made for goes through it.
+    """The keys of each step for one of several ranks; with several, only one loader may iterate over it.
 
-    Another one, above all what `accelerator.prepare` makes, might share the batches out once more: each process would
-    get its share of a share, and the rest of the data nobody.
+    Another loader, above all the result of `accelerator.prepare`, might divide the batches again: each process would
+    get a share of its share, and the rest of the data would be lost.
     """
 
     _ranks = 1
@@ -145,10 +145,10 @@ class Steps(SharedSteps):
 
 
 class EvenSteps(SharedSteps):
-    """Every sample once, in stored order, over all ranks: as many steps for each, none of them empty.
+    """Every sample once, in stored order, over all ranks: the same number of steps for each, none empty.
 
-    One rank has batches of the order's size, and a smaller one at the end. Several have consecutive shares of the
-    samples, in batches that differ by one sample at most. Raises UsageError where there are fewer samples than ranks.
+    One rank has batches of the order's size, and a smaller one at the end. Several ranks have consecutive shares of the
+    samples, in batches that differ by one sample at most. Raises UsageError if there are fewer samples than ranks.
     """
 
     def __init__(self, order: StoredOrder, *, rank: int = 0, ranks: int = 1) -> None:

@@ -22,7 +22,7 @@ class Target(dict[str, Any]):
         return Target((key, pinned(value)) for key, value in self.items())
 
 
-# Else PyTorch's nests, and with them torchvision's transforms, would take one of another class than `dict` for a leaf.
+# Otherwise PyTorch's pytrees, and so torchvision's transforms, would take a subclass of `dict` for a leaf.
 register_pytree_node(
     Target,
     lambda target: (list(target.values()), list(target)),
@@ -31,7 +31,7 @@ register_pytree_node(
 
 
 class Targets(list[Target]):
-    """The targets of a batch. Between processes they go as one tensor a key: each tensor takes a file descriptor."""
+    """The targets of a batch. They are sent between processes as one tensor per key: each takes a file descriptor."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         keys = list(dict.fromkeys(key for target in self for key in target))
@@ -43,7 +43,7 @@ class Targets(list[Target]):
 
 
 def pinned(value: Any) -> Any:
-    """A tensor in pinned memory, of the class that it was; anything else as it is."""
+    """A tensor in pinned memory, of the same class; anything else unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     return _of_class(value.as_subclass(torch.Tensor).pin_memory(), type(value), dict(value.__dict__))

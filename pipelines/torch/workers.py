@@ -18,8 +18,8 @@ from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
 
 SHARED = "/dev/shm"
-_AHEAD = 2  # batches for each worker: one is made where another waits to be taken
-_SHARE = 1 / 4  # of the memory granted, at most, for batches under way by default
+_AHEAD = 2  # batches for each worker: one is made while another waits to be taken
+_SHARE = 1 / 4  # maximum share of the available memory for prefetched batches by default
 _START_METHODS = ("fork", "spawn", "forkserver")
 
 
@@ -68,7 +68,7 @@ class Planned:
     start_method: str | None
 
     def under_way(self) -> int:
-        """Batches in shared memory at once: those ahead, the one in use, and the one before it, not yet let go."""
+        """Batches in shared memory at once: those ahead, the one in use, and the previous one, not yet released."""
         return self.count * self.prefetch + 2
 
 
@@ -103,8 +103,8 @@ def start_method(workers: Planned, samples: Samples) -> str | None:
 def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], None] | None:
     """Return a check that raises StorageError if batches of a given size overfill shared memory: a worker would die.
 
-    `local_ranks` processes of this machine are about to take as much each. Shared memory is measured now, before there
-    are workers, as their own batches would fill it. The check pickles; None where shared memory is not used.
+    `local_ranks` processes of this machine will take the same amount each. Shared memory is measured now, before
+    workers start, because their batches fill it. The check pickles; None if shared memory is not used.
     """
     if not workers.count or not os.path.isdir(SHARED):
         return None

@@ -17,19 +17,19 @@ from shardfeed.naming import MANIFEST
 from shardfeed.readers.split import Split
 from shardfeed.schema import Schema
 
-# From the number of an epoch and of a chunk in it to the augmentation seeds, int64 [k, 2], and the records, [k].
+# From the numbers of an epoch and a chunk to the augmentation seeds, int64 [k, 2], and the records, [k].
 ReadChunk = Callable[[int, int], tuple[np.ndarray, list[bytes]]]
 
-_QUIET_SECONDS = 0.05  # without a call, and without a thread at work, in which the next would have been made
-_MOST_SECONDS = 10.0  # spent on that as the interpreter ends
+_QUIET_SECONDS = 0.05  # without a call, and without a working thread that could make the next one
+_MOST_SECONDS = 10.0  # of waiting when the interpreter ends
 
 
 class _Calls:
-    """Calls of TensorFlow's threads into Python, which must all be over when the interpreter ends.
+    """Calls of TensorFlow's threads into Python, which must all return before the interpreter ends.
 
-    A thread that wants to run Python after that waits for ever, and with it the iterator that is being destroyed then:
-    a script whose iterator reads ahead would not exit. So as the interpreter starts to end, calls begin to say that the
-    data has ended too, and the interpreter waits until there are no more.
+    A thread that calls Python after that waits forever, and so does the iterator that is being destroyed: a script
+    whose iterator reads ahead would not exit. So when the interpreter starts to end, calls report that the data has
+    ended too, and the interpreter waits until no call is left.
     """
 
     def __init__(self) -> None:
@@ -66,9 +66,9 @@ class _Calls:
 
 
 def _others_at_work() -> bool:
-    """Whether another thread of this process runs, waits for a core or for a disk: it may make a call when it is done.
+    """Whether another thread of this process runs, or waits for a core or a disk: it may make a call when it is done.
 
-    On a busy machine seconds may pass before it gets there, so that silence alone says nothing.
+    On a busy machine that may take seconds, so the absence of calls alone proves nothing.
     """
     own = threading.get_native_id()
     try:
@@ -87,7 +87,7 @@ _CALLS = _Calls()
 
 @contextmanager
 def call_from_tensorflow() -> Iterator[bool]:
-    """Around Python that a thread of TensorFlow's runs: True where the interpreter ends, and nothing is to be done."""
+    """Context for Python run by TensorFlow's threads: True if the interpreter ends, and nothing should be done."""
     with _CALLS.call():
         yield _CALLS.ending
 
@@ -95,8 +95,8 @@ def call_from_tensorflow() -> Iterator[bool]:
 def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: int) -> tf.data.Dataset:
     """Dataset of the samples that `read` returns for each of `chunks`, (epoch, chunk) as int64 [] each, in that order.
 
-    Elements are (seed int64 [2], record string []). `parallelism` chunks are read at once, and held. An error
-    that `read` raises ends the iteration; its message is in TensorFlow's.
+    Elements are (seed int64 [2], record string []). `parallelism` chunks are read at once, and held. An error that
+    `read` raises ends the iteration; TensorFlow's error includes its message.
     """
 
     def read_arrays(epoch: np.ndarray, chunk: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -114,10 +114,10 @@ def python_map(
     *,
     parallelism: int,
 ) -> tf.data.Dataset:
-    """`function` of the arrays of each element, which gives arrays of these specs; `parallelism` calls at once.
+    """Map the arrays of each element by `function`, which returns arrays of these specs; `parallelism` calls at once.
 
-    An error that it raises ends the iteration; its message is in TensorFlow's. Once the interpreter begins to end, the
-    data ends.
+    An error that it raises ends the iteration; TensorFlow's error includes its message. When the interpreter begins to
+    end, the data ends.
     """
     nothing = [np.zeros([side or 0 for side in spec.shape], spec.dtype.as_numpy_dtype) for spec in specs]
 
@@ -125,7 +125,7 @@ def python_map(
         with call_from_tensorflow() as ending:
             return (False, *nothing) if ending else (True, *function(*arrays))
 
-    @tf.autograph.experimental.do_not_convert  # nothing in it to convert, and it would warn of what it cannot read
+    @tf.autograph.experimental.do_not_convert  # nothing to convert, and AutoGraph would warn
     def mapped(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
         more, *found = tf.numpy_function(call, tensors, [tf.bool, *(spec.dtype for spec in specs)])
         for tensor, spec in zip((more, *found), (tf.TensorSpec([], tf.bool), *specs), strict=True):
@@ -140,7 +140,7 @@ def python_map(
 
 
 def iteration_number() -> tf.data.Dataset:
-    """One number, int64 []: 0 in the first iteration that begins, 1 in the next, and so on, of this dataset object."""
+    """One number, int64 []: 0 in the first iteration of this dataset object, 1 in the next, and so on."""
     begun = itertools.count()
 
     def next_number() -> np.int64:
@@ -155,10 +155,10 @@ def iteration_number() -> tf.data.Dataset:
 
 
 def random_number(seed: int) -> tf.data.Dataset:
-    """One number, int64, another in each iteration: the key of an epoch of a stream that ends.
+    """One number, int64, different in each iteration: the key of an epoch of a finite stream.
 
-    A stream is a graph without Python, which has nothing that counts iterations.
-    `Dataset.random(seed, rerandomize_each_iteration=True)`, which would mix in the seed of `tf.random.set_seed`.
+    A stream is a graph without Python, where nothing counts iterations. `Dataset.random(seed,
+    rerandomize_each_iteration=True)` would mix in the seed of `tf.random.set_seed`.
     """
     numbers = tf.raw_ops.RandomDatasetV2(
         seed=seed,
@@ -180,10 +180,10 @@ def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
     """Specs for `tf.io.parse_single_example` and `tf.io.parse_example`, for the features named by `keys` or for all.
 
     One record parses to scalars, to tensors of a feature's fixed shape, and to 1-D tensors [n] for ragged features; a
-    batch of records to tensors with one dimension more, and to `tf.RaggedTensor`s. A record that lacks a ragged feature
-    has no values of it; one that lacks another fails to parse.
+    batch of records to tensors with one dimension more, and to `tf.RaggedTensor`s. A record without a ragged feature
+    has no values of it; without any other feature it does not parse.
 
-    Raises UsageError for a key that the schema does not have; it lists those it has.
+    Raises UsageError for a key that is not in the schema; the message lists the schema's keys.
     """
     features = schema.features
     chosen = sorted(features) if keys is None else list(keys)
@@ -201,33 +201,33 @@ def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
     return spec
 
 
-_BUCKETS = (1 << 63) - 1  # of the hash that stands for a manifest
+_BUCKETS = (1 << 63) - 1  # of the hash that identifies a manifest
 _REPLACED = "replaced by another dataset since it was opened; open it again: "
 
 
 def look_at_manifests(split: Split) -> tf.data.Dataset:
-    """A dataset without elements that raises an error if the manifest beside the shards has changed.
+    """A dataset without elements that raises an error if the manifest next to the shards has changed.
 
-    Raises IntegrityError if it is another one by now.
+    Raises IntegrityError if it has already changed.
     """
     hashes: dict[str, int] = {}
-    with tf.init_scope():  # numbers, also where a function is being traced
+    with tf.init_scope():  # numbers, even while a function is being traced
         for shard in split.shard_numbers():
             path = os.path.join(split.shards.read_from(shard)[0], MANIFEST)
-            if path not in hashes:  # a split and a copy of some of its shards have one each
+            if path not in hashes:  # a split and a copy of some of its shards each have one
                 hashes[path] = int(_hash(tf.constant(os.fsencode(path))).numpy())
-                split.shards.check_current(shard)  # after it was read: what was hashed is the right one
+                split.shards.check_current(shard)  # after it was read: the hashed manifest is the right one
 
     # As elements, not as constants: reading a file is no state to TensorFlow, which would do it once for all epochs.
     table = ([os.fsencode(path) for path in hashes], tf.constant(list(hashes.values()), tf.int64))
     looks = tf.data.Dataset.from_tensor_slices(table)
-    differs: Any = _differs  # the type stubs know no element of two parts
+    differs: Any = _differs  # the type stubs lack elements of two parts
     return looks.filter(differs).map(lambda path, expected: (expected, path))
 
 
 @tf.autograph.experimental.do_not_convert
 def _differs(path: tf.Tensor, expected: tf.Tensor) -> tf.Tensor:
-    """False; an error where the manifest at `path` has another hash."""
+    """False; an error if the manifest at `path` has another hash."""
     same = tf.equal(_hash(path), expected)
     with tf.control_dependencies([tf.debugging.Assert(same, [_REPLACED, path])]):
         return tf.logical_not(same)

@@ -28,16 +28,16 @@ from shardfeed.readers.split import ShardSlice, Split
 from shardfeed.readers.tensorflow.indexed import indexed_records, look_at_manifests
 
 INTERLEAVED_SHARDS = 16  # read at a time; part of the order, so it must not depend on the machine
-BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer parts them again
+BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer separates them again
 READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a network disk, 16 MB in all
-# Of records, read before the first one leaves: a fraction of a second from a local disk. Of the dataset's own records,
-# also where a cache holds larger ones: the order must not depend on it.
+# Bytes of records read before the first one is returned: a fraction of a second from a local disk. Counted in the
+# dataset's own records, even if a cache holds larger ones: the order must not depend on it.
 START_BYTES = 64 << 20
-_SKIP_RECORDS = 64  # read at once by the index; where damaged ones are left out, part of which neighbour takes a gap
-_REMOTE_BYTES = 8 << 20  # of a shard elsewhere, read at once: at 200 MB/s a request of 30 ms is then no longer
+_SKIP_RECORDS = 64  # read at once by the index; with damaged ones it also decides which neighbour replaces one
+_REMOTE_BYTES = 8 << 20  # of a remote shard, read at once: at 200 MB/s this takes as long as a request of 30 ms
 _START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_with_early_start`
 
-ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from what is known of a shard to its (place, record)
+ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from a shard's number and path to (position, record)
 
 
 def serialized_records(
@@ -49,31 +49,31 @@ def serialized_records(
     damaged: Skip | None = None,
     fill: bool = False,
 ) -> tf.data.Dataset:
-    """Each sample of `split` once, as (index int64 [], record string []): its place in the whole split, its Example.
+    """Each sample of `split` once, as (index int64 [], record string []): its position in the whole split, its Example.
 
-    With no `seed` they come in stored order. An int64 `seed` (a number, or a tensor inside `Dataset.flat_map`)
-    gives the shuffled order; iterating again gives the same one. `shuffle_buffer` records are held in memory to be
-    shuffled, and `parallelism` shards are read at once: at most 16, and one where the order is the stored one.
+    With no `seed` they come in stored order. An int64 `seed` (a number, or a tensor inside `Dataset.flat_map`) gives
+    the shuffled order; iterating again gives the same one. `shuffle_buffer` records are held in memory to be shuffled,
+    and `parallelism` shards are read at once: at most 16, and one in stored order.
 
-    With `damaged`, damaged records are left out and counted; with `fill` an intact one from beside it in the shard is
-    given again under each one's number. They are then read by the index and in Python, so not by tf.data service.
+    With `damaged`, damaged records are left out and counted; with `fill`, a neighbour in the shard is repeated under
+    the number of each. Records are then read by the index and in Python, so tf.data service cannot be used.
 
     Raises UsageError for an empty split, and for a slice whose step is not 1.
     """
     slices = split.shard_slices()
     if not slices:
         raise UsageError(f"split {split.name}", "it has no samples", "use another split")
-    table: Any = {  # the type stubs know no nested input
+    table: Any = {  # the type stubs lack nested inputs
         "path": [os.fsencode(s.path) for s in slices],
         "records": tf.constant([s.records for s in slices], tf.int64),
         "first": tf.constant([s.first for s in slices], tf.int64),
         "skip": tf.constant([s.skip for s in slices], tf.int64),
-        # -1 is "to the end": only then is the end reached, where too many records are noticed.
+        # -1 means "to the end": only then does reading reach the end, where extra records are noticed.
         "take": tf.constant([-1 if s.skip + s.take == s.records else s.take for s in slices], tf.int64),
     }
     shards = tf.data.Dataset.from_tensor_slices(table)
     local = all(split.shards.is_local_file(number) for number in split.shard_numbers())
-    look = look_at_manifests(split) if damaged is None and local else None  # elsewhere, reads are bound to a version
+    look = look_at_manifests(split) if damaged is None and local else None  # else reads are bound to a version
     by_tensorflow = damaged is None and local and {piece.format for piece in slices} == {NATIVE.name}
     remote = max(1, _REMOTE_BYTES * len(split) // max(1, split.record_bytes))
     at_once = _SKIP_RECORDS if damaged is not None or local else remote
@@ -91,10 +91,10 @@ def serialized_records(
 def _between(
     before: tf.data.Dataset | None, records: tf.data.Dataset, after: tf.data.Dataset | None
 ) -> tf.data.Dataset:
-    """`records`, with a look before the first and after the last of them.
+    """`records`, with a check before the first and after the last.
 
-    Inside of the shuffle buffer, which looks behind the last record before it gives those it holds: a reader that takes
-    no more than it was told there is learns it, too.
+    It comes before the shuffle buffer, which reads past the last record before it returns the records it holds: so even
+    a reader that takes exactly the expected number gets the error.
     """
     begun = records if before is None else before.concatenate(records)
     return begun if after is None else begun.concatenate(after)
@@ -150,8 +150,8 @@ def _with_early_start(
 def _read_together(first: tf.data.Dataset, rest: tf.data.Dataset, longest: int) -> tf.data.Dataset:
     """`first`, of at most `longest` elements, and then `rest`; but both are read from the beginning.
 
-    A parallel interleave whose block holds all of `first`. The method `Dataset.interleave` would have two blocks of
-    `rest` wait beside its shuffle buffer, all the epoch long; the op can be told to have one record wait.
+    This is a parallel interleave with a block that holds all of `first`. The method `Dataset.interleave` would keep two
+    blocks of `rest` waiting next to its shuffle buffer for the whole epoch; the op can be told to keep one record.
     """
     variants = [tf.data.experimental.to_variant(dataset) for dataset in (first, rest)]
 
@@ -159,7 +159,7 @@ def _read_together(first: tf.data.Dataset, rest: tf.data.Dataset, longest: int) 
     def part(number: tf.Tensor) -> tf.Tensor:
         return tf.cond(number == 0, lambda: variants[0], lambda: variants[1])
 
-    chosen: Any = part  # the type stubs take it for a plain function
+    chosen: Any = part  # a plain function for the type stubs
     chosen = chosen.get_concrete_function()
     specs = tf.nest.flatten(first.element_spec)
     variant = tf.raw_ops.ParallelInterleaveDatasetV4(
@@ -185,7 +185,7 @@ def _head(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
 
 
 def _tail(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
-    """The rest of the records of `shard`, after the `count` that `_head` takes."""
+    """The records of `shard` after the `count` that `_head` takes."""
     take = shard["take"]
     left = tf.where(take < 0, take, tf.maximum(take - count, 0))
     return shard | {"skip": shard["skip"] + count, "take": left}
@@ -198,9 +198,9 @@ def _shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
 
 
 def _shard_records_by_index(split: Split, at_once: int, damaged: Skip | None, fill: bool) -> ReadShard:
-    """As `_shard_records`, of shards of any format and storage, `at_once` records of each and then the next.
+    """As `_shard_records`, for shards of any format and storage, `at_once` records of each in turn.
 
-    With `damaged` without the damaged records.
+    With `damaged`, without the damaged records.
     """
 
     def read(start: int, stop: int) -> tuple[np.ndarray, list[bytes]]:
@@ -213,7 +213,7 @@ def _shard_records_by_index(split: Split, at_once: int, damaged: Skip | None, fi
         given = places[found.rows]
         return np.stack([given, given], axis=1), found.payloads
 
-    @tf.autograph.experimental.do_not_convert  # nothing in it to convert, and it would warn of what it cannot read
+    @tf.autograph.experimental.do_not_convert  # nothing to convert, and AutoGraph would warn
     def shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
         start = shard["first"] + shard["skip"]
         take = tf.where(shard["take"] < 0, shard["records"] - shard["skip"], shard["take"])
@@ -225,7 +225,7 @@ def _shard_records_by_index(split: Split, at_once: int, damaged: Skip | None, fi
 
 
 def _shuffled(dataset: tf.data.Dataset, buffer: int, seed: int | tf.Tensor, salt: int) -> tf.data.Dataset:
-    """`dataset.shuffle(buffer)` in an order that depends on `seed` and `salt` alone.
+    """`dataset.shuffle(buffer)` in an order that depends only on `seed` and `salt`.
 
     The method would mix in the seed of `tf.random.set_seed`, which Keras users set to initialise weights.
     """

@@ -34,7 +34,7 @@ _ENDPOINTS = {  # variables of the environment
 _ROOT = re.compile(r"([a-z0-9]+)://([^/?#]+)", re.IGNORECASE)
 
 _PAGE = 1000  # files of a listing in one answer
-_AT_ONCE = 32  # requests under way in one process: more gained nothing at 30 ms a request
+_AT_ONCE = 32  # concurrent requests of one process: more did not help at 30 ms per request
 _REQUEST_SECONDS = 45  # for one of at most READ_BYTES, larger reads are several: 280 kB/s is the least speed
 _DEADLINE_SECONDS = 120  # after which nothing is asked again
 _TRIES = 3  # of what obstore, which retries by itself, has given up: an answer that was cut, late or another
