@@ -143,7 +143,7 @@ def convert(
     writers = choose_engine(workers, staging.tries)
     if dry_run:
         return rehearse(out, source, options, limits, staging, no_leaks=no_leaks, replace=replace, restart=restart)
-    # An engine ends before the lock is let go of, the inner one, and also where the output is refused, the outer one.
+    # An engine ends before the lock is released (inner), and also if the output is refused (outer).
     with ended(writers), Output.open(out, staging, replace=replace, restart=restart) as output, ended(writers):
         if not output.committed:
             writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
@@ -193,10 +193,10 @@ class Finished(NamedTuple):
 
 
 def finished_shards(plan: Plan, staging: Staging) -> Finished:
-    """The shards that an earlier run left whole, and that this plan would make byte for byte alike; and others.
+    """The intact shards of an earlier run that equal this plan's byte for byte; and other shards.
 
-    A receipt that stands for something else goes, durably: its shard is about to be written over, and later inputs may
-    be again what they were when that receipt was right.
+    A receipt of different content is removed durably: its shard will be overwritten, and later inputs may match the
+    receipt again.
     """
     found = Finished({}, EarlierShards(staging.earlier))
     stale = False
@@ -236,7 +236,7 @@ def write_missing(
 ) -> list[Receipt]:
     """Write the shards that are not `finished`, and return the receipts of all in the plan's order.
 
-    Raises as the engine does; what is finished by then has a receipt.
+    Raises as the engine does; shards finished by then have receipts.
     """
     receipts, earlier = dict(finished.receipts), finished.others
     missing = [shard for shard in plan.shards if (shard.split, shard.number) not in receipts]
@@ -273,7 +273,7 @@ def write_missing(
                 format=plan.options.to,
             )
 
-    if earlier:  # a disk may have no room for all of them beside the new ones: each goes when its last user is done
+    if earlier:  # the disk may not hold both all of them and the new ones: each is removed after its last use
         for shard in missing:
             stored(shard, samples_of(shard))
         earlier.remove_unused()
@@ -290,7 +290,7 @@ def write_missing(
 
 
 def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, every_byte: bool) -> None:
-    """Compare what lies on disk with the receipts: sizes and index, and with `every_byte` all of it.
+    """Compare the files on disk with the receipts: sizes and index, and with `every_byte` all bytes.
 
     Raises IntegrityError, StorageError.
     """

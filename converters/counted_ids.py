@@ -20,8 +20,8 @@ _PROOF = math.log(1e18)  # accepted probability that ids ascend by chance in a d
 def ids_were_counted(dataset: Dataset, split: str) -> bool:
     """Whether the ids of a split were assigned by a conversion, according to its manifest.
 
-    A manifest without this entry is from an earlier release, or adopted. Then ids are the source's own, unless the
-    records are in a drawn order and so many ids ascend that it cannot be chance.
+    A manifest without this entry is from an earlier release, or adopted. Then ids come from the source, unless the
+    records are in random order and more ids ascend than chance allows.
     """
     options = dataset.manifest.options
     if COUNTED_IDS in options:

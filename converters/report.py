@@ -150,7 +150,7 @@ class Report:
         images, size = engine.done()
         notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *plan.notes, *_absent_images(manifest)]
         notes += [*_absent_classes(plan, manifest), *noticed.same.notes()]
-        if plan.options.made_with is None:  # of records that were made before, whoever made them was told
+        if plan.options.made_with is None:  # existing records: reported when they were made
             notes += [*_kept_progressive(noticed.progressive), *_kept_pngs(manifest)]
         notes += engine.warnings
         return cls(
@@ -293,17 +293,17 @@ def noted_json(noted: Noted) -> dict[str, str]:
 
 
 def noted_lines(entries: Sequence[Noted]) -> bytes:
-    """The content of `rejected.jsonl` and `normalised.jsonl`: an object a line, in the order given."""
+    """The content of `rejected.jsonl` and `normalised.jsonl`: one object per line, in this order."""
     return b"".join(json.dumps(noted_json(noted), sort_keys=True).encode() + b"\n" for noted in entries)
 
 
 def left_out_lines(entries: Sequence[LeftOut]) -> bytes:
-    """The content of `left_out.jsonl` and `clipped.jsonl`: a line each, in the order given."""
+    """The content of `left_out.jsonl` and `clipped.jsonl`: one line each, in this order."""
     return noted_lines([Noted(one.key, one.code, one.reason) for one in entries])
 
 
 def unasked(normalised: Sequence[Noted]) -> list[Noted]:
-    """Images changed for a reason other than that the options asked for it: only these are worth a list."""
+    """Images changed without a request by the options: only these are listed."""
     return [noted for noted in normalised if not noted.asked]
 
 
@@ -341,7 +341,7 @@ def _by_key(noted: Noted) -> tuple[bytes, str, str]:
 
 
 def _absent_images(manifest: Manifest) -> Iterator[str]:
-    """A sentence for each split of which every image was rejected: it exists, but cannot be read."""
+    """A sentence for each split with no image left: it exists, but cannot be read."""
     for name, info in manifest.splits.items():
         if not info.records:
             yield f"split {name} is empty: every image of it was rejected"

@@ -1,4 +1,4 @@
-"""Last steps of everything that makes a dataset: write columns, sidecars and the manifest beside its shards."""
+"""Last steps of every operation that makes a dataset: write columns, sidecars and the manifest."""
 
 import os
 from collections import Counter

@@ -13,8 +13,8 @@ from shardfeed.storage.building import built, locked
 def new_dataset(out: str) -> Iterator[str]:
     """A directory to build a dataset in, which becomes `out` (absolute) by one rename when the block ends.
 
-    When it ends by an exception, nothing stays. What a run that was killed left is removed by the next one. Raises
-    UsageError, OutputExistsError, StorageError where `out` cannot be created, BusyError where another run makes it.
+    If the block raises, nothing remains. Leftovers of a killed run are removed by the next one. Raises UsageError,
+    OutputExistsError, StorageError if `out` cannot be created, BusyError if another run is making it.
     """
     check_new_output(out)
     with locked(out):

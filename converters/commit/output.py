@@ -17,8 +17,8 @@ from shardfeed.storage.storage import LOCAL, sizes_by_name
 class Output:
     """The dataset `path` (absolute) that a conversion makes, while it holds the lock.
 
-    `staging`: where it is built. `committed`: whether an earlier run gave the dataset its name and was stopped before
-    it could clear up.
+    `staging`: its build directory. `committed`: whether an earlier run renamed the dataset but was stopped before it
+    could clean up.
     """
 
     def __init__(self, path: str, staging: Staging, *, replace: bool, restart: bool) -> None:
@@ -34,21 +34,21 @@ class Output:
     @classmethod
     @contextmanager
     def open(cls, path: str, staging: Staging, *, replace: bool, restart: bool) -> Iterator["Output"]:
-        """The output for a block; `replace`: a dataset that is there already may be swapped for the new one.
+        """The output for a block; `replace`: an existing dataset may be replaced by the new one.
 
-        `restart`: what an earlier run left in `staging` is removed.
+        `restart`: leftovers of an earlier run in `staging` are removed.
 
-        Raises UsageError, OutputExistsError or StorageError where there can be none, BusyError where another run makes
-        it, PlanMismatchError where what an earlier run left is damaged.
+        Raises UsageError, OutputExistsError or StorageError if it cannot be created, BusyError if another run is making
+        it, PlanMismatchError if the leftovers of an earlier run are damaged.
         """
         check_output(path, replace=replace)
         with locked(path):
             yield cls(path, staging, replace=replace, restart=restart)
 
     def finished(self, plan: Plan) -> Manifest | None:
-        """The manifest where an earlier run finished and committed this very plan; what that run left is removed.
+        """The manifest, if an earlier run finished and committed this plan; that run's leftovers are removed.
 
-        Raises OutputExistsError where it was another plan, and may not be replaced.
+        Raises OutputExistsError if it was another plan and may not be replaced.
         """
         if not self.committed:
             return None

@@ -1,4 +1,4 @@
-"""A conversion that writes nothing: what it would make, or why it would be refused."""
+"""A conversion that writes nothing: its report, or the error that it would raise."""
 
 from shardfeed.converters.commit.output import check_output, check_untaken
 from shardfeed.converters.commit.reject_limit import RejectLimits

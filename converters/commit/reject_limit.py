@@ -114,7 +114,7 @@ def _bad(account: Account) -> list[Noted]:
 
 
 def _too_many(out: str, rejected: Sequence[Noted], what: str, limit: str, remedy: str) -> TooManyRejectedError:
-    """The error, which names the first of them; `limit`: what they are more than."""
+    """The error, which names the first rejected inputs; `limit`: the limit exceeded."""
     codes = ", ".join(f"{count:,} {code}" for code, count in counts_by_code(rejected).items())
     first = some(f"{name_text(noted.key)}, {noted.why}" if what == "annotation" else noted.key for noted in rejected)
     done = "rejected" if what == "input" else "left out"

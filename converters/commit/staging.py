@@ -70,7 +70,7 @@ class Staging:
         return {key: value for key, value in stored.items() if key != _COMMIT} == plan.identity()
 
     def _stored(self) -> dict[str, Any] | None:
-        """plan.json, or None where nothing was begun."""
+        """plan.json, or None if nothing was begun."""
         try:
             with open(self._plan, "rb") as file:
                 return json.load(file)
@@ -100,11 +100,11 @@ class Staging:
         return changed
 
     def left_by(self, plan: Plan) -> dict[str, Any] | None:
-        """Load plan.json of an unfinished conversion that a run of `plan` continues; None if it begins anew.
+        """Load plan.json of an unfinished conversion that a run of `plan` continues; None for a new one.
 
         A shard that was finished counts as long as its own digest agrees, so other inputs are no reason to refuse.
-        Raises PlanMismatchError where it is options or versions that differ: its shards may be hours of work, and a
-        letter mistyped. Raises as `check_ours`.
+        Raises PlanMismatchError if options or versions differ: the shards may be hours of work, and the difference a
+        typo. Raises as `check_ours`.
         """
         stored = self._stored()
         if stored is None or (_COMMIT in stored and not _is_committed_as(stored, self.dataset)):
@@ -116,8 +116,8 @@ class Staging:
         return stored
 
     def _sweep_unfinished(self) -> None:
-        """Remove files that were being written, but for shards that have a checkpoint to go on from."""
-        with suppress(StorageError):  # a machine that was given up may still hold a file there
+        """Remove files that were being written, except shards with a checkpoint to continue from."""
+        with suppress(StorageError):  # a machine considered lost may still have a file open there
             remove_tree(self.tries)
         inside = [entry.path for entry in os.scandir(self.dataset) if entry.is_dir()]
         for directory in (self.dataset, *inside, self.receipts):
@@ -145,10 +145,10 @@ class Staging:
         return changed or "other inputs"  # when it was stopped between this file and plan.json
 
     def note_commit(self) -> None:
-        """Write down which dataset is about to get its name, so that a later run sees whether it did.
+        """Record which dataset is about to be renamed to its final name, so that a later run can tell whether it was.
 
-        After an exchange the dataset that was replaced lies where the new one was built. Its shards may have the same
-        sizes, when labels alone changed, say, and must not be taken for finished ones.
+        After an exchange the replaced dataset is where the new one was built. Its shards may have the same sizes, for
+        example if only labels changed, and must not be taken for finished ones.
         """
         stored = self._stored() or {}
         stored[_COMMIT] = _manifest_checksum(self.dataset)
@@ -196,7 +196,7 @@ def _manifest_checksum(directory: str) -> list[int]:
 
 
 def _is_committed_as(stored: Mapping[str, Any], directory: str) -> bool:
-    """Whether a directory holds the dataset whose commit plan.json speaks of."""
+    """Whether a directory holds the dataset that plan.json names as committed."""
     return stored.get(_COMMIT) == _manifest_checksum(directory)
 
 
@@ -234,7 +234,7 @@ def _short(value: object) -> str:
 
 
 def other_inputs(before: Iterable[str], now: Iterable[str]) -> str:
-    """ "1 image gone (a/bad.jpg), 2 new (b/1.jpg, b/2.jpg)", by the lines of two `Inputs`; "" where none differs."""
+    """ "1 image gone (a/bad.jpg), 2 new (b/1.jpg, b/2.jpg)", by the lines of two `Inputs`; "" if none differs."""
     old: dict[str, str] = dict(json.loads(line) for line in before)
     new: dict[str, str] = dict(json.loads(line) for line in now)
     kinds = {
@@ -269,10 +269,11 @@ def new_counts(plan: Plan) -> dict[str, int]:
 
 
 def keep_shards(plan: Plan, directory: str, *, every_byte: bool) -> list[str]:
-    """Link the shards that stay, and their indexes, into `directory`; where no links can be, copy them.
+    """Link the shards that are kept, and their indexes, into `directory`, or copy them if links are impossible.
 
-    A sentence about it, none where nothing is appended to. Again after a kill, it does what is left. Sizes are compared
-    with the manifest, with `every_byte` all of each file. Raises IntegrityError, StorageError.
+    Returns a sentence about this; "" if there is nothing to append to. After a kill, a second call finishes the work.
+    Sizes are compared with the manifest; with `every_byte`, all bytes of each file. Raises IntegrityError,
+    StorageError.
     """
     onto = plan.options.onto
     if onto is None:

@@ -1,4 +1,4 @@
-"""The view TensorFlow Datasets takes of a dataset: three kinds of small files beside the shards.
+"""The files that TensorFlow Datasets reads in a dataset's directory: three kinds of small files.
 
 `tfds.builder_from_directory(dir)` reads dataset_info.json (strict protobuf JSON: int64 as strings, no unknown field),
 features.json, and one `<feature>.labels.txt` a label feature, one name a line. All are functions of the manifest's
@@ -16,7 +16,7 @@ from shardfeed.manifest import SplitInfo
 from shardfeed.naming import label_names_file
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 
-# Formats whose shards TFDS reads, and its names for them: a record is an Example in both.
+# Formats with shards that TFDS reads, and its names for them: a record is an Example in both.
 TFDS_FORMATS = {"tfrecord": "tfrecord", "arrayrecord": "array_record"}
 _FEATURES = "tensorflow_datasets.core.features."
 _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
@@ -112,8 +112,8 @@ def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
 
 def _pixels(shape: tuple[int, int] | None) -> dict[str, Any]:
     if shape is None:
-        # TFDS wants the shape of such a tensor beside it, under a key of its own: here it is bytes, to be reshaped by
-        # the height and width of the record.
+        # TFDS needs the shape of such a tensor under a separate key: here it is bytes, to be reshaped by the height and
+        # width of the record.
         return _scalar(Feature("bytes"))
     tensor = {"shape": {"dimensions": [*map(str, shape), "3"]}, "dtype": "uint8", "encoding": "bytes"}
     return {"pythonClassName": _FEATURES + "tensor_feature.Tensor", "tensor": tensor}

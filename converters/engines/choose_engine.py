@@ -56,9 +56,9 @@ Workers = int | LocalWorkers | RayWorkers | Engine | None
 
 
 def choose_engine(workers: Workers, tries: str) -> Engine:
-    """The engine that has those workers, not started yet, or the one that was given. Raises UsageError for any other.
+    """Return an engine with these workers, not started yet, or the engine given. Raises UsageError for anything else.
 
-    `tries`: where one on several machines has shards written before they count.
+    `tries`: the directory in which an engine on several machines writes shards before they are accepted.
     """
     if isinstance(workers, Engine):
         return workers

@@ -1,6 +1,6 @@
 """The first thing a worker process does: watch for its parent's end.
 
-Importing what it works with takes it a second, more on a busy machine. Nothing here needs any of that.
+The worker's imports take a second, more on a busy machine. This module needs none of them.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """Local worker processes that write whole shards, and the loop that watches over them.
 
-Why not a pool of the standard library: `multiprocessing.Pool` waits for ever for a killed worker,
-`ProcessPoolExecutor` fails every shard in flight with it, and both leave workers behind when their parent is
-killed. Here a lost worker costs the shard it was writing, which is tried again; an image that takes its worker with
-it, or never ends, twice, is condemned; and every worker holds a pipe whose end it sees when its parent dies.
+Why not a pool of the standard library: `multiprocessing.Pool` waits forever for a killed worker, `ProcessPoolExecutor`
+then fails every shard in progress, and both leave workers running when their parent is killed. Here a lost worker costs
+the shard it was writing, which is tried again; an image that crashes or blocks its worker twice is rejected; and every
+worker holds a pipe that closes when its parent dies.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.processes import hold_lifeline, signals_later, single_threaded, without_main
 
-_LIKELY = 512  # images that are likely to be a task of their own, where their number is all that is known
+_LIKELY = 512  # images that probably form one task, if only their number is known
 _STRIKES = 2  # deaths at one image before it is condemned
 
 
@@ -48,8 +48,8 @@ class _Worker:
 class LocalEngine:
     """Writes shards in `workers` processes of this machine; use it as a context manager.
 
-    `start_method`: "spawn" or "forkserver", or "auto": fork where `start` is asked for few tasks and this process has
-    no other thread, which saves a worker all its imports, else spawn. `image_timeout`: seconds for one image.
+    `start_method`: "spawn" or "forkserver", or "auto": fork if `start` gets few tasks and this process has no other
+    thread, which saves a worker all imports, else spawn. `image_timeout`: seconds for one image.
     """
 
     def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:

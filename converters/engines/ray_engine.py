@@ -1,10 +1,10 @@
 """Shards written on the nodes of a Ray cluster, by the same workers as on one machine.
 
-Each writer is an actor with a worker process of its own (`ray_writer`). What it cannot survive itself, the end of its
-process or of its node, costs the shard that it was writing, which another writer makes from the beginning.
+Each writer is an actor with its own worker process (`ray_writer`). If the actor or its node dies, the shard being
+written is lost, and another writer makes it from the beginning.
 
-A node that was given up may live on, cut off, and still write. So each try has a directory to itself, and a shard gets
-its place in the dataset from here, when its try is the one that counts.
+A node considered lost may still be running, disconnected, and writing. So each try has its own directory, and this
+process moves a shard into the dataset once its try is accepted.
 """
 
 import os
@@ -110,8 +110,8 @@ class RayEngine:
     def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
         """Receipts as tasks are finished, in no particular order; `poll` is called a few times a second.
 
-        Raises the worker's own error, StorageError where a node does not see the output or the images, UsageError where
-        it has other versions, WorkerLostError when one shard lost too many writers, or the cluster is lost.
+        Raises the worker's own error, StorageError if a node does not see the output or the images, UsageError if it
+        has other versions, WorkerLostError if one shard lost too many writers, or the cluster is lost.
         """
         again: deque[ShardTask] = deque()
         waiting = next(tasks, None)  # made while the writers are busy: whoever is done gets it at once
@@ -141,12 +141,12 @@ class RayEngine:
             if waiting is None:
                 waiting = again.popleft() if again else next(tasks, None)
         if self._made_tries:
-            with suppress(StorageError):  # a node that was given up may still hold a file there
+            with suppress(StorageError):  # a node considered lost may still have a file open there
                 remove_tree(self._tries)
 
     def _prepare(self, first: ShardTask) -> None:
         """Put down what each actor must see before it gets a shard, and have them look."""
-        self._made_tries = not os.path.lexists(self._tries)  # else it is someone's, and stays
+        self._made_tries = not os.path.lexists(self._tries)  # else it belongs to someone else, and is kept
         make_directory(self._tries)
         self._probe = Probe(self._tries, first)
         if not self._writers:

@@ -26,7 +26,7 @@ class Written(NamedTuple):
 
 
 class ShardWriter:
-    """Writes shards one after the other; `done` may be asked meanwhile, in another thread."""
+    """Writes shards one after the other; another thread may call `done` meanwhile."""
 
     def __init__(self, start_method: str, image_timeout: float) -> None:
         self._engine = LocalEngine(1, start_method, image_timeout)

@@ -15,7 +15,7 @@ from shardfeed.machine.processes import keep_heap
 
 # The same on every machine, as it decides what is rejected. A legitimate image of MAX_PIXELS with alpha, the most
 # expensive kind, takes less than half of it: docs/design/014-memory-of-a-worker.md has the figures.
-ALLOWANCE = 6 << 30  # bytes, above what the worker has taken when it starts
+ALLOWANCE = 6 << 30  # bytes, above the worker's memory at its start
 
 
 def limit_memory(allowance: int = ALLOWANCE) -> None:
@@ -87,7 +87,7 @@ class Board:
 
 def work(tasks: Connection, words: Any) -> None:
     """Answer each ShardTask with (receipt, error, traceback) until the parent closes the pipe; `words` as of Board."""
-    # Not at the top: the process that starts workers needs none of it.
+    # Not at the top: the process that starts workers does not need these.
     from shardfeed.converters.shards.write_shard import write_shard
 
     keep_heap()

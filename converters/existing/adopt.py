@@ -1,7 +1,7 @@
-"""TFRecords that someone else wrote, made a dataset without copying or changing a byte of them.
+"""Make a dataset of existing TFRecords without copying or changing them.
 
-Where the files already have the contract's names, what makes them a dataset is written beside them; else a new
-directory is made whose shards are links to them.
+If the files already have a dataset's names, the missing files are written next to them; otherwise a new directory is
+made with links to them as shards.
 """
 
 import os
@@ -112,7 +112,7 @@ def _tfds_view(
 
 
 def _sweep(directory: str) -> None:
-    """Remove what a run which was killed had begun to write."""
+    """Remove files that a killed run had begun to write."""
     remove_tree(os.path.join(directory, INDEX_DIRECTORY))
     for file in files_of(directory):
         if file.endswith(TEMPORARY) and is_dataset_file(file.removesuffix(TEMPORARY)):

@@ -1,6 +1,6 @@
-"""The files of a dataset that are made of its shards, made again: indexes, columns, what other programs read.
+"""Rebuild the files of a dataset that derive from its shards: indexes, columns, files for other programs.
 
-The manifest has the checksum of each as it was written, so what is made again is the same bytes or is not written.
+The manifest has the original checksum of each, so a rebuilt file has the same bytes or is not written.
 """
 
 import os
@@ -154,10 +154,10 @@ def _of_split(
 
 
 def _from_shards(format: str, schema: Schema) -> str:
-    """The remedy for an index that is lost: shards of other ecosystems say by themselves what a source needs."""
+    """The remedy for a lost index: shards of other ecosystems contain everything that a source needs."""
     options, names = {"reader": format}, ""
     columns = [f"key=json.{FILENAME}"] if format == "webdataset" else []
-    if TEXT in schema.features and format in ("webdataset", "mds"):  # which have no names of classes beside
+    if TEXT in schema.features and format in ("webdataset", "mds"):  # they have no files with class names
         columns.append(f"label={'json.' if columns else ''}{TEXT}")
         options["class-names"] = "NAMES"
         names = ", with the class names in the file NAMES, in label order"
@@ -218,7 +218,7 @@ def _sidecars(manifest: Manifest, damaged: Collection[str]) -> dict[str, bytes]:
 
 
 def _stored_as(manifest: Manifest) -> Iterator[ImageOptions]:
-    """List the ways in which the images may be stored; the checksum of the result tells which it was."""
+    """List the ways in which the images may be stored; the checksum of the result decides."""
     size = manifest.options.get("size")
     yield ImageOptions()
     yield ImageOptions(encode="raw")

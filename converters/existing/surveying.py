@@ -210,9 +210,9 @@ def choose_key(
 ) -> str | None:
     """Return the key of the feature with the image, or with the label, a number; None if none or several fit.
 
-    That is `given`; else TensorFlow's own key; else `said`, from another program's file; else the only image, or the
-    one with a usual last word. `images`: key -> records in which its value is an image by its bytes. Raises UsageError
-    if `given` does not fit.
+    The key is `given`; else TensorFlow's usual key; else `said`, from another program's file; else the only image, or
+    the feature with a usual last word. `images`: key -> records in which its value is an image by its bytes. Raises
+    UsageError if `given` does not fit.
     """
     ours, option = (ENCODED, "image_key") if images is not None else (LABEL, "label_key")
     if images is not None:
@@ -251,7 +251,7 @@ def _with_roles(features: Mapping[str, Feature], image: str | None, label: str |
     if image is not None:
         found[image] = replace(found[image], kind="image", alias=None if image == ENCODED else ENCODED)
     elif ENCODED in found and found[ENCODED].dtype == "bytes" and found[ENCODED].scalar:
-        found[ENCODED] = replace(found[ENCODED], kind="bytes")  # by its bytes it is none
+        found[ENCODED] = replace(found[ENCODED], kind="bytes")  # its bytes are not an image
     if label is not None and label != LABEL:
         found[label] = replace(found[label], alias=LABEL)
     return found
@@ -265,7 +265,7 @@ def _class_names(
     label: str | None,
     given: Sequence[str] | NamedClasses | None,
 ) -> tuple[dict[str, tuple[str, ...]], set[str], list[str]]:
-    """Names of classes by key, files that they are from, and notes. Raises UsageError where those given do not fit."""
+    """Class names by key, the files they come from, and notes. Raises UsageError if given names do not fit."""
     label = label or (LABEL if LABEL in features else None)  # an image may have several
     others = [key for key, f in features.items() if f.dtype == "int64" and key != label and _last_word(key) == "label"]
     main = label or (others[0] if len(others) == 1 else None)

@@ -20,17 +20,15 @@ from shardfeed.manifest import SplitInfo
 from shardfeed.schema import ENCODED, HEIGHT, WIDTH, Schema
 from shardfeed.storage.storage import FileInfo
 
-_NAMED = 10  # damaged images whose records are named
+_NAMED = 10  # damaged images with records named in a message
 
 
 class ShardTally:
     """Records in by `add`, the shard's receipt out. Holds 8 bytes a record, 8 a label, and the values of `columns`.
 
-    `labels`: whether a key is that of an int64 feature whose values are counted; those with one value a record have a
-    column, too.
-    `columns`: other features with one value a record, of which there is to be a column.
-    `shapes`: (height, width) of raw images, up to two.
-    `damaged`: (key, record) of images that no decoder would read, the first ten.
+    `labels`: whether a key is an int64 feature with counted values; features with one value per record also get a
+    column. `columns`: other features with one value per record that get a column. `shapes`: (height, width) of raw
+    images, up to two. `damaged`: (key, record) of images that no decoder would read, the first ten.
     """
 
     def __init__(self, labels: Callable[[str], bool], columns: Iterable[str] = ()) -> None:
@@ -60,7 +58,7 @@ class ShardTally:
                 self.damaged.append((key, self._records - 1))
 
     def formats(self, key: str | None) -> dict[str, int]:
-        """Format -> number of images under this key, by their bytes; empty if none of them is an image."""
+        """Format -> number of images under this key, by their bytes; empty if no value is an image."""
         found = self._formats.get(key or "")
         if not found:
             return {}
@@ -78,7 +76,7 @@ class ShardTally:
     ) -> Receipt:
         """The shard's receipt; its labels are within the class names of `schema`.
 
-        `columns`: the features that have one; unless given, all that a new dataset has and this has gathered.
+        `columns`: the features with a column; default: all columns of a new dataset that were gathered.
         """
         labels = {key: self._labels.get(key, array("q")) for key in schema.class_names}
         values = labels | self._columns

@@ -1,1 +1,1 @@
-"""One image: recognised, checked, and stored as it is or re-encoded."""
+"""One image: recognised, checked, and stored unchanged or re-encoded."""

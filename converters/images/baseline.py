@@ -29,7 +29,7 @@ class NotTranscodableError(Exception):
 
 
 def tool_version() -> str:
-    """Version of the package that transcodes. Raise MissingExtraError, which says what to install, if it is missing."""
+    """Version of the package that transcodes. Raise MissingExtraError, with the install command, if it is missing."""
     _tool()
     return _version()
 
@@ -45,7 +45,7 @@ def _tool() -> Any:
     try:
         _version()  # another package, PyTurboJPEG, has a module of the same name
         return importlib.import_module(PACKAGE)
-    except ImportError as error:  # the module, or what is known of its package
+    except ImportError as error:  # the module, or a description of its package
         remedy = f"pip install 'shardfeed[baseline]', which installs {PACKAGE}"
         problem = f"the package {PACKAGE}, which transcodes, is not installed"
         raise MissingExtraError("baseline", problem, remedy) from error
@@ -54,8 +54,8 @@ def _tool() -> Any:
 def to_baseline(data: bytes, header: JpegHeader) -> bytes:
     """The progressive JPEG `data` as a sequential one of a single scan, whose decoded pixels are the same bit for bit.
 
-    EXIF, ICC profile and comments are kept; what follows the image (a second picture, a camera's own data) is not.
-    Both are decoded and compared. Raises NotTranscodableError, and nothing else for any bytes.
+    EXIF, ICC profile and comments are kept; data after the image (a second picture, a camera's own data) is not. Both
+    are decoded and compared. Raises NotTranscodableError, and nothing else for any bytes.
     """
     from PIL import ImageChops
 

@@ -15,14 +15,14 @@ TURNED_BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
 class Fit(NamedTuple):
     """`size`: (width, height) to make, pixels. `box`: (left, top, right, bottom) of the image that becomes it.
 
-    `filter`: how pixels are mixed where it is shrunk.
+    `filter`: how pixels are mixed when it is shrunk.
 
     The box is in pixels of the image, as real numbers: a pixel is the square from its number to the next one, so half
-    pixels can be meant. Nothing is rounded but what is said here:
+    pixels can be meant. Only these values are rounded:
     - `resize_shorter` P: the box is the whole image, the longer side longer * P / shorter, rounded half up, at least 1.
     - `size` (H, W): the box is the largest rectangle of the ratio W / H in the middle of the image, its left and top
-      (width - w) / 2 and (height - h) / 2. Where it has W x H pixels already, so that nothing is scaled, left and
-      top are rounded down: pixels are then copied, not mixed with their neighbors.
+      (width - w) / 2 and (height - h) / 2. If it already has W x H pixels, so that nothing is scaled, left and top are
+      rounded down: pixels are then copied, not mixed with their neighbors.
     """
 
     size: tuple[int, int]
@@ -54,7 +54,7 @@ def fit_image(height: int, width: int, options: ImageOptions, *, lying: bool = F
 
 
 def _cover(height: int, width: int, goal_height: int, goal_width: int, how: Filter) -> Fit:
-    # In integers where it is decided which side is cut, so that the other one is the image's own to the last bit.
+    # Integers decide which side is cropped, so that the uncropped side is exactly the image's.
     if width * goal_height >= height * goal_width:
         box_height, box_width = float(height), height * goal_width / goal_height
     else:

@@ -1,7 +1,7 @@
 """Check a JPEG file by the bytes before its image data, without a decoder (ITU-T T.81, annex B).
 
-Reading them takes a fifth of the time that opening the file with a decoder takes, and tells two things that a decoder
-does not: how the colors are to be understood, and which segments are metadata.
+Reading these bytes takes a fifth of the time of opening the file with a decoder, and gives two facts that a decoder
+does not: the meaning of the colors, and which segments are metadata.
 """
 
 from typing import Literal, NamedTuple
@@ -54,7 +54,7 @@ def complaint(data: bytes) -> str | None:
 
 
 def clean_pixels(data: bytes, height: int, width: int, reduction: int, *, gray: bool) -> np.ndarray | None:
-    """Pixels of a JPEG file of which `complaint` would say nothing; None where it would, or where memory is short.
+    """Pixels of a JPEG file for which `complaint` is empty; None if it is not, or if memory is short.
 
     `height`, `width`: of the image. Its sides are divided by `reduction`, 1, 2, 4 or 8, and rounded up: uint8
     [height, width, 1], or [height, width, 4], red, green, blue, and a byte without meaning. Pillow makes the same of
@@ -99,14 +99,12 @@ Color = Literal["gray", "YCbCr", "RGB", "CMYK", "YCCK"]
 class JpegHeader(NamedTuple):
     """Header of the first image of a JPEG file.
 
-    height, width: pixels, as stored (before `orientation` is applied).
-    process: n of its SOFn marker: 0 baseline, 1 extended, 2 progressive, others are rare.
-    bits: per component. components: 1 to 255. color: how libjpeg and its users understand them; None where they do not.
-    adobe: whether an Adobe marker is there; CMYK values are inverted exactly then.
-    half_chroma: 4:2:0, chroma of half the height and width.
-    orientation: EXIF, 1..8; exif_problem: None or why it was read as 1.
-    restart_interval: MCUs between restart markers, 0 for none.
-    scan: offset in bytes of the first image data. metadata: (start, stop) of segments that no decoder needs.
+    height, width: pixels, as stored (before `orientation` is applied). process: n of its SOFn marker: 0 baseline, 1
+    extended, 2 progressive, others are rare. bits: per component. components: 1 to 255. color: how libjpeg and its
+    users interpret them; None if they do not. adobe: whether it has an Adobe marker; CMYK values are inverted exactly
+    then. half_chroma: 4:2:0, chroma of half the height and width. orientation: EXIF, 1..8; exif_problem: None or why it
+    was read as 1. restart_interval: MCUs between restart markers, 0 for none. scan: offset in bytes of the first image
+    data. metadata: (start, stop) of segments that no decoder needs.
     """
 
     height: int
@@ -201,7 +199,7 @@ def _color(ids: bytes, jfif: bool, transform: int | None) -> Color | None:
 
 
 def without_metadata(data: bytes, header: JpegHeader) -> bytes:
-    """The same image without the segments that no decoder needs, so that none of them can disturb one."""
+    """The same image without the segments that no decoder needs, so that they cannot disturb a decoder."""
     if not header.metadata:
         return data
     parts: list[bytes] = []

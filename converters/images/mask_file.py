@@ -30,7 +30,7 @@ _SAVE = "save masks as PNG of 8 bits, or as TIFF, BMP or GIF"
 class MaskFile(NamedTuple):
     """`pixels`: [height, width], integers; or colours, uint8 [height, width, 3].
 
-    `palette`: uint8 [256, 3], the colours that the integers stand for; None where they are plain numbers.
+    `palette`: uint8 [256, 3], the colours that the integers stand for; None for plain numbers.
     """
 
     pixels: np.ndarray
@@ -49,7 +49,7 @@ class MaskFile(NamedTuple):
         return red if (self.pixels == red[..., None]).all() else None
 
     def colours(self) -> np.ndarray | None:
-        """Int32 [height, width]: red * 65536 + green * 256 + blue; None where it has numbers above 255."""
+        """Int32 [height, width]: red * 65536 + green * 256 + blue; None if there are numbers above 255."""
         if self.pixels.ndim == 3:
             return packed(self.pixels)
         if self.palette is not None:

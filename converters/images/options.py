@@ -37,7 +37,7 @@ class Change(StrEnum):
     SEEKABLE = "seekable"
 
 
-# What only the options ask for; the others are about the source.
+# Changes made only on request; all others depend on the source.
 ASKED = frozenset({Change.RESIZED, Change.REENCODED, Change.RAW, Change.JPEG, Change.BASELINE, Change.SEEKABLE})
 
 

@@ -1,4 +1,4 @@
-"""Check the sizes and frames that GIF, WebP, AVIF and JPEG 2000 files declare, before a decoder is given them.
+"""Check the sizes and frames that GIF, WebP, AVIF and JPEG 2000 files declare, before decoding them.
 
 Pillow may allocate a WebP's canvas when it opens the file, answers "how many frames?" by walking them, and calls an
 AVIF that is too large corrupt.
@@ -55,7 +55,7 @@ def check_webp(data: bytes, max_pixels: int) -> bool:
         if name == b"VP8X":
             check_size(int.from_bytes(body[7:10], "little") + 1, int.from_bytes(body[4:7], "little") + 1, max_pixels)
         elif name == b"VP8 ":
-            lossy = True  # 14 bits each for height and width, the other two bits only ask to enlarge
+            lossy = True  # 14 bits each for height and width; the other two bits request enlarging
             height, width = int.from_bytes(body[8:10], "little"), int.from_bytes(body[6:8], "little")
             check_size(height & 0x3FFF, width & 0x3FFF, max_pixels)
         elif name == b"VP8L":
@@ -93,9 +93,10 @@ _MOST_COMPONENTS = 4  # more are no picture, and each takes the memory of one
 
 
 def check_jpeg2000(data: bytes, max_pixels: int) -> bool:
-    """Whether a JPEG 2000 is lossy. Raises RejectedError when its codestream is too large or cut.
+    """Whether a JPEG 2000 is lossy. Raises RejectedError if its codestream is too large or truncated.
 
-    `data`: a JP2 file or a bare codestream. The decoder fills in what a cut file lacks: the end marker must be there.
+    `data`: a JP2 file or a bare codestream. The end marker is required, because the decoder fills in the missing part
+    of a truncated file.
     """
     start, stop = (0, len(data)) if data.startswith(CODESTREAM_SIGNATURE) else _codestream(data)
     if not data.startswith(CODESTREAM_SIGNATURE, start):

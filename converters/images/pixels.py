@@ -1,14 +1,12 @@
 """From any readable image to upright 8-bit gray or RGB pixels, and from those to the bytes of a record.
 
-Pillow decodes what is odd in any way, and all but JPEGs. What it would do quietly (warn, fill in a cut file, keep
-metadata) is made an error or taken away here. A JPEG's image data is checked, and decoded where nothing is odd, by a
-decoder that says more: `jpeg_check`.
-The reference for colors, exact unless said otherwise:
+Pillow decodes all images except regular JPEGs. What it does silently (warn, fill in a truncated file, keep metadata) is
+an error here, or is removed. A JPEG's image data is checked, and decoded if it is regular, by a decoder that reports
+more: `jpeg_check`. The reference for colors, exact unless noted otherwise:
 - CMYK: R = (255 - C) * (255 - K) / 255, and so on; values of a JPEG are inverted when it has an Adobe marker. As
   TensorFlow and ImageMagick do; ICC profiles are not applied, no loader does.
 - 16 bits: v / 257, rounded (gray); the high byte, which is at most one level off (color, as Pillow and libpng do).
-- Alpha: over white, as browsers show it, unless another color is asked for. Loaders that drop alpha instead show what
-  the author hid.
+- Alpha: over white, as in browsers, unless another color is requested. Loaders that drop alpha show hidden pixels.
 """
 
 import io
@@ -130,7 +128,7 @@ def load_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.
         image.draft(None, (header.width // reduction, header.height // reduction))
     image.load()
     if header.components == 4 and not header.adobe:
-        image = ImageChops.invert(image)  # Pillow takes every CMYK JPEG for Adobe's, whose values are inverted
+        image = ImageChops.invert(image)  # Pillow treats every CMYK JPEG as Adobe's, with inverted values
     pixels = gray_or_rgb(image)
     return fitted(pixels, fit, reduction) if fit else pixels
 
@@ -165,7 +163,7 @@ def gray_or_rgb(image: Image.Image, background: Rgb = WHITE) -> Image.Image:
         pixels = image.convert("L")
     else:
         pixels = image.convert("RGB")
-    # A copy when nothing was converted: the opened file's class would be asked for frames and EXIF when saving.
+    # A copy if nothing was converted: saving the opened file's class would look for frames and EXIF.
     pixels = pixels.copy() if pixels is image else pixels
     pixels.info = {}
     return pixels

@@ -74,7 +74,7 @@ def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
         elif name == b"IHDR":
             raise RejectedError(RejectCode.CORRUPT, f"PNG has a second IHDR chunk, at byte {at}")
         if name == b"IDAT" and before != b"IDAT" and any(data[s + 4 : s + 8] == b"IDAT" for s, _ in spans):
-            # libpng stops at the gap. Pillow does, too, but is given the pixels' chunks alone.
+            # libpng stops at the gap. Pillow does, too, but only gets the pixels' chunks.
             raise RejectedError(RejectCode.CORRUPT, f"PNG has other chunks between its IDAT chunks, at byte {at}")
         if name == b"IDAT" and crcs == "none":
             break
@@ -134,7 +134,7 @@ def _inflated_size(name: bytes, body: bytes) -> int:
 
 
 def only_pixels(data: bytes, header: PngHeader) -> bytes:
-    """The same image without the chunks that no decoder needs, so that none of them can disturb one."""
+    """The same image without the chunks that no decoder needs, so that they cannot disturb a decoder."""
     return SIGNATURE + b"".join([data[start:stop] for start, stop in header.pixel_chunks])
 
 

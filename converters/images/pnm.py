@@ -1,6 +1,6 @@
 """PBM, PGM and PPM to pixels (netpbm's pbm(5), pgm(5), ppm(5)).
 
-Read here and not by Pillow, which takes a Python loop for each pixel of those whose values do not end at 255.
+Not read by Pillow, which uses a Python loop over the pixels if the largest value is not 255.
 """
 
 import re

@@ -8,8 +8,8 @@ copied bit by bit.
 import numpy as np
 from numba import int64, njit, uint32
 
-LOOK = 10  # bits that one look into a table decodes; longer codes, which are rare, go length by length
-# What `recode` returns: everything is well, a category has no code among those given, or the data is not whole.
+LOOK = 10  # bits decoded by one table lookup; longer codes, which are rare, are decoded length by length
+# Results of `recode`: success, a category has no code in the tables, or the data is truncated.
 WELL, NO_CODE, DAMAGED = 0, 1, 2
 PADDING = 16  # bytes of zeros that must follow the data
 # What `state` holds between stretches: bytes written, pieces begun, bits not yet written and how many they are.

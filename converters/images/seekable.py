@@ -18,7 +18,7 @@ from shardfeed.errors import needing_extra
 from shardfeed.jpeg.markers import DHT, DRI, EOI, FRAMES, SOS, header_segments, scan_markers
 from shardfeed.jpeg.restarts import row_lengths
 
-_PIECE = 64  # pixels, of the width of a piece that is aimed at; less reads less beside a window, and takes more bytes
+_PIECE = 64  # target width of a piece in pixels; a smaller one reads less around a window, but takes more bytes
 _PIECES_ACROSS = 32  # at most; very wide images get wider pieces, because their windows are large
 _TABLES = 64  # cached: most files have the usual tables
 _ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster: docs/design/030-seekable-jpegs.md
@@ -36,9 +36,8 @@ _USUAL = (
 def interval_for(height: int, width: int, mcu: tuple[int, int], *, sparing: bool = False) -> int:
     """MCUs of a piece: a divisor of those in a row, so that pieces are about 64 pixels wide, or a 32nd of the image.
 
-    `mcu`: (height, width) of one, pixels. `sparing`: only where it helps much for few bytes: narrow pieces are not
-    made, and none of an image in which six are not side by side.
-    0 where the image is too small to be worth it.
+    `mcu`: (height, width) of one, pixels. `sparing`: only if a few bytes help much: no narrow pieces, and none in an
+    image with fewer than six side by side. 0 if the image is too small to benefit.
     """
     columns, rows = -(-width // mcu[1]), -(-height // mcu[0])
     wanted = max(_PIECE, width / _PIECES_ACROSS) / mcu[1]
@@ -52,9 +51,9 @@ def interval_for(height: int, width: int, mcu: tuple[int, int], *, sparing: bool
 def to_seekable(data: bytes, header: JpegHeader) -> bytes:
     """The sequential JPEG `data` with restart markers, whose decoded pixels are the same bit for bit.
 
-    EXIF, ICC profile and comments are kept; what follows the image is not. A file that is cut into pieces already, or
-    that is too small to be worth it, is given back as it is. Raises NotTranscodableError, and nothing else for any
-    bytes that are a JPEG with this header.
+    EXIF, ICC profile and comments are kept; data after the image is not. A file that is already seekable, or too small
+    to benefit, is returned unchanged. Raises NotTranscodableError, and nothing else for any bytes that are a JPEG with
+    this header.
     """
     if row_lengths(data):
         return data
@@ -82,7 +81,7 @@ def to_seekable(data: bytes, header: JpegHeader) -> bytes:
 
 @cache
 def coder() -> Any:
-    """The module whose code is compiled. Raises MissingExtraError, which says what to install."""
+    """The module with the compiled code. Raises MissingExtraError, with the install command."""
     with needing_extra("seekable"):
         return importlib.import_module("shardfeed.converters.images.recode")
 
@@ -190,9 +189,9 @@ def _scan(data: bytes, file: _File, interval: int, tables: dict[int, _Table]) ->
 
 
 def _stretches(data: bytes, file: _File) -> list[tuple[int, int, bytes]]:
-    """(number of the first MCU, how many, image data without the zeros behind 0xFF) between the markers that are there.
+    """(number of the first MCU, MCU count, image data without the zeros after 0xFF) between the existing markers.
 
-    Raises NotTranscodableError unless they are the restart markers that the header tells of, and the end.
+    Raises NotTranscodableError unless these are the restart markers that the header declares, and the end.
     """
     found, start, expected = [], file.scan, 0
     for marker, behind in scan_markers(data, file.scan):

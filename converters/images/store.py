@@ -130,7 +130,7 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
         with px.strict_decoding("jpeg"):
             pixels = px.load_clean_jpeg(data, header, fit)
     if pixels is None and options.check == "decode" and not exact:
-        # Stricter than the decoder below, which fills in what is missing.
+        # Stricter than the decoder below, which fills in missing data.
         warnings += _check_pixels(data, header, plain)
     if keeps:
         return _kept_jpeg(data, header, warnings, options)
@@ -150,7 +150,7 @@ def _check_pixels(data: bytes, header: JpegHeader, plain: bool) -> tuple[str, ..
         odd = px.check_pixels(data, header)
     except RejectedError:
         if plain:
-            check_scans(data, header)  # which says it more exactly
+            check_scans(data, header)  # with a more precise message
         raise
     if odd and plain:
         check_scans(data, header)

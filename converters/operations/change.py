@@ -67,7 +67,7 @@ class Change:
         return encode(features, {key: _listed(of_key) for key, of_key in new.items()})
 
     def _relabel(self, values: dict[str, Any], key: str) -> None:
-        """Give the classes of a feature their new numbers, and the texts beside them their names."""
+        """Give the classes of a feature their new numbers, and their text features the new names."""
         table = np.array(self.numbers[key], np.int64)
         labels = np.asarray(values[key], np.int64)
         if labels.size and not 0 <= labels.min() <= labels.max() < len(table):

@@ -1,4 +1,4 @@
-"""Datasets as a source: each of their records is a sample, taken as it is or with what an operation changes in it."""
+"""Datasets as a source: each record is a sample, unchanged or changed by an operation."""
 
 import hashlib
 import os
@@ -26,9 +26,9 @@ DatasetLike = Dataset | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Origin:
-    """A split of a dataset that records are taken from, as its manifest (`version`, its CRC-32C) says it is.
+    """A split of a dataset that records are taken from, according to its manifest (`version`, its CRC-32C).
 
-    `counted`: whether the numbers of its records were counted, and are not the source's own.
+    `counted`: whether a conversion assigned the ids of its records.
     """
 
     directory: str
@@ -86,9 +86,9 @@ class RecordOfDataset:
 
 
 class SplitRecords:
-    """The records of one split of a dataset, of which operations choose.
+    """The records of one split of a dataset, from which operations choose.
 
-    `keys`: of each, bytes as objects [n]: its file name, or where those would not do its split and place. `sizes`:
+    `keys`: bytes as objects [n]: the file name, or the split and position if file names are not unique keys. `sizes`:
     int64 [n], bytes.
     """
 
@@ -136,10 +136,10 @@ class SplitRecords:
 
 
 class Opened:
-    """A dataset whose records are to be taken: its splits, and what there is to say of all of them.
+    """A dataset to take records from: its splits, and their common properties.
 
-    A damaged record is rejected (`E_DAMAGED`) when it is read. Raises UsageError for what is no dataset, IntegrityError
-    where its manifest, an index or a column is damaged.
+    A damaged record is rejected (`E_DAMAGED`) when it is read. Raises UsageError if it is not a dataset, IntegrityError
+    if its manifest, an index or a column is damaged.
     """
 
     def __init__(self, dataset: DatasetLike) -> None:
@@ -163,7 +163,7 @@ class Opened:
         return sum(map(len, self.splits.values()))
 
     def made_with(self, *without: str) -> dict[str, Any]:
-        """Options of the dataset, except those that each new dataset decides anew and those called `without`."""
+        """Options of the dataset, except options that each new dataset sets itself, and `without`."""
         left_out = {"shards", "shard_size", "to", "appended", COUNTED_IDS, *without}
         return {key: value for key, value in self.manifest.options.items() if key not in left_out}
 
@@ -182,7 +182,7 @@ def _unique_names(dataset: Dataset) -> bool:
 class Part:
     """Records that a new dataset takes, in this order: `places` int64 [n] of a split.
 
-    `split`: the new one; None where it is drawn. `change`: what becomes other in each.
+    `split`: the new split; None if it is drawn. `change`: the change to each record.
     """
 
     records: SplitRecords
@@ -194,8 +194,8 @@ class Part:
 class ChosenRecords:
     """The records of `parts`, one part after the other; see `RecordedSource`.
 
-    A split of which no record is taken is gone, and a note says so. `carried`: features, beside the label, that samples
-    have, as the plan needs them. Memory: 16 bytes a record, and its key.
+    A split without records is removed, with a note. `carried`: features of samples, in addition to the label, that the
+    plan needs. Memory: 16 bytes per record, and its key.
     """
 
     def __init__(

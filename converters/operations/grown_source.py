@@ -1,4 +1,4 @@
-"""The samples that are appended to a dataset: of a source, with the dataset's classes, and without what it has."""
+"""The samples to append to a dataset: a source's samples with the dataset's classes, without existing ones."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,18 +20,18 @@ from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, RESTARTS, SHA256, SOURCE_ID, Schema, image_features
 from shardfeed.text import listing, number, some
 
-_CLASSES_IN_SHARDS = ("parquet",)  # formats whose files have the class names in them
+_CLASSES_IN_SHARDS = ("parquet",)  # formats with class names in their files
 
 
 class GrownSource:
     """The samples of `source` that `dataset` does not have, with classes as it numbers them; see `GrowingSource`.
 
-    `new_classes`: whether the source may have others, which come behind the dataset's. `sha256`: whether the dataset
-    has the hash of each source file.
+    `new_classes`: whether the source may add classes, after the dataset's. `sha256`: whether the dataset has the hash
+    of each source file.
 
-    Raises UsageError where their features differ, for an unknown class, for a key whose file is another one now, for a
-    number of an image that is taken, and where nothing is new. Memory: 8 bytes a sample, and about 100 for each of the
-    dataset while it is made.
+    Raises UsageError if features differ, for an unknown class, for a key with a different file, for an image id that is
+    taken, and if nothing is new. Memory: 8 bytes per sample, and about 100 per record of the dataset during
+    construction.
     """
 
     def __init__(self, dataset: Dataset, source: Source, *, new_classes: bool, sha256: bool) -> None:
@@ -107,7 +107,7 @@ def _without_columns(onto: Onto) -> Iterator[str]:
 
 
 def _renumbered(value: Any, numbers: Sequence[int] | None) -> Any:
-    """A label, or a list of them, as the dataset numbers its classes; what cannot be one is left to who checks it."""
+    """A label, or a list of labels, in the dataset's class numbers; invalid values are passed on to later checks."""
     if numbers is None:
         return value
     if isinstance(value, list | tuple):
@@ -159,7 +159,7 @@ class _There:
         self.samples: set[int] = set()
         self.next_numbers: dict[str, int] = {}
         self._numbers, self._names = numbers, names
-        self._other: list[str] = []  # samples whose values in the dataset differ, and how
+        self._other: list[str] = []  # samples with different values in the dataset, and the difference
         keys: dict[bytes, int] = {}
         own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may count from 1 each
         for i in range(len(source)):
@@ -214,7 +214,7 @@ class _There:
 
     @property
     def other_values(self) -> str:
-        """Sentence about samples that have other values in the dataset; "" if there are none."""
+        """Sentence about samples with different values in the dataset; "" if there are none."""
         if not self._other:
             return ""
         has = "has" if len(self._other) == 1 else "have"

@@ -58,9 +58,9 @@ def make_dataset(
     seed: int = 0,
     groups: Groups | None = None,
 ) -> Report:
-    """The dataset `out` of the records of `source`, which come from `datasets`; of a dry run what it would be.
+    """Make the dataset `out` of the records of `source`, which come from `datasets`; a dry run only plans it.
 
-    Raises as `convert`, and TypeError for options that there are not.
+    Raises as `convert`, and TypeError for unknown options.
     """
     if unknown := making.keys() - MakingOptions.__optional_keys__:  # some have a meaning for `convert`
         raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")

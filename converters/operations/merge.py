@@ -136,7 +136,7 @@ def _prefixes(opened: Sequence[Opened], prefix: bool | Sequence[str]) -> list[by
 
 
 def _change(one: Opened, lists: Mapping[str, Joined], prefix: bytes, at: int) -> Change | None:
-    """Change to make to the records of the dataset at index `at` of the list; None if they stay as they are."""
+    """Change to make to the records of the dataset at index `at` of the list; None if they are copied."""
     numbers = {key: of_key.numbers[at] for key, of_key in lists.items()}
     numbers = {key: of_key for key, of_key in numbers.items() if of_key != tuple(range(len(of_key)))}
     names = {key: lists[key].names for key in numbers}
@@ -144,9 +144,9 @@ def _change(one: Opened, lists: Mapping[str, Joined], prefix: bytes, at: int) ->
 
 
 def _made_with(opened: Sequence[Opened]) -> dict[str, Any]:
-    """The options that all of them have, and whether any was made of records of others.
+    """The options that all datasets share, and whether any was made from foreign records.
 
-    Where their images were stored in different ways nothing says how: `append` then refuses, and asks for `check`.
+    If their images were stored in different ways, this is not recorded: `append` then refuses, and asks for `check`.
     """
     options = [one.made_with("seed") for one in opened]
     same = {key: value for key, value in options[0].items() if all(key in o and o[key] == value for o in options)}
@@ -166,7 +166,7 @@ class _Taken:
         self._again = self._elsewhere = 0
 
     def new(self, records: SplitRecords, change: Change | None) -> np.ndarray:
-        """The places of the records of a split whose keys are new. Raises UsageError for another record of one key."""
+        """Positions of a split's records with new keys. Raises UsageError for a different record with an old key."""
         places: list[int] = []
         prefix = b"" if change is None else change.prefix
         for place in range(len(records)):
@@ -195,7 +195,7 @@ class _Taken:
 
 
 def _differing(one: tuple[SplitRecords, int, Change | None], other: tuple[SplitRecords, int, Change | None]) -> str:
-    """The first feature in which two records differ as they would be stored, but for their number; "" for none."""
+    """The first feature in which two stored records would differ, except for their id; "" for none."""
     values = []
     for records, place, change in (one, other):
         record = RecordOfDataset(records.origin, place, 0, change)

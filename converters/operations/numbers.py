@@ -1,7 +1,7 @@
-"""The numbers of records, `image/source_id`: unique in each split, also where records come together from several.
+"""The ids of records, `image/source_id`: unique in each split, even if its records come from several datasets.
 
-Those that a conversion counted are counted again where they would not ascend any more. Those that a source has for its
-images, as COCO has, are kept: results are compared with annotations by them. The manifest tells which they are.
+Ids that a conversion assigned are assigned again if they would no longer ascend. Ids that come from the source, as in
+COCO, are kept: results are compared with annotations by id. The manifest records which kind they are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def numbered(parts: Sequence[Part], seed: int, *, renumber: bool) -> list[Part]:
 
 
 def _clash(name: str | None, parts: Sequence[Part], seed: int, *, renumber: bool) -> bool:
-    """Whether the records of the new split `name` must be counted anew."""
+    """Whether the records of the new split `name` need new ids."""
     of_split = [part for part in parts if part.split == name and len(part.places)]
     columns = [numbers for part in of_split if (numbers := part.records.numbers) is not None]
     if not of_split or len(columns) < len(of_split):

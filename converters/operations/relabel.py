@@ -168,7 +168,7 @@ def _raster(schema: Schema, wanted: Mapping[str, str | None]) -> Raster | None:
 
 
 def _stay(records: SplitRecords, lists: Mapping[str, Mapped]) -> np.ndarray:
-    """The places of the records whose class is not dropped, in any feature with one class a record."""
+    """The positions of records with no dropped class in any feature with one class per record."""
     stay = np.ones(len(records), bool)
     for key, of_key in lists.items():
         if DROPPED in of_key.numbers and records.split.schema.features[key].scalar:

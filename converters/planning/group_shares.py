@@ -1,10 +1,10 @@
 """Draw a split for each group of samples: shares as exact, in all and in each class, as groups allow.
 
-By hash a group's own draw decides. Exact: groups of about one size and one class stand in the order of their draws and
-are cut at borders, as single samples are, from the largest size to the smallest; each size makes up for what the larger
-ones missed. So adding files moves few groups. In the end single groups move as long as that brings shares closer.
+By hash a group's own draw decides. Exact: groups of similar size and the same class are sorted by their draws and cut
+at borders, as single samples are, from the largest size to the smallest; each size compensates for the errors of larger
+ones. So adding files moves few groups. Finally, single groups move as long as that brings shares closer.
 
-All sums are of integers: those of floats differ in their last bit from processor to processor.
+All sums are of integers: sums of floats differ in their last bit between processors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from shardfeed.converters.planning.split_shares import (
 )
 from shardfeed.text import in_usual_order
 
-_WHOLE = 2**20  # what a share is a part of
+_WHOLE = 2**20  # the whole that shares are parts of
 _FINE = 2**16  # of that: errors are counted in 16ths of a sample
 _PARTS, _GOLDEN = 256, 159  # of a group; multiples of the second, near the golden ratio, lie far apart
 _MOVABLE = 20_000  # groups, the smallest ones, that may be moved at the end
@@ -40,11 +40,11 @@ def draw_group_splits(
 
     Args:
         groups: int64 [n], the group of each sample; n is not 0.
-        draws: uint64 [groups], what each group drew.
+        draws: uint64 [groups], each group's draw.
         labels: int32 [n], the class of each sample.
-        shares: of each split; in which order they are given says nothing.
+        shares: the share of each split; their order does not matter.
         split_by: "exact", or "hash" for a group's draw alone to decide.
-        fixed: int64 [groups], the place in `splits` of the split that a group has already, or -1.
+        fixed: int64 [groups], the index in `splits` of a group's existing split, or -1.
         splits: names of splits, perhaps without a share.
     """
     exact = exact_shares({name: shares[name] for name in in_usual_order(shares)})
@@ -64,11 +64,11 @@ def draw_group_splits(
 
 
 class _Draw:
-    """The exact draw, of groups in the order of what they drew.
+    """The exact draw, for groups in the order of their draws.
 
-    `split_of` int64 [groups]: -1 where it is to be drawn; splits without a share come last.
-    `of`, `classes`, `counts` [m]: how many samples of which class are in which group, sorted by group. `main`: of each
-    group the class that most of its samples have. `parts`: the share of each split, of _WHOLE.
+    `split_of` int64 [groups]: -1 if it must be drawn; splits without a share come last. `of`, `classes`, `counts` [m]:
+    number of samples of each class in each group, sorted by group. `main`: the class that most samples of a group have.
+    `parts`: the share of each split, of _WHOLE.
     """
 
     def __init__(self, groups: np.ndarray, labels: np.ndarray, parts: np.ndarray, split_of: np.ndarray) -> None:
@@ -124,15 +124,15 @@ class _Draw:
         wanted = np.maximum(total[:, None] * self.parts - there * _WHOLE, 0)
         wanted[~wanted.any(axis=1)] = self.parts
         borders = wanted.cumsum(axis=1)
-        # Which part of a group must be behind a border for it to be there differs from class to class: else the groups
-        # of all classes that have few would go to the largest split.
+        # The part of a group that must be past a border for it to move differs between classes: else the groups of all
+        # classes with few groups would go to the largest split.
         part = (_PARTS // 2 + _GOLDEN * (main + level) * (self.kinds > 1)) % _PARTS
         ends = sizes.cumsum() - (now.cumsum() - now)[main]
         place = (ends * _PARTS - sizes * part) / (now[main] * _PARTS)
         self.split_of[groups] = (place[:, None] > (borders[:, :-1] / borders[:, -1:])[main]).sum(axis=1)
 
     def _mend(self, groups: np.ndarray) -> None:
-        """Move the group that brings shares closest to what was asked, again and again.
+        """Repeatedly move the group that brings shares closest to the requested ones.
 
         The loss is the sum of squared errors of each class in each split, and of each split with the weight of all
         classes together.

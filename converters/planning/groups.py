@@ -1,7 +1,7 @@
-"""Groups of samples that belong together, as those of one patient, video or original do: none is in two splits.
+"""Groups of samples that belong together, such as those of one patient, video or original: no group is in two splits.
 
-What two samples share is compared by 16 bytes: the keyed hash of a value of a column or of a part of the name, or the
-beginning of a file's SHA-256. Samples that are linked, also through others, are one group.
+Links between samples are compared by 16 bytes: the keyed hash of a column's value or of a part of the name, or the
+beginning of a file's SHA-256. Samples that are linked, even through others, form one group.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ def feature_of_groups(column: str, schema: Schema) -> str:
 class GroupShares:
     """Shares that groups allow: `asked` and `got` by split, of the `images` that were drawn.
 
-    `groups`: how many they are in, `largest`: images of the largest.
+    `groups`: number of groups, `largest`: images of the largest group.
     """
 
     images: int
@@ -131,9 +131,9 @@ class Members:
     def draw(
         self, source: Source, split_of: np.ndarray, names: Sequence[str], draws: np.ndarray, labels: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Draw a split for each sample with `split_of` < 0, which else is a place in `names`: as `draw_splits` does.
+        """Draw a split for each sample with `split_of` < 0, else an index into `names`: as `draw_splits` does.
 
-        draws: uint64 [n], what each sample drew, which decides where no column and no name does.
+        draws: uint64 [n], each sample's draw, which decides if no column and no name does.
         """
         self._read_hashes(source)
         shares, by, open_ = self._options.fractions, self._options.split_by, split_of < 0
@@ -167,7 +167,7 @@ class Members:
         return found
 
     def _read_hashes(self, source: Source) -> None:
-        """Hash the files that may be duplicates: those whose size another one has, or all behind those of a dataset."""
+        """Hash the files that may be duplicates: files of equal size, or all files that are appended."""
         if self._hashes is None:
             return
         first, count = len(self._keys), len(source)
@@ -183,7 +183,7 @@ class Members:
             if not done % EVERY:
                 tell("planning", done, len(places))
             together = places[done : done + _TOGETHER]
-            samples = [replace(source[i], raster=None) for i in together]  # nobody reads their masks
+            samples = [replace(source[i], raster=None) for i in together]  # their masks are not read
             ahead = ReadAhead(samples)
             for at, i in enumerate(together):
                 ahead.before(at)
@@ -213,7 +213,7 @@ class Members:
     def _straddling(
         self, rules: Sequence[bytearray | None], what: str, source: Source, split_of: np.ndarray, names: Sequence[str]
     ) -> str:
-        """A sentence about what is in two splits by some rules; "" where nothing is."""
+        """A sentence about groups and files in two splits; "" if there are none."""
         group, first = self._joined(rules), len(self._keys)
         splits, code = self._splits(split_of, names)
         code = code[: len(group)]
@@ -240,11 +240,11 @@ class Members:
         return splits, np.concatenate([stored.astype(np.int64), code])
 
     def _rules(self) -> list[bytearray | None]:
-        """List what samples share, by each rule of groups that is given."""
+        """List the links between samples, by each rule of groups that is set."""
         return [*filter(None, self._shared.values()), *([self._hashes] if self._groups.duplicates else [])]
 
     def _joined(self, rules: Sequence[bytearray | None]) -> np.ndarray:
-        """The group of each member, int64: 0, 1, ..., equal where members are linked by what they share."""
+        """The group of each member, int64: 0, 1, ..., equal for linked members."""
         given = [shared for shared in rules if shared]
         one, other = np.concatenate([np.zeros((2, 0), np.int64), *map(_links, given)], axis=1)
         root = np.arange(max((len(shared) // 16 for shared in given), default=0))
@@ -265,14 +265,14 @@ def _links(shared: bytes | bytearray) -> np.ndarray:
 
 
 def _size(sample: Sample) -> int:
-    """Bytes of the file; -1 where only reading it tells. Files of records, hashed already, count as alike."""
+    """Bytes of the file; -1 if they are known only by reading it. Files of records, hashed already, count as equal."""
     if sample.record is not None:
         return -1
     return len(sample.image) if isinstance(sample.image, bytes) else int(getattr(sample.image, "size", -1))
 
 
 def _hash(sample: Sample) -> bytes:
-    """The first half of the SHA-256 of a sample's file; zeros where it cannot be read, which its conversion reports."""
+    """The first half of the SHA-256 of a sample's file; zeros if it cannot be read, which its conversion reports."""
     if sample.record is not None:
         stored = sample.features.get(SHA256)
         if not isinstance(stored, bytes):

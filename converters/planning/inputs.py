@@ -24,7 +24,7 @@ _STATE_BYTES = _STATE.itemsize
 
 
 class Inputs:
-    """Each sample's key, and its state: bytes that tell whether it is the sample that was planned.
+    """Each sample's key, and its state: bytes that show whether it is still the planned sample.
 
     Takes 32 bytes a sample and the length of its key. Unlike a plan's fingerprint the states have modification times:
     an edited file of equal size must not be mixed with shards made before.
@@ -53,7 +53,7 @@ class Inputs:
             start, place = end, place + _STATE_BYTES
 
     def states(self, samples: np.ndarray) -> bytes:
-        """The states of samples, by their numbers int64 [n], one behind the other."""
+        """The states of samples, by their numbers int64 [n], concatenated."""
         return np.frombuffer(self._states, _STATE)[samples].tobytes()
 
     def digests(self, samples: np.ndarray) -> bytes:

@@ -15,10 +15,10 @@ from shardfeed.storage.storage import LOCAL, FileInfo, whole
 
 @dataclass(frozen=True)
 class Onto:
-    """The dataset in `directory` (absolute), with its `manifest`, all of whose shards the new one has, too.
+    """The dataset in `directory` (absolute), with its `manifest`; the new dataset also has all of its shards.
 
-    `numbers`: of each split, the `image/source_id` of its next record. `schema`: of all records of the new dataset: the
-    old one's, perhaps with more classes. `counted`: splits of it whose numbers a conversion counted.
+    `numbers`: by split, the `image/source_id` of its next record. `schema`: of all records of the new dataset: the old
+    schema, perhaps with more classes. `counted`: splits with ids that a conversion assigned.
     """
 
     directory: str
@@ -38,7 +38,7 @@ class Onto:
         return 0 if info is None else len(info.shards)
 
     def content(self, file: str, info: FileInfo) -> bytes:
-        """All of one of its files, which is as the manifest says. Raises IntegrityError, StorageError."""
+        """Read one of its files and check it with the manifest. Raises IntegrityError, StorageError."""
         path = os.path.join(self.directory, file)
         try:
             data = whole(LOCAL.open(path))
@@ -55,7 +55,7 @@ class Onto:
 
 
 class ColumnsBefore(Mapping[str, bytes]):
-    """The columns of a split of that dataset; each is read, and its checksum compared, when it is asked for."""
+    """The columns of a split of that dataset; each is read and checked when it is first used."""
 
     def __init__(self, onto: Onto, split: SplitInfo) -> None:
         self._onto, self._split = onto, split

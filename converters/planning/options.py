@@ -1,4 +1,4 @@
-"""Every choice that changes the bytes of a dataset, besides the source itself."""
+"""All options that change the bytes of a dataset."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,17 +18,16 @@ from shardfeed.text import in_usual_order
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Every choice that changes the bytes of a dataset, besides the source itself.
+    """All options that change the bytes of a dataset.
 
     `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
-    `shards`: number of shards of each split, or of each split by name; None: as many as `shard_size` asks for.
-    `shard_size`: bytes a shard should hold, about: of source images, or of raw pixels where those have one size; None:
-    256 MB at most, and less where a dataset would have fewer than 16 shards (see shard_count.py).
-    `seed`: any integer; decides split by fraction and order.
-    `to`: the format of shards, by name. `made_with`: of records that are there already, what stands for `image`.
-    `onto`: the dataset that is appended to; then `fractions`, `shards` and `seed` are of what is appended.
-    `split_by`: "exact", shares to the image, in each class too, or "hash", each sample's by its own key alone.
-    `groups`: samples that go to the same split.
+    `shards`: number of shards of each split, or of each split by name; None: as `shard_size` requires. `shard_size`:
+    approximate bytes per shard: of source images, or of raw pixels if these have one size; None: 256 MB at most, and
+    less if a dataset would have fewer than 16 shards (see shard_count.py). `seed`: any integer; decides split by
+    fraction and order. `to`: the format of shards, by name. `made_with`: for existing records, the replacement of
+    `image`. `onto`: the dataset that is appended to; then `fractions`, `shards` and `seed` apply to the new samples.
+    `split_by`: "exact": shares exact to one image, also in each class; or "hash": each sample's key decides. `groups`:
+    samples that go to the same split.
     """
 
     fractions: Mapping[str, float] | None = None

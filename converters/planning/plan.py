@@ -1,8 +1,8 @@
 """Plan of a conversion: split and shard of each sample, decided before anything is written.
 
 A plan is a pure function of the samples' keys, labels and sizes and of the options that change bytes. Every sample
-draws two numbers from a keyed hash of its own key: one for its split, one for its place. So the order is random and
-reproducible, independent of how the source lists, and adding files moves few others to another split.
+draws two numbers from a keyed hash of its own key: one for its split, one for its position. So the order is random and
+reproducible, independent of the source's listing, and adding files moves few others to another split.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from shardfeed.schema import LABEL, Schema
 class PlannedShard:
     """Shard `number` of `count` of a split: `samples` int64 [n], numbers of the source's samples in stored order.
 
-    `first` is the number of its first sample: the place in the split, from 0, or behind those that were there.
+    `first` is the position of its first sample in the split, from 0, or after the existing records.
     """
 
     split: str
@@ -101,12 +101,12 @@ class Plan:
 
 
 def make_plan(source: Source, options: PlanOptions, no_leaks: bool = False) -> Plan:
-    """Look at every sample once and decide its place.
+    """Inspect every sample once, and decide its split and position.
 
-    Raises UsageError when it cannot be done, or when a package that `options` ask for is not installed. With `no_leaks`
-    LeakError where a file or a group would be in two splits.
+    Raises UsageError if that is impossible, or if a package that `options` need is not installed. With `no_leaks`,
+    LeakError if a file or a group would be in two splits.
 
-    Memory: about 90 bytes a sample, and the length of its key, beside the source itself.
+    Memory: about 90 bytes per sample, and the length of its key, in addition to the source.
     """
     versions = made_by(options.image, options.to)
     count = len(source)
@@ -242,7 +242,7 @@ def _check_unique(source: Source, draws: np.ndarray, order: np.ndarray) -> None:
 
 
 def _cut(split: str, order: np.ndarray, count: int, onto: Onto | None) -> list[PlannedShard]:
-    """`count` consecutive pieces whose lengths differ by one at most, longer ones first; behind those of `onto`."""
+    """`count` consecutive pieces with lengths that differ by one at most, longer ones first; after those of `onto`."""
     pieces = np.array_split(order, count)
     before, first = (0, 0) if onto is None else (onto.shards(split), onto.numbers.get(split, 0))
     starts = np.cumsum([first, *map(len, pieces)])

@@ -45,14 +45,14 @@ def shard_counts(
 ) -> dict[str, int]:
     """The number of shards of each split.
 
-    A shard has 256 MB at most. A dataset has 16 shards at least, shared out to its splits by their images, as long as
+    A shard has 256 MB at most. A dataset has at least 16 shards, divided among its splits by their images, as long as
     each has 8 MB or 512 images.
 
     Args:
         images: number of each split's images.
-        stored: bytes that they will take, as far as that is known.
-        shards: of each split, or by split; decides alone where it is given.
-        shard_size: bytes a shard should hold; else decides alone where it is given.
+        stored: bytes that they will take, if known.
+        shards: number for each split, or by split; takes precedence.
+        shard_size: bytes per shard; takes precedence if `shards` is None.
     """
     if shards is not None:
         wanted = asked(images, shards)
@@ -65,7 +65,7 @@ def shard_counts(
 
 
 def asked(images: Mapping[str, int], shards: int | Mapping[str, int]) -> dict[str, int]:
-    """The number of shards of each split that `shards` asks for. Raises UsageError where it leaves a split out."""
+    """The number of shards of each split as set by `shards`. Raises UsageError if a split is missing."""
     if not isinstance(shards, Mapping):
         return dict.fromkeys(images, shards)
     for split in images:
@@ -99,8 +99,8 @@ def stored_size(sizes: np.ndarray, options: PlanOptions) -> int:
 
 
 _NUMBER_BYTES = 8  # of a number in a column, or of where a value of bytes ends
-_LINE_BYTES = 64  # of a record that is stored as it is: its frame, its line in the index and its values in columns
-_LOOKED_AT = 200  # images whose headers an estimate is made from; their mean is then a few percent off
+_LINE_BYTES = 64  # of a record stored unchanged: its frame, its line in the index and its values in columns
+_LOOKED_AT = 200  # images with headers read for an estimate; their mean is a few percent off
 _FILES_A_SHARD = 3  # records, index, receipt
 _MORE_FILES = 64  # directories, manifest, sidecars, the columns of a few splits, a temporary file
 
@@ -108,12 +108,12 @@ _MORE_FILES = 64  # directories, manifest, sidecars, the columns of a few splits
 class Forecast(NamedTuple):
     """Disk space that `images` in `shards` will take: `size` bytes, indexes and columns included.
 
-    `size` is None where images are encoded again.
+    `size` is None if images are re-encoded.
 
-    `pixels`: bytes of raw pixels in it, height * width * 3 per image; None if files are stored, or if no image tells
-    its size. `exact`: whether `size` is the least there will be, as all images have the same size in pixels. Otherwise
-    both are estimated from what is known of the images, and off by a few percent; more if files are not stored
-    unchanged, or if the source makes images itself.
+    `pixels`: bytes of raw pixels in it, height * width * 3 per image; None if files are stored, or if no image's size
+    is known. `exact`: whether `size` is a lower bound, because all images have the same size in pixels. Otherwise both
+    are estimates, and off by a few percent; more if files are not stored unchanged, or if the source makes images
+    itself.
     """
 
     images: int

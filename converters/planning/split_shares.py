@@ -1,7 +1,7 @@
 """Assign each sample to a split: by shares that are exact to the image, or by its key alone.
 
-Exact: `counts_by_class` says how many images of each class go to each split; those with the smallest draws go to the
-first split, and so on. Where files are added, every draw stays, and only images near such a border change sides.
+Exact: `counts_by_class` computes how many images of each class go to each split; images with the smallest draws go to
+the first split, and so on. If files are added, every draw stays, and only images near such a border move.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ class Groups:
         return bool(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """The rules that were given, as a JSON value."""
+        """The rules that are set, as a JSON value."""
         return {name: value for name, value in vars(self).items() if value}
 
 
@@ -98,9 +98,9 @@ def draw_splits(
     """The numbers of the samples of each split, int64 [of the split].
 
     Args:
-        draws: uint64 [n], what each sample drew.
-        labels: int32 [n], its class; all the same where there are no labels.
-        shares: of each split; in which order they are given says nothing.
+        draws: uint64 [n], each sample's draw.
+        labels: int32 [n], its class; all equal without labels.
+        shares: the share of each split; their order does not matter.
         split_by: "exact", or "hash" for a draw alone to decide: as a fraction of 2^64 it lies in the share of a split.
     """
     if split_by == "hash":
@@ -152,10 +152,10 @@ def counts_by_class(sizes: Sequence[int] | np.ndarray, shares: Sequence[Fraction
     Each number is `sizes[class] * shares[split]`, rounded down or up. A row adds up to `sizes[class]`, a column to its
     split's share of all images, rounded down or up. `shares` add up to 1.
 
-    In each class alone, the border behind a split is its share of the class and of those before it, plus an offset of
-    the class, rounded down. Then, as long as one split has too many images and another too few, classes that rounded
-    the one up and the other down swap the two; through a third split where no class has both. Design note 023 says why
-    that ends within one image of each share.
+    In each class, the border after a split is the share of this and all earlier splits, plus an offset of the class,
+    rounded down. Then, as long as one split has too many images and another too few, classes that rounded the first up
+    and the second down swap the two; through a third split if no class has both. Design note 023 explains why that ends
+    within one image of each share.
     """
     rounding = _Rounding(sizes, shares)
     total = int(np.sum(sizes))
@@ -174,7 +174,7 @@ class _Rounding:
         parts = np.array([int(share * whole) for share in shares], object)  # Python's numbers: these do not overflow
         products = np.array([int(size) for size in sizes], object)[:, None] * parts
         self._down = (products // whole).astype(np.int64)
-        self._lost = (products % whole / whole).astype(np.float64)  # by rounding down; 0 where nothing is rounded
+        self._lost = (products % whole / whole).astype(np.float64)  # by rounding down; 0 if nothing is rounded
         # A different offset per class: otherwise all classes of one size would round the same split down.
         offsets = np.array([number * _GOLDEN % _OFFSETS for number in range(1, len(sizes) + 1)], object)
         borders = (products.cumsum(axis=1) * _OFFSETS + offsets[:, None] * whole) // (whole * _OFFSETS)

@@ -1,7 +1,7 @@
-"""Shards that an earlier run finished, of inputs that have changed since: their images are taken over, not read again.
+"""Shards that an earlier run finished, with inputs that have changed since: their images are reused, not read again.
 
-One image less shifts the numbers of all records behind it, and a few across the borders of shards. So many shards are
-other shards now, of the same images; to read and decode those is what took the time. Such a shard lies in `earlier/` of
+A removed image shifts all records after it, and a few across the borders of shards. So many shards are different now,
+but hold the same images, and reading and decoding these took most of the time. Such a shard is kept in `earlier/` of
 the staging directory, named by its digest, until the shards that take images from it are finished.
 """
 
@@ -33,16 +33,15 @@ _FILE = struct.Struct("<IIq")  # CRC-32 of the key, size, time of modification
 
 
 _RECEIPT, _DATA, _INDEX = ".json", ".data", ".index"
-_BYTES = _FILE.size  # of what stands for an image
+_BYTES = _FILE.size  # of an image's fingerprint
 
 
 def made_of(samples: Iterable[Sample], schema: Schema, image: ImageOptions) -> bytes:
-    """16 bytes for what decides how an image is stored besides its file, and 16 for each sample's file.
+    """16 bytes for the options that decide how an image is stored, and 16 for each sample's file.
 
-    Its labels, its split and its place do not matter. Zeros where nothing tells whether the image is the same, a
-    callable may give another one; and where a record has objects or a mask, whose places need the file's own size.
-    These are no hashes of a path, which would cost as much as reading a header does: whoever takes an image over
-    compares its key.
+    Labels, split and position do not matter. Zeros if it is unknown whether the image is the same, because a callable
+    may return a different one; and if a record has objects or a mask, which need the file's own size. Paths are not
+    hashed, which would cost as much as reading a header: the code that reuses an image compares its key.
     """
     manner = repr((image.to_json(), SHA256 in schema.features, schema.of_kind("place"))).encode()
     placed = schema.object_keys or schema.raster
@@ -63,7 +62,7 @@ def _state(sample: Sample) -> bytes:
 
 @dataclass(frozen=True)
 class _Shard:
-    """An earlier shard: `path` without the ends of its files; notes by the key of their sample; who takes from it."""
+    """An earlier shard: `path` without its files' suffixes; notes by key of their sample; the shards that use it."""
 
     path: str
     info: ShardInfo
@@ -105,7 +104,7 @@ class EarlierShards:
         self._found.pop(stored[:_BYTES] + bytes(_BYTES), None)
 
     def set_aside(self, receipt: Receipt, path: str, data: str, index: str) -> None:
-        """Take a finished shard and its receipt, which lies at `path`, from their places."""
+        """Move a finished shard and its receipt at `path` away from their places."""
         if not os.path.isdir(self._directory):
             make_directory(self._directory)
         place = os.path.join(self._directory, receipt.digest)
@@ -114,7 +113,7 @@ class EarlierShards:
         self._add(place)
 
     def find(self, samples: Sequence[Sample], schema: Schema, image: ImageOptions, user: User) -> dict[int, Kept]:
-        """Find the images that are stored already, by their places in the list; `user`: who takes them."""
+        """Find the images that are already stored, by their indices in the list; `user`: the shard that takes them."""
         found: dict[int, Kept] = {}
         if not self._found:
             return found
@@ -128,7 +127,7 @@ class EarlierShards:
         return found
 
     def remove_unused(self, user: User | None = None) -> None:
-        """Remove the shards from which nobody takes images, now that `user` is done: they would only fill the disk."""
+        """Remove the shards that are not needed any more, now that `user` is done."""
         for shard in self._shards:
             if user is not None:
                 shard.users.discard(user)

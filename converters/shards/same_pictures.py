@@ -1,7 +1,7 @@
-"""The same picture in two splits, or under two labels: seen by the hashes of files, which are known anyway.
+"""The same picture in two splits, or under two labels: found by the hashes of files, which are stored anyway.
 
-A test image that is in the training split too measures memory; a picture in two classes teaches both. Neither is an
-error, so the report says how often it is so, and of which files.
+A test image that is also in the training split measures memorisation; a picture in two classes teaches both. Neither is
+an error, so the report lists the number and the files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -104,9 +104,9 @@ class SamePictures:
 
 
 def same_pictures(schema: Schema, receipts: Sequence[Receipt | StoredSplit]) -> SamePictures:
-    """Look for equal hashes in the columns of finished shards; nothing where hashes are not stored.
+    """Look for equal hashes in the columns of finished shards; none if hashes are not stored.
 
-    Memory: 16 bytes a record, and about 100 for each whose picture is there again.
+    Memory: 16 bytes per record, and about 100 for each repeated picture.
     """
     if not receipts or not all(SHA256 in receipt.columns for receipt in receipts):
         return SamePictures()
@@ -131,9 +131,9 @@ def _prefixes(receipt: Receipt | StoredSplit) -> np.ndarray:
 
 
 class _Found:
-    """The records whose hash begins as another one's does; arrays are [those records], in stored order.
+    """The records with equal beginnings of hashes; one array element for each, in stored order.
 
-    `picture`: equal for equal whole hashes. `split`: a place in `splits`. `shard`, `place`: where the record is.
+    `picture`: equal for equal whole hashes. `split`: an index into `splits`. `shard`, `place`: the record's location.
     """
 
     def __init__(

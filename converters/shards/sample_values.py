@@ -87,7 +87,7 @@ def _problem(feature: Feature, value: Any, flat: Any) -> str:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    """Shape of a list or of nested lists; it ends at the first level whose lists differ in length."""
+    """Shape of a list or of nested lists; it ends at the first level where lists differ in length."""
     shape: list[int] = []
     level: list[Any] = [value]
     while level and all(isinstance(part, list | tuple) for part in level) and len({len(part) for part in level}) == 1:

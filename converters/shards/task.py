@@ -1,4 +1,4 @@
-"""Work order for one shard, and the receipt that says what was written."""
+"""Work order for one shard, and the receipt of what was written."""
 
 import os
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ def checkpoint_path(data: str) -> str:
 class Noted:
     """Something to report about one sample: its key, a code or its changes joined by "+", and why.
 
-    `asked`: of changes, whether the options asked for all of them.
+    `asked`: whether the options requested all of the changes.
     """
 
     key: bytes

@@ -1,6 +1,6 @@
-"""Write a list of samples as one shard on disk: the work of a worker, wherever it runs.
+"""Write a list of samples as one shard on disk: the work of a worker, on any machine.
 
-The result is a pure function of the task, whatever there is to go on from. Engines only decide where and when.
+The result is a pure function of the task, even after a resume. Engines only decide where and when.
 """
 
 import hashlib

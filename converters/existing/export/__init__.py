@@ -1,1 +1,1 @@
-"""A dataset as files that other tools take. `export.py` is where to begin; each format is a module of its own."""
+"""A dataset as files for other tools. Start with `export.py`; each format has its own module."""

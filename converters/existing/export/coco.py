@@ -180,7 +180,7 @@ class _File:
         line = (b",\n" if self._count else b"\n") + _json(entry)
         self._count += 1
         if self._waiting is None:
-            self._lines.write(line)  # where nothing is written it is counted
+            self._lines.write(line)  # if nothing is written, bytes are counted
         else:
             self._waiting.write(line)
 

@@ -160,7 +160,7 @@ def _check_space(parent: str, items: Items, to: str) -> None:
 
 
 class _Written:
-    """The records that were given to a form. `found`: what readers must find. `renamed`: by how many names changed."""
+    """The records passed to a form. `found`: what readers must find. `renamed`: number of changed names."""
 
     def __init__(self, form: Form, items: Items) -> None:
         self.found = [Found(part) for part in form.parts]

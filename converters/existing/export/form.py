@@ -1,4 +1,4 @@
-"""Interface of an export format: it takes records one by one, and says how its files are converted again."""
+"""Interface of an export format: it takes records one by one, and knows the command that converts its files again."""
 
 import os
 import posixpath
@@ -28,7 +28,7 @@ class Again:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def arguments(self, root: str) -> tuple[str, dict[str, Any]]:
-        """The path and the arguments of `open_source`, for an export that lies in `root`."""
+        """The path and the arguments of `open_source`, for an export in `root`."""
         options = {key: os.path.join(root, value) if key in _PATHS else value for key, value in self.options.items()}
         return os.path.join(root, self.path) if self.path else root, options
 
@@ -55,7 +55,7 @@ def _typed(key: str, value: Any) -> list[str]:
 
 
 class Part(NamedTuple):
-    """Values that one reading of an export gives back: `features` of each image, and its objects if `objects`.
+    """Values that a conversion of the export restores: `features` of each image, and its objects if `objects`.
 
     `prefix`: prepended to the keys that `Form.add` gives.
     """
@@ -153,12 +153,12 @@ def class_lines(names: tuple[str, ...]) -> bytes:
 
 
 def number_text(value: float) -> str:
-    """The shortest decimal that is read as the same float64, without a point where it is whole."""
+    """The shortest decimal that is read as the same float64, without a decimal point for whole numbers."""
     return str(int(value)) if value == int(value) and abs(value) < 1 << 53 else repr(float(value))
 
 
 class Twins:
-    """Objects of one image that a format would take for one, as nothing tells them apart."""
+    """Objects of one image that a format would merge, because they are identical."""
 
     def __init__(self, to: str, losses: Losses, count: Callable[[], None]) -> None:
         self._to, self._losses, self._count = to, losses, count

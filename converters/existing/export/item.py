@@ -26,7 +26,7 @@ _EXTENSIONS = {b"jpeg": b".jpg", b"png": b".png", b"raw": b".png"}
 class Item:
     """One record: `image` is a file's bytes, `values` all else, by key. `place`: in its split, from 0.
 
-    `key`: what the record is called, or None where it has no name.
+    `key`: the record's name, or None.
     """
 
     split: Split
@@ -48,7 +48,7 @@ class Item:
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """(width, height), pixels. Raises RecordError where nothing says it."""
+        """(width, height), pixels. Raises RecordError if the size is unknown."""
         if WIDTH in self.values and HEIGHT in self.values:
             return int(self.values[WIDTH]), int(self.values[HEIGHT])
         try:
@@ -131,7 +131,7 @@ class Items:
         return SOURCE_ID in self.schema.features and not self._counted.issuperset(self.splits)
 
     def __call__(self, losses: Losses) -> Iterator[Item]:
-        """All of them, without what `losses` says. Raises RecordError, IntegrityError for damage."""
+        """All objects, without the data that `losses` leaves out. Raises RecordError, IntegrityError for damage."""
         for name in self.splits:
             split = self._data[name]
             for place in range(len(split)):
@@ -201,7 +201,7 @@ def _single(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _png(pixels: bytes, values: Mapping[str, Any], split: Split, place: int) -> bytes:
-    """Raw pixels as a PNG file: no other that every reader has keeps them as they are."""
+    """Raw pixels as a PNG file: the only lossless format that all readers have."""
     height, width = int(values.get(HEIGHT, 0)), int(values.get(WIDTH, 0))
     if height * width * 3 != len(pixels) or not pixels:
         problem = f"raw pixels: got {len(pixels)} bytes, expected {height} x {width} x 3"

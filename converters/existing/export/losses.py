@@ -22,7 +22,7 @@ from shardfeed.schema import IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, Schema
 ALL = "all"
 # Made by every conversion of the image and its place alone.
 _MADE = IMAGE_KEYS
-# The words for what is left out; anything else is called by its feature key.
+# The words for data that may be left out; other data has its feature key.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "classes": (LABEL, TEXT),
     "captions": (CAPTION,),
@@ -37,9 +37,9 @@ _TEXTS = {LABEL: TEXT, OBJECT_LABEL: OBJECT_TEXT, RASTER: RASTER_FORMAT}  # that
 
 @dataclass(frozen=True)
 class Losses:
-    """`keys`: of the features that are left out, by the word for them. `held`: features that the format holds.
+    """`keys`: the keys of features that are left out, by word. `held`: features that the format can store.
 
-    `twins`: whether an object may be that is equal to another one of its image. `to`: what the format is called.
+    `twins`: whether an image may have two equal objects. `to`: name of the format.
     """
 
     to: str

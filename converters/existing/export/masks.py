@@ -1,4 +1,4 @@
-"""Images, and masks of the same names whose pixels are numbers of classes; `_classes.csv` says what each means."""
+"""Images, and masks of the same names with class numbers as pixels; `_classes.csv` names the classes."""
 
 import csv
 import io

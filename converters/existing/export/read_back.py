@@ -1,7 +1,7 @@
-"""An export read again by the reader of its format, before it has its name: the same images, splits and labels.
+"""Check an export with the reader of its format before the final rename: same images, splits and labels.
 
-Names decide what a reader takes, and each has rules of its own; so it is asked. It lists files and reads annotations,
-no image. Sums of digests are compared, which need no memory and no order.
+Names decide which files a reader takes, and each reader has its own rules; so the reader itself is used. It lists files
+and reads annotations, but no images. Sums of digests are compared, which need little memory and no order.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from shardfeed.errors import IntegrityError, ShardfeedError, escape
 from shardfeed.schema import SOURCE_ID, Value
 
 _BITS = 128
-_DEFAULT = "train"  # the split of what says none
+_DEFAULT = "train"  # the split of images without one
 
 
 class Found:
@@ -48,7 +48,7 @@ def _plain(value: Any) -> Any:
 
 
 def check(root: str, again: Again, expected: Found, to: str) -> None:
-    """Raise IntegrityError unless the reader finds in `root` what is expected."""
+    """Raise IntegrityError unless the reader finds the expected content in `root`."""
     path, options = again.arguments(root)
     found = Found(expected.part)
     why = ""

@@ -87,7 +87,7 @@ class TableForm:
 
     @classmethod
     def held(cls, items: Items) -> frozenset[str]:
-        """Values of one cell, sets of classes, captions, and boxes with what Open Images says of them."""
+        """Values of one cell, sets of classes, captions, and boxes with Open Images' attributes."""
         schema = items.schema
         label = {LABEL} if LABEL in schema.class_names and schema.kind(LABEL) in ("label", "tags") else set[str]()
         if label and not (schema.features[LABEL].scalar or schema.kind(LABEL) == "tags"):
@@ -189,7 +189,7 @@ class TableForm:
 def _more_labels(items: Items) -> list[str]:
     """Keys of further labels, sorted, whose class lists a table can restore: they are in order and all classes occur.
 
-    Only beside the class of the image, as the first label column would be that.
+    Only if images have a class, because the first label column is taken as the class.
     """
     schema = items.schema
     found = []

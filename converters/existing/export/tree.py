@@ -15,13 +15,13 @@ from shardfeed.storage.local import NewFile, fsync_directory, make_directory
 
 _THREADS = 16  # each waits for the disk: one alone would write an eighth of what those do
 _WAITING = 64 << 20  # bytes that wait to be written, at most
-_BESIDE = 16 << 10  # bytes of memory counted per file, besides its content
+_BESIDE = 16 << 10  # bytes of memory counted per file, in addition to its content
 
 
 class Tree:
     """New files below `root`, an empty directory; None: nothing is written. Used as a context.
 
-    `files`, `size`: how many were given, and their bytes.
+    `files`, `size`: number of files and their bytes.
     """
 
     def __init__(self, root: str | None) -> None:
@@ -57,9 +57,9 @@ class Tree:
                 lines.discard()
 
     def write(self, name: bytes, data: bytes, where: object) -> None:
-        """A file, `name` relative to the root; `where`: what an error calls what it is of.
+        """Add a file, `name` relative to the root; `where`: its sample, for errors.
 
-        Raises UsageError for a name that is taken or leaves the root, StorageError for a file written before this.
+        Raises UsageError for a name that is taken or leaves the root, StorageError for an earlier file.
         """
         self._claim(name, where)
         self.size += len(data)
@@ -98,7 +98,7 @@ class Tree:
         self.files += 1
 
     def _is_file(self, name: bytes) -> bool:
-        """Whether a file of that name was given."""
+        """Whether a file with that name was added."""
         if self._threads is None:
             return _digest(name) in self._names
         return name in self._pending or os.path.isfile(self._path(name))
@@ -149,7 +149,7 @@ class Lines:
             file.__exit__(None, None, None)
 
     def discard(self) -> None:
-        """Remove it, where it was not closed."""
+        """Remove the file, if it was not closed."""
         if self._file is not None:
             self._file.__exit__(BaseException, None, None)
 

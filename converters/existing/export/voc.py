@@ -56,7 +56,7 @@ class VocForm:
 
     @classmethod
     def held(cls, items: Items) -> frozenset[str]:
-        """Boxes, classes, what VOC says of each object, and the raster."""
+        """Boxes, classes, VOC's attributes of each object, and the raster."""
         schema = items.schema
         rasters = {RASTER} if schema.raster is not None and len(schema.raster.class_names) <= 256 else set[str]()
         return object_keys(schema, *(f"{OBJECTS}{flag}" for flag in _FLAGS)) | rasters
@@ -150,7 +150,7 @@ def _depth(item: Item) -> int:
 
 
 def _coloured(numbers: np.ndarray) -> bytes:
-    """A PNG with VOC's colours, whose values are the numbers."""
+    """A PNG with VOC's colours as palette, and the class numbers as values."""
     image = Image.fromarray(numbers.astype(np.uint8))
     image.putpalette(_PALETTE)
     out = io.BytesIO()

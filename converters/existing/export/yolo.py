@@ -69,7 +69,7 @@ class YoloForm:
         return " ".join([str(label), *map(number_text, numbers)]) + "\n"
 
     def finish(self) -> list[Again]:
-        """data.yaml, without `path`: the folder it lies in."""
+        """data.yaml, without `path`, which defaults to its folder."""
         words = {_KEYS[split]: word.decode() for split, word in self._words.items()}
         if "train" in words and "val" not in words:
             words["val"] = words["train"]

@@ -12,9 +12,8 @@ class SalvagedShard:
     """Outcome for a damaged shard. `expected`: number of records that were written to it, None if unknown.
 
     `doubled`: whole records left out because they are in the new dataset already. `refused`: whole records left out
-    because they do not conform to the schema, the first of them in `reasons`, each with its offset. `lost_bytes`:
-    bytes written that did not come back; where nothing tells how many were written, the file's bytes outside of whole
-    records.
+    because they do not conform to the schema, the first of them in `reasons`, each with its offset. `lost_bytes`: bytes
+    written that did not come back; if the number written is unknown, the file's bytes outside of whole records.
     """
 
     name: str

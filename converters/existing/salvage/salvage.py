@@ -108,13 +108,13 @@ def salvage(
 class _Taken:
     """The records of the new dataset, by digests of 16 bytes.
 
-    `distinct`: no two of a split that were added are equal. A manifest that says its dataset has equal records leaves
-    nothing by which a second copy could be known.
+    `distinct`: no two of a split that were added are equal. If the manifest says that the dataset has equal records, a
+    second copy cannot be recognised.
     """
 
     def __init__(self, survivors: Survivors) -> None:
         options: Mapping[str, Any] = survivors.manifest.options if survivors.manifest else {"adopted": True}
-        self._named = not options.get("adopted", False)  # then each sample has a name of its own, in all splits
+        self._named = not options.get("adopted", False)  # then each sample has a unique name, in all splits
         self._repeating = not options.get("distinct", True)
         self._needed = survivors.manifest is None or not all(shard.whole for shard in survivors.shards)
         self._digests: set[bytes] = set()
@@ -218,7 +218,7 @@ def _expected(survivors: Survivors) -> int | None:
 
 
 def _fingerprint(old: Manifest | None, receipts: Mapping[str, Sequence[Receipt]]) -> str:
-    """The old one where every shard has its bytes, else of what there is now."""
+    """The old fingerprint if every shard is unchanged, else one of the current records."""
     infos = {split: [receipt.info.data for receipt in of_split] for split, of_split in receipts.items()}
     if old and infos == {name: [shard.data for shard in split.shards] for name, split in old.splits.items()}:
         return old.fingerprint

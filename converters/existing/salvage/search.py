@@ -25,9 +25,9 @@ _MOST_BYTES = 256 << 20  # of a side file that no checksum vouches for
 
 @dataclass(frozen=True)
 class SurvivingShard:
-    """Shard `number` of the `count` that a split has, and the file at `path` that holds its records; None: it is gone.
+    """Shard `number` of `count` of a split, and the file at `path` that holds its records; None: it is missing.
 
-    `whole`: that file is `written`, the shard as it was written. `written` and `records`: None where nothing tells.
+    `whole`: the file equals `written`, the original shard. `written` and `records`: None if unknown.
     """
 
     split: str
@@ -41,9 +41,9 @@ class SurvivingShard:
 
 @dataclass
 class Survivors:
-    """`manifest`: None where it is missing or damaged. `shards`: those of all `splits`, of each in order.
+    """`manifest`: None if missing or damaged. `shards`: the shards of all `splits`, in order.
 
-    `kept`: content of side files that are whole. `notes`: what to tell people.
+    `kept`: content of intact sidecar files. `notes`: remarks for the user.
     """
 
     schema: Schema
@@ -111,7 +111,7 @@ def _listed(directory: str, manifest: Manifest, present: set[str], progress: Cal
             info = FileInfo.of_file(path)
             by_content.setdefault(info, []).append(name)
             progress(info.size)
-    # A file equal to another shard, byte for byte, is not a remainder of the shard whose name it has.
+    # A file equal to another shard, byte for byte, is not a remainder of the shard that its name claims.
     listed = {info.data for split in manifest.splits.values() for info in split.shards}
     elsewhere = {name for info, names in by_content.items() if info in listed for name in names}
     found = Survivors(manifest.schema, manifest, tuple(manifest.splits), [])

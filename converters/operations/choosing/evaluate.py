@@ -142,7 +142,7 @@ def _labels(condition: Comparison, names: Sequence[str]) -> Iterable[int]:
 
 
 def _any_number(condition: Comparison, values: np.ndarray) -> np.ndarray:
-    """bool, of the shape of `values`: which compare with any of the condition's numbers as it says."""
+    """bool, of the shape of `values`: which values match any of the condition's numbers."""
     compare = _COMPARE[condition.operator]
     found = np.zeros(values.shape, bool)
     for value in condition.values:

@@ -13,9 +13,9 @@ Keys = Iterable[str | bytes] | str | os.PathLike[str]
 
 
 def read_keys(keys: Keys) -> dict[bytes, None]:
-    """The keys, in the order given and each once: of an iterable, or of a file with one a line.
+    """The keys of an iterable, or of a file with one per line, in order and without repeats.
 
-    Raises UsageError where there are none, or the file cannot be read.
+    Raises UsageError if there are none, or the file cannot be read.
     """
     if isinstance(keys, str | os.PathLike):
         try:

@@ -22,10 +22,10 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Comparison:
-    """`name` compared with values by an operator: one value, or of "in" any number of them.
+    """`name` compared with values by an operator: one value, or any number of them for "in".
 
-    `quoted`: whether each value stood in quotes, and so is no name of a feature. `texts`: each as it was written, for
-    features that are no numbers: a class may be called 001. `at`: where it begins in the text.
+    `quoted`: whether each value was in quotes, and so is not the name of a feature. `texts`: each as written, for
+    features that are not numbers: a class may be named 001. `at`: its offset in the text.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Not:
 
 @dataclass(frozen=True)
 class Joined:
-    """Conditions of which all must hold, or with "or" any."""
+    """Conditions combined: all must hold, or with "or" any of them."""
 
     word: Literal["and", "or"]
     conditions: tuple["Condition", ...]
@@ -120,7 +120,7 @@ class _Parser:
         return self.next.kind in ("word", "sign") and self.next.text in texts
 
     def _take(self, *texts: str) -> bool:
-        """Whether the next token is one of `texts`, which is then behind."""
+        """Whether the next token is one of `texts`; if so, it is consumed."""
         found = self._is(*texts)
         self._at += found
         return found

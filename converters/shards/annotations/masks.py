@@ -1,4 +1,4 @@
-"""The region of an object as a mask, by pycocotools: another rule for what is inside would give other areas and AP."""
+"""The region of an object as a mask, by pycocotools: a different rule for the inside would change areas and AP."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ def _bad(reason: str) -> BadAnnotationError:
 
 
 def _mask_api() -> Any:
-    """The module of pycocotools; its type hints leave out what it takes."""
+    """The module of pycocotools, whose type hints are incomplete."""
     with needing_extra("masks"):
         from pycocotools import mask
     return mask

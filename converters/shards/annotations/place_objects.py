@@ -44,10 +44,10 @@ def left_out_with_image(key: bytes, objects: Objects | None) -> Account:
 
 
 def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schema: Schema) -> Placed:
-    """The columns of `schema.object_keys`, of those objects that are in the image, in their order.
+    """The columns of `schema.object_keys` for the objects inside the image, in order.
 
-    Raises RejectedError, E_FRAME, where nothing tells of which image the boxes are: the one in the file, or the one
-    that its EXIF turns upright. Raises UsageError for columns that are not as long as there are boxes.
+    Raises RejectedError, E_FRAME, if it is unknown whether boxes refer to the stored or the upright image. Raises
+    UsageError for columns whose length is not the number of boxes.
     """
     objects = objects if objects is not None else Objects(np.zeros((0, 4)))
     _check_lengths(key, objects, schema)
@@ -169,7 +169,7 @@ def _beyond_of_seen(points: np.ndarray, sides: np.ndarray) -> np.ndarray:
 
 
 def _is_near(beyond: np.ndarray, sides: np.ndarray) -> np.ndarray:
-    """Whether so many pixels outside, [..., 2], are few enough on both axes: bool [...]."""
+    """Whether these numbers of pixels outside, [..., 2], are acceptable on both axes: bool [...]."""
     return np.all(beyond <= np.maximum(_PIXELS, _SHARE * sides), axis=-1)
 
 

@@ -26,9 +26,9 @@ _NONE = -1  # of a value without a meaning
 def raster_values(sample: Sample, image: StoredImage, raster: Raster, options: ImageOptions) -> dict[str, Value]:
     """Make the values of the mask of `sample` for its record, by key; `image`: as it is stored.
 
-    Raise RejectedError if the mask is missing or cannot be read, if its size or one of its values is wrong, or if
-    nothing tells whether it belongs to the upright image. Raise UsageError for a table that gives values which are
-    neither a class nor void.
+    Raise RejectedError if the mask is missing or cannot be read, if its size or one of its values is wrong, or if it is
+    unknown whether it belongs to the upright image. Raise UsageError for a table with values that are neither a class
+    nor void.
     """
     found = sample.raster
     if found is None:
@@ -75,7 +75,7 @@ def _of_upright(size: tuple[int, int], raster: RasterImage, placement: Placement
 
 
 def class_numbers(mask: MaskFile, table: MaskTable) -> np.ndarray:
-    """Int32 [height, width]: what a record has for the values or colours of a mask. Raises RejectedError."""
+    """Int32 [height, width]: the record's values for the values or colours of a mask. Raises RejectedError."""
     if table.colours:
         codes = mask.colours()
         if codes is None:
@@ -120,7 +120,7 @@ def _first(bad: np.ndarray) -> tuple[int, int]:
 
 @lru_cache(maxsize=4)
 def _values(table: MaskTable) -> np.ndarray:
-    """Int32: by value in the file what a record has for it, or _NONE."""
+    """Int32: the record's value by value in the file, or _NONE."""
     numbers = np.full(max(value for value, _ in table.values) + 1, _NONE, np.int32)
     for value, number in table.values:
         numbers[value] = number
@@ -129,7 +129,7 @@ def _values(table: MaskTable) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def _colours(table: MaskTable) -> tuple[np.ndarray, np.ndarray]:
-    """Colours, sorted, as red * 65536 + green * 256 + blue, and what a record has for each: int32."""
+    """Colours, sorted, as red * 65536 + green * 256 + blue, and the record's value for each: int32."""
     rows = sorted((red << 16 | green << 8 | blue, number) for red, green, blue, number in table.colours)
     codes, numbers = np.array(rows, np.int32).T
     return codes, numbers
