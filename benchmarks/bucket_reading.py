@@ -74,12 +74,17 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        forms: dict[str, Any] = {"dataset": "tfrecord", "tars": "webdataset", "mds": "mds"}
+        forms: dict[str, Any] = {"dataset": "tfrecord"}
+        forms |= {"tars": "webdataset"} if "webdataset" in args.contenders else {}
+        forms |= {"mds": "mds"} if "streaming" in args.contenders else {}
         for name, form in forms.items():
             convert(ImageFolder(args.photos), folder / name, to=form)
         (folder / "server").mkdir()
         (folder / "files").mkdir()
-        with seaweed(folder / "server", KEY, SECRET) as port, bucket_behind(port, folder / "files", "bucket") as bucket:
+        with (
+            seaweed(folder / "server", KEY, SECRET, volumes=200) as port,
+            bucket_behind(port, folder / "files", "bucket") as bucket,
+        ):
             for name in forms:
                 bucket.upload(shardfeed.open(folder / name), name)
             bucket.proxy.latency, bucket.proxy.speed = args.latency, args.speed * 1e6

@@ -43,8 +43,8 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @contextmanager
-def seaweed(folder: Path, key: str, secret: str) -> Iterator[int]:
-    """Run an S3 server with one user until the block ends; the block gets its port."""
+def seaweed(folder: Path, key: str, secret: str, volumes: int = 30) -> Iterator[int]:
+    """Run an S3 server with one user until the block ends; the block gets its port. `volumes`: of 64 MB, at most."""
     program, ports = _program(), iter(free_ports(10))
     user = {"name": "user", "credentials": [{"accessKey": key, "secretKey": secret}]}
     user["actions"] = ["Admin", "Read", "List", "Write"]
@@ -54,7 +54,7 @@ def seaweed(folder: Path, key: str, secret: str) -> Iterator[int]:
     port = int(options[-1].rpartition("=")[2])
     options += [f"-s3.port.{part}={next(ports)}" for part in ("iceberg", "lance")]  # which it always opens
     options += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder / 'data'}", f"-s3.config={folder / 'users.json'}"]
-    options += ["-filer", "-s3", "-master.volumeSizeLimitMB=64", "-volume.max=30", "-master.telemetry=false"]
+    options += ["-filer", "-s3", "-master.volumeSizeLimitMB=64", f"-volume.max={volumes}", "-master.telemetry=false"]
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen([program, "server", *options], stdout=log, stderr=log, cwd=folder)
     try:
