@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from shardfeed.readers.split import Split
 from shardfeed.storage.storage import LocalStorage, Storage
 
 SOCKET, LOG = "fetcher.socket", "fetcher.log"
+CLIENTS = "fetcher.clients"  # locked by each process that reads a temporary directory
 _START_SECONDS = 60
 _START_AGAIN_SECONDS = 5  # a fetcher that was just ending blocked the new one
 _ANSWER_SECONDS = 600  # one window of a slow network; the fetcher's own requests end after 120 s
@@ -74,6 +75,7 @@ class _Connections:
         self.lock = threading.Lock()
         self.idle: list[Connection] = []
         self.closed = False
+        self.alive: IO[bytes] | None = None  # CLIENTS
         self.reading: list[int] = []
         self.of_thread = threading.local()
 
@@ -201,6 +203,9 @@ class FetcherClient:
                 send(connection, head)
                 answer = self._answer(connection)
                 _raise_error(answer)
+                if not self.limit and here.alive is None:
+                    here.alive = open(os.path.join(self.directory, CLIENTS), "ab")  # noqa: SIM115  # until the end
+                    fcntl.flock(here.alive, fcntl.LOCK_SH)
                 return connection, answer["directory"]
             if now - started > _START_AGAIN_SECONDS and self._start(anyhow=now - begun > _START_SECONDS / 2):
                 started = now
@@ -337,10 +342,15 @@ def reading(samples: Samples, chunk: int | None) -> Iterator[None]:
         yield
 
 
+def temporary_prefix() -> str:
+    """Return how the names of this user's temporary directories begin."""
+    return f"shardfeed-{os.getuid()}-"
+
+
 def _temporary(split: Split, window: int) -> str:
     """A directory in memory for windows of so many bytes, or on the disk. Raises StorageError if neither has room."""
     what = hashlib.blake2b(f"{split.shards.directory} {split.whole.fingerprint}".encode(), digest_size=8).hexdigest()
-    name = f"shardfeed-{os.getuid()}-{what}"
+    name = f"{temporary_prefix()}{what}"
     in_memory = os.path.join(_SHARED, name)
     # An existing directory has its space: another rank must not use a different one and fetch everything again.
     if os.path.isdir(in_memory) or (os.path.isdir(_SHARED) and room_in(_SHARED).free >= _WINDOWS * window):

@@ -25,7 +25,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError
 from shardfeed.machine.processes import keep_heap
-from shardfeed.pipelines.caching.client import LOG, SOCKET, receive, send
+from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, receive, send, temporary_prefix
 from shardfeed.pipelines.caching.reader import Following, Reader
 from shardfeed.pipelines.caching.sparse import Room, SparseCopy, free_range, leftovers_in
 from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
@@ -190,6 +190,38 @@ def _check_holes(directory: str) -> None:
         raise StorageError(directory, problem, "use a directory on ext4, XFS, Btrfs or in /dev/shm") from error
 
 
+def _locked(path: str) -> int:
+    """Lock a file, and return its descriptor. Raises OSError if it is missing, or locked by a process that lives."""
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _remove_leftovers(directory: str) -> None:
+    """Remove the temporary directories of this user whose fetcher was killed together with all its readers."""
+    parent = os.path.dirname(directory)
+    for name in os.listdir(parent):
+        path, held = os.path.join(parent, name), []
+        if path != directory and name.startswith(temporary_prefix()):
+            with suppress(OSError):  # of another user, or in use
+                held += [_locked(os.path.join(path, LOCK))]
+                held += [_locked(os.path.join(path, CLIENTS))]
+                _remove(path)
+        for file in held:
+            os.close(file)
+
+
+def _remove(directory: str) -> None:
+    """Remove a directory that nobody uses. It is renamed first, so that the next fetcher can start."""
+    gone = f"{directory}.{os.getpid()}"
+    os.rename(directory, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
 def main(directory: str, limit: int) -> int:
     """Serve until nobody has been connected for some seconds. `limit`: 0 for a directory that is removed afterwards."""
     os.chdir(directory)  # the name of a socket must be short
@@ -204,6 +236,8 @@ def main(directory: str, limit: int) -> int:
     keep_heap()  # each response has some 8 MB: returned pages would have to be cleared again
     _check_holes(directory)
     fetcher = _Fetcher(directory, limit)
+    if fetcher.temporary:
+        _remove_leftovers(directory)
     server = socket.socket(socket.AF_UNIX)
     with suppress(FileNotFoundError):
         os.unlink(SOCKET)  # of a fetcher that was killed
@@ -221,9 +255,7 @@ def main(directory: str, limit: int) -> int:
             idle = time.monotonic()
     os.unlink(SOCKET)
     if fetcher.temporary:
-        gone = f"{directory}.{os.getpid()}"  # renamed first, so that the next fetcher can start
-        os.rename(directory, gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        _remove(directory)
     return 0
 
 

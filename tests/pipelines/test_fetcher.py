@@ -414,6 +414,47 @@ def test_the_temporary_directory_goes_with_its_users(there: Split) -> None:
     assert not directory.exists()
 
 
+LEFT = """
+import sys, time
+import shardfeed
+
+loader = shardfeed.torch_loader(shardfeed.open(sys.argv[1])["train"], batch_size=8, image_size=32, workers=0)
+batches = iter(loader)
+next(batches)
+print(loader.dataset.samples.shards.copy.filler.directory, flush=True)
+for line in sys.stdin:
+    print(len(list(batches)), flush=True)
+"""
+
+
+def test_what_a_killed_run_left_in_memory_is_removed_by_the_next(web: WebServer) -> None:
+    def run(name: str) -> tuple[subprocess.Popen[str], Path]:
+        shutil.copytree(web.folder / "flowers", web.folder / name)
+        program = [sys.executable, "-c", LEFT, f"{web.url}/{name}"]
+        process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    (dead, left), (alive, kept) = run("dead"), run("alive")
+    try:
+        for directory in (left, kept):
+            os.kill(fetcher_of(str(directory)), signal.SIGKILL)
+        dead.kill()
+        dead.wait()
+        assert (left / "fetcher.clients").exists()
+        following, own = run("following")
+        following.kill()
+        following.wait()
+        assert own.exists()
+        assert not left.exists()
+        assert kept.exists()  # its reader goes on, with a new fetcher
+        assert alive.communicate("go on\n", timeout=60)[0].strip() == "19"
+    finally:
+        for process in (dead, alive):
+            process.kill()
+            process.wait()
+
+
 @pytest.mark.promise(55)
 def test_objects_that_were_copied_anew_are_read_when_the_dataset_is_opened_again(
     tmp_path: Path, flowers: Dataset
