@@ -82,7 +82,7 @@ class Link:
         import shardfeed
 
         self.samples = len(shardfeed.open(address)["train"])
-        self.store = obstore.store.from_url(address)
+        self.store = obstore.store.from_url(address, client_options={"allow_http": True})
         objects = [one for page in self.store.list() for one in page if one["path"].endswith(".tfrecord")]
         self.ranges = [(one["path"], at) for one in objects for at in range(0, one["size"], RANGE)]
         self.sizes = {one["path"]: one["size"] for one in objects}
