@@ -11,7 +11,7 @@ DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
-.PHONY: setup demo test test-long test-all torture coverage peers lint docs tutorials bench clean
+.PHONY: setup demo test test-long test-all torture fuzz coverage peers lint docs tutorials bench clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -59,6 +59,11 @@ torture: $(TEST)
 	rm -f $(TORTURE)
 	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture -n 2 --dist worksteal --timeout 7200
 	$(BIN)/python benchmarks/torture_table.py
+
+# The compiled module on damaged JPEGs, for a minute, with the sanitizers of addresses and of undefined behaviour.
+# `make torture` does it for half an hour. SHARDFEED_SEED=n repeats a run.
+fuzz: $(TEST)
+	$(BIN)/pytest -q -rs -m long -k no_byte_outside tests/contract
 
 # Reads our shards with other people's programs, each in an environment of its own (25 GB), and writes the table of
 # docs/other-programs.md.

@@ -27,6 +27,7 @@ from shardfeed.jpeg.markers import (
     header_segments,
     scan_markers,
 )
+from shardfeed.native.codes import is_whole
 
 # Warnings of libjpeg (jerror.h) after which pixels are missing or made up. After the others all pixels may be there:
 # webcams leave bytes over before markers, old encoders write odd versions into their headers.
@@ -46,6 +47,8 @@ def complaint(data: bytes) -> str | None:
     Another decoder must then decide. Raises RejectedError if the warning means that pixels are missing. `data` is a
     JPEG file of a gray or YCbCr image.
     """
+    if is_whole(data):
+        return None
     said = _first_words(data)
     if said is not None and said.startswith(_ODD_JFIF) and data[_JFIF] == b"JFIF\0":
         # It stopped before the image; with a known version it continues.

@@ -1,12 +1,14 @@
 """Restart markers put into a JPEG that is kept, without loss, so that its windows can be decoded alone.
 
 Own code, as no package does it: what TurboJPEG has for it since 3.1 is in no wheel, and `jpegtran`, a program, takes
-several times as long and is not everywhere. That the coefficients are the same is not trusted but checked: both files
-are decoded, and every pixel is compared.
+several times as long and is not everywhere. That the coefficients are the same is not trusted but checked: the
+compiled module (`shardfeed.native`) compares the files code by code. Without it Numba compiles the code that inserts
+the markers, both files are decoded, and every pixel is compared. Both ways make the same bytes.
 """
 
 import importlib
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +16,11 @@ import simplejpeg
 
 from shardfeed.converters.images.baseline import NotTranscodableError
 from shardfeed.converters.images.jpeg import JpegHeader
-from shardfeed.errors import needing_extra
+from shardfeed.errors import MissingExtraError
 from shardfeed.jpeg.markers import DHT, DRI, EOI, FRAMES, SOS, header_segments, scan_markers
 from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.native import REMEDY, library, path_in_use
+from shardfeed.native.codes import DamagedCodesError, have_same_codes, recoded
 
 _PIECE = 64  # target width of a piece in pixels; a smaller one reads less around a window, but takes more bytes
 _PIECES_ACROSS = 32  # at most; very wide images get wider pieces, because their windows are large
@@ -31,6 +35,7 @@ _USUAL = (
     (bytes.fromhex("00010501010101010100000000000000"), bytes(range(12))),
     (bytes.fromhex("00030101010101010101010000000000"), bytes(range(12))),
 )
+_USUAL_TABLES = b"".join(map(b"".join, _USUAL))
 
 
 def interval_for(height: int, width: int, mcu: tuple[int, int], *, sparing: bool = False) -> int:
@@ -55,6 +60,29 @@ def to_seekable(data: bytes, header: JpegHeader) -> bytes:
     to benefit, is returned unchanged. Raises NotTranscodableError, and nothing else for any bytes that are a JPEG with
     this header.
     """
+    made = _with_markers(data, header)
+    # A decoder fills in the missing parts of a damaged file, and differently for other bytes.
+    if made is not data and not (have_same_codes(data, made) or _have_same_pixels(data, made, header)):
+        raise NotTranscodableError("the pixels would change, so it may be damaged")
+    return made
+
+
+def whole_seekable(data: bytes, header: JpegHeader) -> bytes | None:
+    """Return the result of `to_seekable` if the compiled module has compared every code: then `data` is whole.
+
+    None means that a decoder must check `data`.
+    """
+    if library() is None:
+        return None
+    try:
+        made = _with_markers(data, header)
+    except NotTranscodableError:
+        return None
+    return made if made is not data and have_same_codes(data, made) else None
+
+
+def _with_markers(data: bytes, header: JpegHeader) -> bytes:
+    """Insert restart markers, without a comparison; `data` itself if it is seekable, or too small to benefit."""
     if row_lengths(data):
         return data
     try:
@@ -66,24 +94,32 @@ def to_seekable(data: bytes, header: JpegHeader) -> bytes:
     if not interval:
         return data
     made = _coded(data, file, interval)
+    if not row_lengths(made):
+        raise NotTranscodableError("its rows could not be cut into pieces")
+    return made
+
+
+def _have_same_pixels(data: bytes, made: bytes, header: JpegHeader) -> bool:
     color = "GRAY" if header.components == 1 else "RGB"
     try:
-        same = np.array_equal(
-            simplejpeg.decode_jpeg(data, color, strict=False), simplejpeg.decode_jpeg(made, color, strict=False)
-        )
+        before, after = (simplejpeg.decode_jpeg(each, color, strict=False) for each in (data, made))
     except ValueError as error:
         raise NotTranscodableError(str(error)) from error
-    # A decoder fills in the missing parts of a damaged file, and differently for other bytes.
-    if not same or not row_lengths(made):
-        raise NotTranscodableError("the pixels would change, so it may be damaged")
-    return made
+    return np.array_equal(before, after)
+
+
+def check_coder() -> None:
+    """Raise MissingExtraError, which says what to install, unless the compiled module or Numba can insert markers."""
+    if library() is None and find_spec("numba") is None:
+        problem = f"neither the compiled module ({path_in_use()}) nor Numba is there to insert restart markers"
+        raise MissingExtraError("seekable", problem, f"{REMEDY}, or pip install 'shardfeed[seekable]'")
 
 
 @cache
 def coder() -> Any:
-    """The module with the compiled code. Raises MissingExtraError, with the install command."""
-    with needing_extra("seekable"):
-        return importlib.import_module("shardfeed.converters.images.recode")
+    """The module that Numba compiles. Raises MissingExtraError."""
+    check_coder()
+    return importlib.import_module("shardfeed.converters.images.recode")
 
 
 class _File(NamedTuple):
@@ -148,6 +184,8 @@ def _tables(body: bytes) -> dict[int, _Table]:
         symbols = body[at + 17 : at + 17 + sum(counts)]
         if len(symbols) != sum(counts) or len(symbols) > 256:
             raise NotTranscodableError("a Huffman table is truncated")
+        if sum(count << (16 - length) for length, count in enumerate(counts, 1)) > 1 << 16:
+            raise NotTranscodableError("a Huffman table is invalid")
         found[body[at]] = counts, symbols
         at += 17 + len(symbols)
     return found
@@ -167,13 +205,19 @@ def _coded(data: bytes, file: _File, interval: int) -> bytes:
 
 def _scan(data: bytes, file: _File, interval: int, tables: dict[int, _Table]) -> bytes | None:
     """The image data, coded with `tables`; None where they have no code for something."""
+    pieces = -(-file.mcus // interval)
+    # A code grows by less than two bytes where its table is another; and each byte may be followed by a zero.
+    room = 2 * (len(data) - file.scan) + 6 * len(file.blocks) * file.mcus + 32 * pieces + 64
+    if library() is not None:
+        try:
+            return recoded(data, interval, b"" if tables == file.tables else _USUAL_TABLES, room)
+        except DamagedCodesError as error:
+            raise NotTranscodableError(str(error)) from None
     recode = coder()
     numbers = sorted(tables)
     blocks = np.array([(component, numbers.index(a), numbers.index(b)) for component, a, b in file.blocks])
     coding = _coding(tuple(file.tables[number] for number in numbers), tuple(tables[number] for number in numbers))
-    pieces = -(-file.mcus // interval)
-    # A code grows by less than two bytes where its table is another; and each byte may be followed by a zero.
-    out = np.empty(2 * (len(data) - file.scan) + 6 * len(blocks) * file.mcus + 32 * pieces + 64, np.uint8)
+    out = np.empty(room, np.uint8)
     state, predicted = np.zeros(4, np.int64), np.zeros(4, np.int64)
     for first, mcus, stretch in _stretches(data, file):
         padded = np.frombuffer(stretch + bytes(recode.PADDING), np.uint8)
@@ -239,14 +283,12 @@ def _encoding(counts: bytes, symbols: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _codes(counts: bytes) -> list[tuple[int, int, int]]:
-    """(code, its length in bits, place of its symbol) of each of a Huffman table. Raises NotTranscodableError."""
+    """(code, its length in bits, place of its symbol) of each of a Huffman table."""
     found: list[tuple[int, int, int]] = []
     code = 0
     for length, count in enumerate(counts, 1):
         for _ in range(count):
             found.append((code, length, len(found)))
             code += 1
-        if code > 1 << length:
-            raise NotTranscodableError("a Huffman table is invalid")
         code <<= 1
     return found

@@ -24,7 +24,7 @@ from shardfeed.converters.images.jpeg import (
 from shardfeed.converters.images.options import Change, Check, ImageOptions
 from shardfeed.converters.images.other_formats import load_other
 from shardfeed.converters.images.png import GRAY, PALETTE, RGB, Crcs, read_png_header
-from shardfeed.converters.images.seekable import interval_for, to_seekable
+from shardfeed.converters.images.seekable import interval_for, to_seekable, whole_seekable
 from shardfeed.converters.images.sniff import Kind, image_kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.errors import escape
@@ -129,11 +129,13 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
     if not keeps:
         with px.strict_decoding("jpeg"):
             pixels = px.load_clean_jpeg(data, header, fit)
-    if pixels is None and options.check == "decode" and not exact:
+    # Every code of an image was read and compared if this inserts restart markers: no decoder needs to check it again.
+    cut = whole_seekable(data, header) if keeps and options.seekable else None
+    if pixels is None and options.check == "decode" and not exact and cut is None:
         # Stricter than the decoder below, which fills in missing data.
         warnings += _check_pixels(data, header, plain)
     if keeps:
-        return _kept_jpeg(data, header, warnings, options)
+        return _kept_jpeg(data, header, warnings, options, cut)
     placement = Placement(header.height, header.width, header.orientation, fit)
     with px.strict_decoding("jpeg"):
         pixels = px.upright(pixels or px.load_jpeg(data, header, fit), header.orientation)
@@ -157,8 +159,10 @@ def _check_pixels(data: bytes, header: JpegHeader, plain: bool) -> tuple[str, ..
     return odd
 
 
-def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], options: ImageOptions) -> StoredImage:
-    """Return the file itself, or if requested its baseline version."""
+def _kept_jpeg(
+    data: bytes, header: JpegHeader, warnings: tuple[str, ...], options: ImageOptions, cut: bytes | None
+) -> StoredImage:
+    """Return the file itself, or if requested its baseline or seekable version, which may be known as `cut`."""
     changes: tuple[Change, ...] = ()
     progressive = header.process == PROGRESSIVE and not options.baseline
     if header.process == PROGRESSIVE and options.baseline:
@@ -168,7 +172,7 @@ def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], optio
             warnings = (*warnings, f"progressive, not converted to baseline: {problem}")
     if options.seekable and not progressive:
         try:
-            made = to_seekable(data, read_jpeg_header(data, options.max_pixels) if changes else header)
+            made = cut or to_seekable(data, read_jpeg_header(data, options.max_pixels) if changes else header)
             changes, data = (*changes, Change.SEEKABLE) if made != data else changes, made
         except NotTranscodableError as problem:
             warnings = (*warnings, f"not converted to seekable: {problem}")

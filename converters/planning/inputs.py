@@ -13,7 +13,8 @@ from PIL import features
 
 from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.errors import check_extra, name_text
+from shardfeed.converters.images.seekable import check_coder
+from shardfeed.errors import name_text
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.version import __version__
 
@@ -80,6 +81,6 @@ def made_by(image: ImageOptions, to: str = NATIVE.name) -> dict[str, str]:
     if image.baseline:
         codecs[transcode.PACKAGE] = transcode.tool_version()
     if image.seekable:
-        check_extra("numba", "seekable")
+        check_coder()
     checker = {"simplejpeg": simplejpeg.__version__}
     return {"shardfeed": __version__, "pillow": PIL.__version__, **checker, **codecs, **shard_format(to).versions()}

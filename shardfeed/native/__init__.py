@@ -18,8 +18,8 @@ from shardfeed.errors import UsageError
 
 VARIABLE = "SHARDFEED_NATIVE"
 
-_INTERFACE = 1  # of native.h
-_REMEDY = (
+_INTERFACE = 2  # of native.h
+REMEDY = (
     "install a C++ compiler and the headers of libjpeg-turbo (Debian: `apt-get install g++ libjpeg62-turbo-dev`), then"
     " shardfeed again"
 )
@@ -38,7 +38,7 @@ def library() -> ctypes.CDLL | None:
         return None
     loaded, why = _loaded()
     if loaded is None and wanted == "1":
-        raise UsageError(VARIABLE, f"got 1, but the compiled module {why}", _REMEDY)
+        raise UsageError(VARIABLE, f"got 1, but the compiled module {why}", REMEDY)
     return loaded
 
 

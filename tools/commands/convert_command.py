@@ -192,7 +192,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seekable",
         action="store_const",
         const=True,
-        help="faster decoding of crops; needs shardfeed[seekable]",
+        help="faster decoding of crops; needs the compiled module or shardfeed[seekable]",
     )
     bytes_.add_argument("--no-seekable", action="store_const", const=False, dest="seekable", help=argparse.SUPPRESS)
     bytes_.add_argument(

@@ -19,10 +19,20 @@ from shardfeed.converters.planning.inputs import made_by
 from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
 from shardfeed.errors import UsageError
 from shardfeed.jpeg.restarts import grid_of, restarts_cost, row_lengths
-
-pytest.importorskip("numba", reason="no wheel for this Python or machine")
+from shardfeed.native import VARIABLE, library, path_in_use
 
 SEEKABLE = ImageOptions(seekable=True)
+
+
+@pytest.fixture(autouse=True, params=["compiled", "Numba"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to insert markers; the tests are the same."""
+    if request.param == "Numba":
+        pytest.importorskip("numba", reason="no wheel for this Python or machine")
+        monkeypatch.setenv(VARIABLE, "0")
+    elif library() is None:
+        pytest.skip(f"{path_in_use()}")
+    return request.param
 
 
 def seekable(data: bytes) -> bytes:
@@ -197,7 +207,15 @@ def test_raw_pixels_have_no_pieces() -> None:
     assert not ImageOptions(encode="raw", size=64).restarts
 
 
-def test_the_package_is_looked_for_when_a_conversion_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardfeed.errors.find_spec", lambda name: None)
+def test_a_conversion_is_refused_when_it_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "0")
+    monkeypatch.setattr("shardfeed.converters.images.seekable.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'shardfeed\[seekable\]'"):
         made_by(SEEKABLE)
+
+
+def test_what_is_compiled_needs_no_package(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "Numba":
+        pytest.skip("of the compiled module")
+    monkeypatch.setattr("shardfeed.converters.images.seekable.find_spec", lambda name: None)
+    assert made_by(SEEKABLE)

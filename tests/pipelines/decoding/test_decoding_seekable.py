@@ -15,12 +15,14 @@ from shardfeed.converters.images.seekable import to_seekable
 from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.restarts import grid_of, row_lengths
+from shardfeed.native import library
 from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.decoding.seekable import splice
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.windows import Window
 
-pytest.importorskip("numba", reason="no wheel for this Python or machine")
+if library() is None:
+    pytest.importorskip("numba", reason="no wheel for this Python or machine")
 
 PHOTO = jpeg(drawn(375, 500, 1))
 CUT = to_seekable(PHOTO, read_jpeg_header(PHOTO, MAX_PIXELS))
