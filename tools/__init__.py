@@ -1,1 +1,1 @@
-"""The command line, and what stands behind one command each."""
+"""The command line, and the code of single commands."""

@@ -1,4 +1,4 @@
-"""Values as several commands take them: shares, numbers of shards, sizes in bytes."""
+"""Arguments shared by several commands: shares, numbers of shards, sizes in bytes."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ def shards_of(args: argparse.Namespace) -> int | str | Mapping[str, int] | None:
 
 
 def add_group_arguments(group: argparse._ActionsContainer) -> None:
-    """The options that say which samples go to the same split."""
+    """The options that group samples, which then go to the same split."""
     group.add_argument("--group-column", metavar="NAME", help="keep rows with the same value of a column in one split")
     group.add_argument(
         "--group-pattern", metavar="REGEX", help="keep names with the same (?P<group>...) in one split; or roboflow"

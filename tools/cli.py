@@ -1,6 +1,6 @@
 """`shardfeed`: one command a module, each with `add_arguments` and `run`; exit codes as documented in docs/cli.md.
 
-Nothing heavy is imported here, and a command's module only when it is called.
+Nothing heavy is imported here, and a command's module only if that command runs.
 """
 
 import os
@@ -25,7 +25,7 @@ _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _ABOUT = "Convert labelled images to sharded TFRecords; check, change and measure datasets."
 _MORE = f"`shardfeed help COMMAND` shows options and examples; `shardfeed --version` prints {__version__}."
 _AGAIN = "run the same command again to resume"
-_PATIENCE = 2.0  # seconds that stopping gets before another signal may cut it short
+_PATIENCE = 2.0  # seconds for stopping before another signal may interrupt it
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -54,14 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
 
-    asked: list[tuple[int, float]] = []  # by which signal we were told to stop, and when
+    asked: list[tuple[int, float]] = []  # the signal that stops this process, and its time
 
     def stop(number: int, frame: FrameType | None) -> None:
         if asked and time.monotonic() - asked[-1][1] < _PATIENCE:
             return
         asked.append((number, time.monotonic()))
-        # An exception, so that every `with` and `finally` on the way out runs. From within a wait Ray passes on
-        # KeyboardInterrupt alone, and turns others into a SystemError.
+        # An exception, so that every `with` and `finally` on the way out runs. From within a wait, Ray passes on only
+        # KeyboardInterrupt, and turns other exceptions into a SystemError.
         within_ray = frame is not None and str(frame.f_globals.get("__name__")).startswith("ray.")
         raise _Interrupted if number == signal.SIGINT or within_ray else _Terminated
 
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in the background, where it is ignored
             before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
         return _exit_code(arguments)
-    except (KeyboardInterrupt, _Terminated):  # also one that came while an error was being printed
+    except (KeyboardInterrupt, _Terminated):  # also a signal that arrived while an error was being printed
         number = signal.Signals(asked[-1][0] if asked else signal.SIGINT)
         rest = "the results so far are printed above; nothing is saved" if arguments[:1] == ["bench"] else _AGAIN
         print(f"shardfeed: {_SAID[number]}; {rest}", file=sys.stderr)
@@ -85,7 +85,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
     """Run the command that `arguments` begin with and return its exit code; errors are printed on one line."""
     flags: dict[str, str] = {}
     try:
-        if not arguments:  # on stderr, and no success: in a script a word is missing
+        if not arguments:  # on stderr, and not a success: a script may lack an argument
             print(_overview(sys.stderr), file=sys.stderr)
             return UsageError.exit_code
         command, *rest = [*arguments[1:2], "--help"] if arguments[0] == "help" else arguments
@@ -116,7 +116,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # one that no module expected: still the machine's fault, not a bug
+    except OSError as error:  # not expected by any module, but still the machine's fault, not a bug
         _complain(str(storage_error(str(error.filename or "a file"), "continue", error)))
         return StorageError.exit_code
 

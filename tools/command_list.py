@@ -1,4 +1,4 @@
-"""The commands there are; the module of each, and its parser. A command's module is imported when it is asked for."""
+"""The list of commands; the module of each, and its parser. A command's module is imported on demand."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -36,7 +36,7 @@ GROUPS = {
     "try and set up": ("demo", "completion"),
 }
 
-# What `--help` of a command ends with.
+# The last lines of a command's `--help`.
 EXAMPLES = {
     "convert": (
         "shardfeed convert photos flowers --split train=0.9,validation=0.1",
@@ -83,7 +83,7 @@ def command_parser(command: str) -> CommandParser:
 def flags_of(parser: CommandParser, command: str, typed: Sequence[str] = ()) -> dict[str, str]:
     """Map arguments by their names in Python to their flags, for `ShardfeedError.said`.
 
-    Names that the user typed are left out: as a message's place they are files of that name.
+    Names equal to a typed argument are left out: as a message's place, they mean a file of that name.
     """
     found: dict[str, str] = {}
     for action in parser._actions:

@@ -18,7 +18,7 @@ from shardfeed.tools.colour import coloured
 
 _SHOWN = 8  # rejected inputs printed, all of which are in rejected.jsonl
 _CLASSES_SHOWN = 20
-_CLASS_HEADS = 8  # classes that have a column of their own in the table of splits
+_CLASS_HEADS = 8  # classes with their own column in the table of splits
 
 
 def print_report(report: Report, args: argparse.Namespace, *, told: str = "", what: str = "image") -> None:
@@ -77,7 +77,7 @@ def print_failed(error: TooManyRejectedError, args: argparse.Namespace, *, told:
 
 
 def _print_listed(rejected: Sequence[Noted], what: str, done: str, where: str) -> None:
-    """Print how many were left out, with which codes, and the first of them; `where`: the place that lists all."""
+    """Print the number left out, by code, and the first ones; `where`: the file that lists all."""
     if not rejected:
         return
     codes = listing([f"{count:,} {code}" for code, count in counts_by_code(rejected).items()])
@@ -95,7 +95,7 @@ def _print_classes(report: Report) -> None:
 
 
 def _print_splits(report: Report, what: str) -> None:
-    """Records, shards and bytes of each split; and how many of each class, beside them or in a table of their own."""
+    """Records, shards and bytes of each split; and counts of each class, in the same or a separate table."""
     splits, names = report.manifest.splits, report.manifest.schema.class_names.get(LABEL, ())
     order = in_usual_order(splits)
     heads = [*map(escape, names)] if len(names) <= _CLASS_HEADS else []

@@ -1,4 +1,4 @@
-"""The first screen of `shardfeed inspect`: whether a dataset is all right, in at most 24 lines."""
+"""The first screen of `shardfeed inspect`: a check of the dataset, in at most 24 lines."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _BAR = 36  # characters of the longest bar
 
 
 def summary(data: Dataset) -> list[str]:
-    """Lines: splits with their image sizes, formats, objects, classes with bars, what is missing, and the files."""
+    """Lines: splits with their image sizes, formats, objects, classes with bars, missing data, and the files."""
     manifest = data.manifest
     names = in_usual_order(manifest.splits)
     infos = [manifest.splits[name] for name in names]
@@ -57,7 +57,7 @@ def summary(data: Dataset) -> list[str]:
     room = _LINES - len(lines) - len(last)
     for key in keys[:2]:
         counts = [sum(of_class) for of_class in zip(*(info.class_counts[key] for info in infos), strict=True)]
-        of_this = min(_CLASSES_SHOWN, room - 2 * len(keys[:2])) // len(keys[:2])  # beside a heading and what is between
+        of_this = min(_CLASSES_SHOWN, room - 2 * len(keys[:2])) // len(keys[:2])  # next to a heading and the gap
         lines += _classes(key, manifest.schema.class_names[key], counts, of_this)
     return lines + last
 

@@ -12,7 +12,7 @@ from shardfeed.text import number
 _SHOWN = 3
 # Nanoseconds of one core to decode a pixel, by Pillow 12 on an AMD EPYC, the best of three over up to 300 images of
 # each of five sets: JPEGs of photos 4.5 and 5.0, PNGs of wallpapers 12.5, icons 19.4, stamps 12.6, drawings 5.7. Pixels
-# stored raw are not decoded. A pipeline that cuts windows out of JPEGs takes less.
+# stored raw are not decoded. A pipeline that decodes crops of JPEGs takes less.
 NANOSECONDS, OTHER_NANOSECONDS = {b"jpeg": 5.0, b"raw": 0.0}, 13.0
 
 
@@ -31,8 +31,9 @@ class ImageSize:
 class ImageSizes:
     """Sizes of `images` images. `median`: (height, width) of the one with the median number of pixels. `pixels`: sum.
 
-    `largest`: (height, width). `half`: how many of the largest images hold half of all pixels. `expensive`: the images
-    that take longest to decode, slowest first. `decode_s`: about how many seconds one core takes to decode all once.
+    `largest`: (height, width). `half`: number of the largest images that hold half of all pixels. `expensive`: the
+    images that take longest to decode, slowest first. `decode_s`: about how many seconds one core takes to decode all
+    once.
     """
 
     images: int
@@ -75,7 +76,7 @@ def image_sizes(split: Split, info: SplitInfo) -> ImageSizes | None:
 
 
 def sizes_text(sizes: ImageSizes) -> str:
-    """A sentence: the median, the largest, who holds half of all pixels, what decoding costs."""
+    """A sentence: the median, the largest, the images with half of all pixels, the cost of decoding."""
     sides = (("median", sizes.median), ("largest", sizes.largest))
     parts = [f"{what} {width}x{height}" for what, (height, width) in sides]
     if sizes.half < sizes.images / 10:

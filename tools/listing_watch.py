@@ -1,7 +1,7 @@
 """Limits on listing a source by a command: SIGTERM ends it within five seconds, and memory is bounded.
 
-Python runs its handler of a signal between two instructions, so never while a library's code does not return. A second
-process is told of each signal by the kernel's side of Python's handler, and ends this one where it does not end.
+Python runs its signal handler between two instructions, so never while a library's code does not return. A second
+process gets each signal from the low-level part of Python's handler, and ends this process if necessary.
 """
 
 import glob
@@ -19,8 +19,8 @@ from shardfeed.converters.sources.archives.unpack import PREFIX
 from shardfeed.machine.budget import memory_free
 
 PATIENCE = 2.0  # seconds for Python's own handler; with the watchdog's last second less than five
-KEPT_SHARE = 1 / 4  # of the free memory, left to others
-LEAST_MEMORY = 1 << 30  # bytes that listing may take in any case: a COCO file of all of Open Images takes as much
+KEPT_SHARE = 1 / 4  # of the free memory, left to other processes
+LEAST_MEMORY = 1 << 30  # bytes that listing may always take: as much as a COCO file of all of Open Images
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def bounded_listing() -> Iterator[None]:
 @contextmanager
 def _watched() -> Iterator[None]:
     own = threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGTERM))
-    if not own:  # a program that handles signals by itself
+    if not own:  # a program with its own signal handlers
         yield
         return
     folders = os.path.join(glob.escape(tempfile.gettempdir()), f"{PREFIX}{os.getpid()}-*")
@@ -42,7 +42,7 @@ def _watched() -> Iterator[None]:
     os.set_blocking(write, False)
     before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     command = [sys.executable, "-I", "-S", script, str(os.getpid()), folders, str(PATIENCE)]
-    # In a session of its own: Ctrl-C at the terminal is for this process.
+    # In a separate session: Ctrl-C at the terminal is for this process.
     watchdog = subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE, start_new_session=True)
     thread = threading.Thread(target=_end_when_told, args=(watchdog,), daemon=True)
     thread.start()
@@ -53,11 +53,11 @@ def _watched() -> Iterator[None]:
         watchdog.kill()
         thread.join()  # where no thread runs, a worker is forked
         os.close(write)
-        os.close(read)  # kept so long: Python may write to it after the watchdog has ended
+        os.close(read)  # kept until here: Python may write to it after the watchdog has ended
 
 
 def _end_when_told(watchdog: "subprocess.Popen[bytes]") -> None:
-    """End this process at the watchdog's word, from a thread: the main one is in a library's code."""
+    """End this process on request of the watchdog, from a thread: the main thread is in a library's code."""
     assert watchdog.stdout is not None
     if watchdog.stdout.read(1):
         os.write(2, b"shardfeed: terminated; run the same command again to resume\n")

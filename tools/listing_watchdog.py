@@ -1,7 +1,8 @@
-"""A process beside one that lists a source: ends that one where SIGTERM has not ended it after some seconds.
+"""A watchdog for a process that lists a source: ends it if SIGTERM has not ended it after some seconds.
 
-A script of the standard library alone, run by `listing_watch`: PROCESS PATTERN PATIENCE. Its stdin has the number of
-each signal that the process gets, and ends with the listing or with the process. PATTERN: temporary folders of it.
+A script that needs only the standard library, run by `listing_watch`: PROCESS PATTERN PATIENCE. Its stdin has the
+number of each signal that the process gets, and ends with the listing or with the process. PATTERN: its temporary
+folders.
 """
 
 import os
@@ -14,7 +15,7 @@ LAST_WORD = 1.0  # seconds that a thread of the process has to end it with the r
 
 
 def ended(seconds: float) -> bool:
-    """Whether stdin ends before so many seconds have passed."""
+    """Whether stdin ends within these seconds."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         if select.select([0], [], [], left)[0] and not os.read(0, 64):
@@ -33,7 +34,7 @@ def main(process: int, pattern: str, patience: float) -> None:
             os.write(1, b"!")
             if not ended(LAST_WORD):
                 os.kill(process, signal.SIGKILL)  # the interpreter is held by code that does not return
-            import glob  # not above: hardly ever needed, and each start would wait for it
+            import glob  # not above: rarely needed, and each start would wait for it
             import shutil
 
             for folder in glob.glob(pattern):

@@ -1,4 +1,4 @@
-"""The lines a command prints for what comes next: Python that trains on a dataset of any kind, and shell commands."""
+"""The next steps that a command prints: Python that trains on a dataset of any kind, and shell commands."""
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECT_MASK
 from shardfeed.manifest import Manifest
@@ -21,7 +21,7 @@ def training_lines(
     image_size: int = _SIZE,
     order: str | None = None,
 ) -> list[str]:
-    """Lines of Python that make training batches of the dataset `out`, whatever its labels are.
+    """Lines of Python that make training batches of the dataset `out`, for any kind of labels.
 
     `split` has `records` samples: an epoch of fewer than a batch would have none.
     """

@@ -9,7 +9,7 @@ from shardfeed.readers.split import Record, Split
 from shardfeed.schema import HEIGHT, WIDTH
 from shardfeed.text import number
 
-RECORDS_READ = 2_000  # of a split, at most: objects are in the records, which hold the images too
+RECORDS_READ = 2_000  # of a split, at most: objects are in the records, together with the images
 _SMALL, _MEDIUM = 32**2, 96**2  # pixels: below these an object is small, medium, to COCO's evaluation
 
 
@@ -17,10 +17,11 @@ _SMALL, _MEDIUM = 32**2, 96**2  # pixels: below these an object is small, medium
 class ObjectCounts:
     """Object counts of a split. `images`: images it has; `read`: images that were read, spread evenly over the split.
 
-    `by_class`: objects of each class in the whole split, in label order; empty if objects have no class. All others
-    are of the images that were read. `objects`: number of objects, crowds included. `empty`: images without objects.
-    `median`, `most`: objects per image. `small`, `medium`, `large`: objects that are no crowd, by their area in square
-    pixels of the stored image (below 32 x 32, below 96 x 96, others): the region's if it is known, else the box's.
+    `by_class`: objects of each class in the whole split, in label order; empty if objects have no class. All other
+    values are for the images that were read. `objects`: number of objects, crowds included. `empty`: images without
+    objects. `median`, `most`: objects per image. `small`, `medium`, `large`: objects that are not crowds, by their area
+    in square pixels of the stored image (below 32 x 32, below 96 x 96, others): the region's if it is known, else the
+    box's.
     """
 
     images: int
@@ -78,7 +79,7 @@ def _areas(record: Record) -> np.ndarray:
 
 
 def counts_text(counts: ObjectCounts) -> str:
-    """Sentences: how many, in how many images, how large; and of how many images that is."""
+    """Sentences: number of objects, their images and sizes; and the number of images read."""
     parts = [
         f"{number(counts.objects, 'object')} in {number(counts.read, 'image')}, {counts.empty:,} without any",
         f"{counts.median:g} per image (median), {counts.most:,} at most",

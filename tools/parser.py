@@ -1,4 +1,4 @@
-"""The parser of every command: options in full, a mistyped one answered with the nearest, help with examples."""
+"""The parser of every command: no abbreviated options, suggestions for mistyped ones, help with examples."""
 
 import argparse
 import re
@@ -21,7 +21,7 @@ _CHOICE = re.compile(r"invalid choice: (.+?) \(choose from (.+)\)", re.DOTALL)
 class CommandParser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are UsageErrors that name the nearest option, and that abbreviates nothing.
 
-    An abbreviation that is taken today would mean something else, or nothing, once an option with a like name is added.
+    An abbreviation accepted today would become ambiguous once an option with a similar name is added.
     """
 
     def __init__(self, prog: str, description: str, examples: Sequence[str] = (), **options: Any) -> None:
@@ -34,7 +34,7 @@ class CommandParser(argparse.ArgumentParser):
             add_help=False,
             **options,
         )
-        self.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)  # whoever reads it has found it
+        self.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)  # not listed in the help itself
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # pyright: ignore
         """Parse as argparse does, but raise UsageError where argparse would exit with 2."""
@@ -87,7 +87,7 @@ class CommandParser(argparse.ArgumentParser):
         return " ".join([self.prog, *wanted, *options, "[options]"])
 
     def format_help(self) -> str:
-        """The short usage, groups of options, and examples, which are not wrapped: a line is to be copied."""
+        """The short usage, groups of options, and examples, which are not wrapped, so that lines can be copied."""
         self.usage = self.short_usage().replace("%", "%%")
         lines = [coloured("examples:", "heading", sys.stdout), *(f"  {example}" for example in self.examples)]
         return super().format_help() + ("\n" + "\n".join(lines) + "\n" if self.examples else "")
@@ -100,7 +100,7 @@ class GroupedHelp(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=_HELP_COLUMN, width=help_width())
 
     def start_section(self, heading: str | None) -> None:
-        """Without the first heading: the names of the arguments stand in the line before."""
+        """Without the first heading: the line before has the names of the arguments."""
         shown = None if heading in (None, gettext("positional arguments")) else coloured(heading, "heading", sys.stdout)
         super().start_section(shown)
 
@@ -109,12 +109,12 @@ class GroupedHelp(argparse.HelpFormatter):
 
 
 def help_width() -> int:
-    """Columns that help may take on this terminal, or as `COLUMNS` says."""
+    """Columns for help on this terminal, or as set by `COLUMNS`."""
     return max(40, min(_WIDEST, shutil.get_terminal_size().columns))
 
 
 def did_you_mean(got: str, known: Iterable[str], otherwise: str) -> str:
-    """The remedy for a name that there is not: those that begin like it, else the nearest, else `otherwise`."""
+    """The remedy for an unknown name: names that begin with it, else the nearest, else `otherwise`."""
     names = list(known)
     near = [name for name in names if len(got.strip("-")) > 1 and name.startswith(got)]
     near = near or get_close_matches(got, names, n=2, cutoff=0.6)

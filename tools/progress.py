@@ -1,4 +1,4 @@
-"""Signs of life of a conversion: a bar on a terminal, else a line a minute, and a log for programs to read."""
+"""Progress of a conversion: a bar on a terminal, else a line per minute, and a log for programs."""
 
 import json
 import sys
@@ -13,14 +13,14 @@ from shardfeed.storage.local import storage_error
 from shardfeed.text import number, size_text
 from shardfeed.tools.colour import warn
 
-A_LINE_EVERY = 60.0  # seconds, where there is no terminal
+A_LINE_EVERY = 60.0  # seconds, without a terminal
 
 
 class EventLog:
-    """JSON Lines, an event a line, each written at once: `{"time": "2026-11-22T02:10:06+00:00", "event": "started"}`.
+    """JSON Lines of events, each written at once: `{"time": "2026-11-22T02:10:06+00:00", "event": "started"}`.
 
-    A file that is there is added to, so that the runs of one conversion stand below each other. Raises UsageError where
-    it cannot be opened. `path` None: nothing is written.
+    An existing file is appended to, so that it holds all runs of a conversion. Raises UsageError if it cannot be
+    opened. `path` None: nothing is written.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -43,7 +43,7 @@ class EventLog:
             self.close()
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Close the log."""
         if self._file is not None:
             file, self._file = self._file, None
             try:
@@ -55,7 +55,7 @@ class EventLog:
 class SignsOfLife:
     """Progress on stderr: a bar, or a line per minute if that is not a terminal; nothing with `quiet`.
 
-    `log` receives the steps that are finished.
+    `log` receives finished steps.
     """
 
     def __init__(self, *, quiet: bool, log: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
@@ -78,7 +78,7 @@ class SignsOfLife:
 
     def converting(self, state: Progress) -> None:
         """Listener for the argument `progress` of `convert`."""
-        # A shard that is tried again reads its images twice: the bar must not run past its end.
+        # A repeated shard reads its images twice: the bar must not run past its end.
         done = min(state.images, state.images_planned)
         shards = f"{state.shards}/{state.shards_planned} shards"
         if state.shards > self._shards:
@@ -96,7 +96,7 @@ class SignsOfLife:
             self.close()
             self._doing = doing
             bar = {"desc": doing or None, "total": total, "initial": done, "unit": unit, "leave": not doing}
-            from tqdm import tqdm  # not above: without a terminal nobody sees it
+            from tqdm import tqdm  # not above: only needed on a terminal
 
             self._bar = tqdm(**bar, dynamic_ncols=True)
         self._bar.set_postfix_str(beside, refresh=False)
@@ -110,7 +110,7 @@ class SignsOfLife:
             print(f"shardfeed: {text}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Leave the bar in its current state."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

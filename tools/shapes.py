@@ -1,7 +1,7 @@
 """Drawn images of shapes, for the demo: `draw_shapes` writes an image folder of three classes.
 
-Everything is drawn from numbers that the standard library promises to keep, so the same pictures come out everywhere;
-the files' bytes may differ with the version of libjpeg.
+All random numbers are from generators that the standard library promises to keep, so the pictures are the same
+everywhere; the files' bytes may differ with the version of libjpeg.
 """
 
 import math
@@ -18,9 +18,9 @@ IMAGES_PER_CLASS = 80  # a file takes a whole block of 4 kB on most disks: 240 k
 SIZE = 64  # pixels, width and height of every image
 QUALITY = 80
 SCALE = 4  # drawn larger by this and shrunk, for smooth edges
-DARK, BRIGHT = 110, 130  # a colour of the background is below, one of a shape above, in each channel
-_NOISE = 10  # grey levels that noise adds or takes at most
-_MARGIN = 1 / 16  # of the side, around every shape: the usual crop of evaluation leaves it whole
+DARK, BRIGHT = 110, 130  # in each channel, background colours are below, colours of shapes above
+_NOISE = 10  # most grey levels that noise adds or subtracts
+_MARGIN = 1 / 16  # of the side, around every shape: the usual evaluation crop keeps the whole shape
 _REACH = {"circle": 0.75, "square": 0.94, "triangle": 1.17}  # times the radius, for equal areas
 
 
@@ -61,7 +61,7 @@ def _outline(
     angle: float,
     colour: tuple[int, int, int],
 ) -> None:
-    """Draw the circle of `radius` around `centre`, or the shape whose corners lie on it."""
+    """Draw the circle of `radius` around `centre`, or the shape with its corners on the circle."""
     if shape == "circle":
         canvas.circle(centre, radius, colour)
         return
@@ -87,7 +87,7 @@ def gradient(
 
 
 def noisy(image: Image.Image, noise: random.Random) -> Image.Image:
-    """`image`, RGB, with grain."""
+    """`image`, RGB, with added noise."""
     grain = Image.frombytes("L", image.size, noise.randbytes(image.width * image.height))
     lighter = grain.point([max(0, (value - 128) * _NOISE // 128) for value in range(256)])
     darker = grain.point([max(0, (128 - value) * _NOISE // 128) for value in range(256)])

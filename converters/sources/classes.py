@@ -1,7 +1,7 @@
 """Class names and label numbers: the mapping from text, folders or integers to 0-based labels.
 
-Names are sorted by their UTF-8 bytes unless a class list says otherwise. Integers that are exactly 0 to K-1 are kept
-as they are; other integers are refused, because renumbering them would shift labels silently.
+Names are sorted by their UTF-8 bytes unless a class list orders them. Integers that are exactly 0 to K-1 are kept;
+other integers are refused, because renumbering them would shift labels silently.
 """
 
 import difflib
@@ -47,7 +47,7 @@ def is_integer(text: str) -> bool:
 
 
 def class_text(name: bytes) -> str:
-    r"""A folder's name as a class name: its UTF-8 text; escaped where it is not text or breaks a line (`caf\xe9`)."""
+    r"""A folder's name as a class name: its UTF-8 text; escaped if it is not text or breaks a line (`caf\xe9`)."""
     try:
         text = name.decode("utf-8")
     except UnicodeDecodeError:

@@ -36,10 +36,10 @@ MEMORY_FREE = 256 << 20  # bytes that anything may allocate while it is listed
 MOST_DEPTH = 100  # levels of lists, groups or folders; no format for images has ten
 MOST_DIGITS = 4300  # of an integer, as Python has it: beyond, the conversion is quadratic
 MOST_LINE = 1 << 20  # bytes of a line or of a cell: a longer one is another kind of file
-SECONDS = 60.0  # without progress: ten times what a slow disk needs for a block
+SECONDS = 60.0  # without progress: ten times the time that a slow disk needs for a block
 _SHOWN = 200  # characters of a library's words
 _REMEDY = "download the file again; do not trust files from others"
-# Where such exceptions come from, the first part of their module: what a library says of bytes it does not understand.
+# Modules (first part of the name) whose exceptions mean that a library does not understand the bytes.
 _LIBRARIES = frozenset(
     {
         *("_lzma", "lzma", "zlib", "gzip", "bz2", "zipfile", "zstandard", "tokenize", "struct", "binascii", "_csv"),
@@ -108,7 +108,7 @@ class Budget:
             raise HostileError(place or self.place, problem, "check that this is the right file")
 
     def lines(self, data: bytes, place: str = "") -> list[bytes]:
-        """The lines of a text file, none of which is too long."""
+        """Yield the lines of a text file; a line that is too long is an error."""
         found = data.splitlines()
         if len(data) > MOST_LINE:
             self.line(max(map(len, found)), place)
@@ -122,11 +122,11 @@ class Budget:
         return int(digits)
 
     def progress(self) -> None:
-        """Say that something new was read: the clock of `alive` begins anew."""
+        """Report that something new was read: restarts the clock of `alive`."""
         self._progress = time.monotonic()
 
     def alive(self, place: str = "") -> None:
-        """Draw the time since the last progress; for loops whose length a file decides."""
+        """Check the time since the last progress; for loops with a length that a file declares."""
         if time.monotonic() - self._progress > SECONDS:
             problem = f"no progress in reading it for {SECONDS:.0f} seconds"
             raise HostileError(place or self.place, problem, _REMEDY)
@@ -136,16 +136,16 @@ _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 def budget(place: str = "") -> Budget:
-    """The budget of the source that is being opened; a fresh one where none is."""
+    """The budget of the source that is being opened; a new one if there is none."""
     return _current.get() or Budget(place)
 
 
 @contextmanager
 def guarded(place: str) -> Iterator[Budget]:
-    """Give a source a budget, and turn what libraries raise for damaged or hostile content into HostileError.
+    """Give a source a budget, and turn libraries' exceptions for damaged or hostile content into HostileError.
 
-    Our own errors pass, so do signals; an OSError of the machine becomes a StorageError. Inside of another guard the
-    budget is that one's.
+    Our own errors and signals pass; an OSError of the machine becomes a StorageError. A nested guard uses the outer
+    guard's budget.
     """
     outer = _current.get()
     token = _current.set(outer or Budget(place))
@@ -186,7 +186,7 @@ mirrors: dict[bytes, Callable[[bytes], BinaryIO | None]] = {}
 
 
 def open_regular(path: str | bytes | os.PathLike[str], buffering: int = -1) -> BinaryIO:
-    """Open a regular file to read. Raises OSError for anything else: to open a pipe would wait for ever."""
+    """Open a regular file to read. Raises OSError for anything else: opening a pipe would wait forever."""
     for root, open_there in mirrors.items():
         if os.fsencode(path).startswith(root) and (there := open_there(os.fsencode(path))) is not None:
             return there
@@ -203,7 +203,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 @contextmanager
 def told_to(listener: Listener) -> Iterator[None]:
-    """A block in which `listener(doing, done, total)` is called now and then; `total` is None where nobody knows it."""
+    """A block in which `listener(doing, done, total)` is called now and then; `total` is None if unknown."""
     token = _listener.set(listener)
     try:
         yield

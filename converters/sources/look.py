@@ -26,10 +26,10 @@ from shardfeed.text import counted
 _MOST_NAMES = 2000  # files of one extension in a folder: more of them show nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are examined, and their depth
 HEAD = 65_536  # bytes of a file that are enough to recognise its type
-_HEADS = 200  # files whose first bytes are kept
+_HEADS = 200  # files with cached first bytes
 _NUMBER_BYTES = 12  # at the beginning of a record, which may look like a bracket
 _END = re.compile(r"([-_.][a-z]+)?\.[a-z0-9]+\Z")  # the last word of a name, and its extension
-# What files of a kind have, and where: LMDB's in its first page, HDF5's perhaps behind a block of the user's own.
+# Signatures of file types and their offsets: LMDB's in its first page, HDF5's perhaps after a user block.
 _MAGIC = (
     *(("parquet", 0, b"PAR1"), ("zip", 0, b"PK\x03\x04"), ("lmdb", 16, b"\xde\xc0\xef\xbe")),
     *(("hdf5", at, b"\x89HDF\r\n\x1a\n") for at in (0, 512, 1024, 2048)),
@@ -219,10 +219,10 @@ class Look:
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Some files of one format, in their order: sorted, or as a pattern says. `names`: relative, for keys and errors.
+    """Some files of one format, in order: sorted, or as in a pattern. `names`: relative, for keys and errors.
 
-    `folder`: the absolute path of the folder of which all were taken, else None. `skipped`, `notes`: for the report.
-    `of_splits`: the split of each, where the format says it; default by their names.
+    `folder`: the absolute path of the folder if all its files were taken, else None. `skipped`, `notes`: for the
+    report. `of_splits`: the split of each, if the format defines it; default: by their names.
     """
 
     files: Sequence[SourceFile]
@@ -275,7 +275,7 @@ def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
 
 
 def named_files(path: str) -> list[str]:
-    """The paths that a pattern with braces means; of what is there under that very name itself."""
+    """The paths that match a pattern with braces; the path itself, if it exists under this exact name."""
     return [path] if os.path.exists(path) else expand_braces(path)
 
 

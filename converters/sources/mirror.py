@@ -41,7 +41,7 @@ _SMALL = 16 << 20  # bytes of such a file beside the given one, which may name i
 
 
 class _Copy(NamedTuple):
-    """A file to copy: its name at its address, its version, and the destination."""
+    """A file to copy: its URL, its version, and the destination."""
 
     address: str
     size: int
@@ -50,9 +50,9 @@ class _Copy(NamedTuple):
 
 
 class Mirror:
-    """Folders in place of addresses. `exclude`: patterns of files that nobody needs, which are not copied.
+    """Folders in place of URLs. `exclude`: patterns of files that are not needed, and not copied.
 
-    Exists as long as the sources that were made of it.
+    Exists as long as the sources made from it.
     """
 
     def __init__(self, exclude: Globs = ()) -> None:
@@ -73,16 +73,16 @@ class Mirror:
         return self._into.folder
 
     def path_of(self, address: str) -> str:
-        """The path that stands for an address."""
+        """The path that stands for a URL."""
         scheme, _, rest = address.partition("://")
         return os.path.join(self.folder, scheme.lower(), rest.rstrip("/"))
 
     def take(self, address: str, *, with_images: bool = False) -> str:
-        """The path of a folder of images and files at an address, or of one file; made where it is not there yet.
+        """The path of a folder that stands for the files at a URL, or of one file; created if it does not exist.
 
         `with_images`: whether to list the folder of a file too, if the file is one that names images.
 
-        Raises UsageError where nothing is at the address or its kind is unknown, MissingExtraError, StorageError.
+        Raises UsageError if there is nothing at the URL or its kind is unknown, MissingExtraError, StorageError.
         """
         scheme, _, rest = address.partition("://")
         address = f"{scheme.lower()}://{rest.rstrip('/')}"
@@ -140,7 +140,7 @@ class Mirror:
         return any(map(is_hidden, encoded.split(b"/"))) or (bool(self._choice) and self._choice.leaves_out(encoded))
 
     def _stand_in(self, one: _Copy) -> bool:
-        """Make an empty file in place of an object; False where none can be called so."""
+        """Make an empty file in place of an object; False if no file can have this name."""
         parts = one.address.partition("://")[2].split("/")
         folder = os.path.dirname(one.path)
         try:
@@ -195,7 +195,7 @@ class Mirror:
 
     @contextmanager
     def addresses_in_errors(self) -> Iterator[None]:
-        """A block whose errors have addresses in place of paths in the folder."""
+        """A block with errors that name URLs instead of paths in the folder."""
         try:
             yield
         except ShardfeedError as error:
@@ -267,7 +267,7 @@ def _groups(copies: Sequence[_Copy]) -> Iterator[list[tuple[_Copy, int, int]]]:
 
 @dataclass(frozen=True, eq=False)
 class _Images:
-    """Contents of a folder that stands for a bucket, as those that are there; `root`: of that folder."""
+    """Contents of a folder that stands for a bucket, with their URLs; `root`: path of that folder."""
 
     of: Contents
     root: bytes

@@ -16,8 +16,8 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 
-# A region as COCO has it: polygons, each [x, y, x, y, ...], whose union it is; or a run-length code, with "size"
-# (height, width) and "counts". None: there is no mask.
+# A region as in COCO: the union of polygons, each [x, y, x, y, ...]; or a run-length code, with "size" (height, width)
+# and "counts". None: there is no mask.
 Outline = Sequence[Sequence[float]] | Mapping[str, Any] | None
 
 
@@ -25,16 +25,16 @@ Outline = Sequence[Sequence[float]] | Mapping[str, Any] | None
 class Objects:
     """The objects of an image, n of them.
 
-    boxes: float64 [n, 4], left, top, right, bottom, from the top left corner of the image, as they were annotated: they
-        may leave the image, and NaN is none.
-    columns: what else is known of each, by feature key: n values each.
-    names: what the report calls each: "annotation 17", "line 3".
-    size: (width, height), pixels, of the image that was annotated; None where the source does not say.
+    boxes: float64 [n, 4], left, top, right, bottom, from the top left corner of the image, as annotated: they may
+        leave the image, and NaN is invalid.
+    columns: further values of each, by feature key: n values each.
+    names: names in the report: "annotation 17", "line 3".
+    size: (width, height), pixels, of the image that was annotated; None if unknown.
     fractions: whether boxes, key points and outlines are fractions of the image's sides; else they are pixels.
-    upright: whether they are of the image as its EXIF turns it, or as its file has it, where `size` does not tell.
-    keypoints: float64 [n, K, 3], x, y and visibility (0 not there, 1 occluded, 2 visible); None without.
-    outlines: the region of each; None where no masks are wanted.
-    areas: float64 [n], of those regions, in pixels squared; None where the source does not say.
+    upright: whether they refer to the upright or the stored image, if `size` does not decide.
+    keypoints: float64 [n, K, 3], x, y and visibility (0 missing, 1 occluded, 2 visible); None without.
+    outlines: the region of each; None if no masks are read.
+    areas: float64 [n], of the regions, in pixels squared; None if unknown.
     """
 
     boxes: np.ndarray

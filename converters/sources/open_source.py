@@ -86,7 +86,7 @@ def open_source(
         problem = f"got {reader!r}, expected one of {', '.join(BY_NAME)}"
         raise UsageError("reader", problem, "leave it out: the format is detected")
     _check_there(look)
-    if isinstance(reader, Reader):  # unguarded: what its code raises is no sign of hostile files
+    if isinstance(reader, Reader):  # unguarded: exceptions of its code are not a sign of hostile files
         return _read(reader, look, values, f"read as {reader.name}, as requested")
     with guarded(look.path):
         if chosen is not None:
@@ -125,7 +125,7 @@ def _open_remote(
     follow_links: bool,
     options: Options | None,
 ) -> Source:
-    """The source of a path, a label file or a folder of images at addresses, by folders that stand for these."""
+    """The source of a path, a label file or a folder of images at URLs, by folders that stand for the URLs."""
     from shardfeed.converters.sources.mirror import Mirror  # not above: local sources need no client
 
     mirror, alone = Mirror(exclude), not any(name in values for name in _PLACES)
@@ -145,9 +145,9 @@ def _open_remote(
 
 
 def _only_folder(look: Look) -> str:
-    """The only folder in a folder that wraps another: nothing else counts in it, and no image lies right in that one.
+    """The only folder in a wrapper, which holds nothing else of relevance; no image is directly in the inner one.
 
-    "" where there is none: a folder of images may be the only class, one that is called like a split is that split.
+    "" if there is none: a folder of images may be the only class, and a folder named like a split is a split.
     """
     folders, files = look.names() if look.is_folder else ((), ())
     if len(folders) != 1 or usual_split(folders[0]) or not all(_is_remark(name) for name in files):
@@ -157,7 +157,7 @@ def _only_folder(look: Look) -> str:
 
 
 def _is_remark(name: str) -> bool:
-    """Whether a file beside a folder says nothing of its images: a README, a licence."""
+    """Whether a file next to a folder is unrelated to its images: a README, a licence."""
     return name.casefold().partition(".")[0] in ("readme", "license", "licence", "citation", "changelog")
 
 
@@ -251,7 +251,7 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
     in_files = reader.options is ColumnOptions
     shown = ([] if in_files else [found]) + [described]  # those of files of many samples describe the same
     said = ": ".join([by, "; ".join(filter(None, shown))]).removesuffix(": ")
-    made = copy.copy(source)  # not `replace`: classes of sources may have constructors of their own
+    made = copy.copy(source)  # not `replace`: classes of sources may have their own constructors
     object.__setattr__(made, "described", said)
     object.__setattr__(made, "findings", replace(findings, notes=[said, *findings.notes], in_files=in_files))
     return made
@@ -272,7 +272,7 @@ def _not_taken(name: str, reader: Reader, look: Look) -> UsageError:
 
 
 def _only_one(look: Look, found: Sequence[Evidence]) -> Evidence | None:
-    """The one reader that is meant; None where none but a plain one is. Raises UsageError where two are."""
+    """The only reader that fits; None if only a plain one does. Raises UsageError if two do."""
     fits = [one for one in found if not one.missing]
     fits = [one for one in fits if one.sure][:1] or fits
     formats = [one for one in fits if one.name not in PLAIN]
@@ -300,7 +300,7 @@ def _near_miss(look: Look, found: Sequence[Evidence]) -> UsageError | None:
 
 
 def _check_place(path: Any) -> None:
-    """Raise UsageError for an address, and for a file that is known to be neither images nor a label file."""
+    """Raise UsageError for a URL, and for a file that is known to be neither images nor a label file."""
     if path is None:
         return
     text = os.fsdecode(path)
@@ -320,13 +320,13 @@ def _check_there(look: Look) -> None:
 
 
 def _is_missing(path: str) -> bool:
-    """Whether nothing is there, as far as one can see."""
+    """Whether nothing exists at the path, as far as permissions show."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL
         return True
     except OSError:
-        pass  # the source says what is wrong
+        pass  # the source raises the error
     return False
 
 

@@ -48,7 +48,7 @@ class ReaderModule(Protocol):
 
 def missing_of(error: ShardfeedError) -> str:
     """Return problem and remedy of the error of an unreadable input, for `Evidence.missing`."""
-    _, problem, remedy = error.args  # not .problem: arguments in it are to be told as where they are read
+    _, problem, remedy = error.args  # not .problem: its arguments are formatted later, for Python or the command line
     return f"{problem}; {remedy}" if remedy else problem
 
 
@@ -185,7 +185,7 @@ def _samples(name: str, module: str, takes: Collection[str], *suffixes: str, **m
 
 
 def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str, **more: Any) -> Reader:
-    """A reader of annotations beside images, of which include and exclude choose some."""
+    """A reader of annotations next to images, selected by include and exclude."""
     more = {"chooses_files": True, "kinds": (), **more}
     return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, **more)
 
@@ -290,7 +290,7 @@ READERS: tuple[Reader, ...] = (
     ),
     _annotations("split-lists", "split_lists", _NAMES, ".txt"),
     Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",), kinds=()),
-    # Images with their labels in names or in a table: what is read where no other reader is meant.
+    # Images with their labels in names or in a table: used if no other reader fits.
     Reader("labels", "labels.label_file", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
     Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),
 )

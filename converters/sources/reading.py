@@ -106,9 +106,8 @@ def _read_file(file: SourceFile) -> bytes:
 class ReadAhead:
     """Reading ahead while images are read in order; changes nothing else.
 
-    Of files on a disk the kernel is told by hints, which stop while nothing is read from the disk, as files that are in
-    memory cost nothing, and begin again when something is. Files at addresses are read in threads. `kept`: places of
-    samples that are not read.
+    The kernel gets hints for files on a disk; the hints stop while nothing is read from the disk, because cached files
+    need none, and start again later. Files at URLs are read in threads. `kept`: indices of samples that are not read.
     """
 
     def __init__(
@@ -122,9 +121,9 @@ class ReadAhead:
         remote.forget()
 
     def before(self, place: int, alive: Callable[[], object] = lambda: None) -> None:
-        """Announce the files up to `_AHEAD` after sample `place`, which is read next, where it helps.
+        """Announce the files up to `_AHEAD` after sample `place`, which is read next, if that helps.
 
-        Waits for those of this sample that are at addresses, and calls `alive` every few seconds.
+        Waits for this sample's files at URLs, and calls `alive` every few seconds.
         """
         if self._remote:
             self._begin(place)

@@ -29,8 +29,8 @@ class SourceFile:
     mtime_ns: int
 
 
-# An encoded file: where it is, its bytes, or what returns them. A callable may have the attributes `size`, in bytes, by
-# which shards are planned, and `mtime_ns`; without those nothing tells that what it returns has changed.
+# An encoded file: its location, its bytes, or a callable that returns them. A callable may have the attributes `size`,
+# in bytes, for planning shards, and `mtime_ns`; without these, a change of its result is not detected.
 Content = SourceFile | bytes | Callable[[], bytes]
 
 

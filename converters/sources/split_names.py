@@ -33,7 +33,7 @@ def split_words(name: str) -> list[str]:
 
 
 def split_in_cell(text: str) -> str:
-    """The split that a cell of a label file asks for: `fold_3` for the number 3, else what `split_named` says.
+    """The split in a cell of a label file: `fold_3` for the number 3, else the result of `split_named`.
 
     Raises UsageError when it cannot name a split's files.
     """

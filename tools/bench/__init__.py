@@ -1,1 +1,1 @@
-"""`shardfeed bench`: where the time of an input pipeline goes."""
+"""`shardfeed bench`: the time of each stage of an input pipeline."""

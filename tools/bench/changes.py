@@ -1,7 +1,7 @@
-"""Measure changes that could make a pipeline faster, on a part of the images that is really converted or cached.
+"""Measure changes that could make a pipeline faster, by converting or caching a part of the images.
 
-Each change is the one in its advice: `convert` with those options, `cached`, other threads. The same pipeline reads the
-changed and the unchanged images in turns.
+Each change is made as its advice says: `convert` with these options, `cached`, other threads. The same pipeline reads
+the changed and the unchanged images in turn.
 """
 
 import io
@@ -32,18 +32,18 @@ from shardfeed.tools.bench.running import OutOfTimeError, Running, start
 from shardfeed.tools.bench.stages import Workload
 from shardfeed.tools.bench.verdict import LEAST_GAIN, REPEATS, factor
 
-_SEEN = 32  # images looked at
+_SEEN = 32  # images inspected
 _IMAGES = 256  # converted, or four batches
-_PIXEL_BYTES = 1 << 30  # that they may take decoded
-_SMALLER = 1.15  # the shorter side must be larger by this before a smaller copy is worth a try
-_USUAL = 256 / 224  # images stored a little larger than they are used, as everybody does
-_LARGE = 384  # pixels of a side, from which on restart markers help
+_PIXEL_BYTES = 1 << 30  # that they may take when decoded
+_SMALLER = 1.15  # the shorter side must be larger by this factor before a smaller copy is tried
+_USUAL = 256 / 224  # images stored a little larger than they are used, as is common
+_LARGE = 384  # pixels of a side, above which restart markers help
 _MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True)
 class TypicalImage:
-    """Medians of the sides of some images of a split, in pixels, and shares of progressive JPEGs and of PNGs."""
+    """Median sides of some images of a split, in pixels, and shares of progressive JPEGs and of PNGs."""
 
     height: int
     width: int
@@ -70,7 +70,7 @@ def typical_image(split: Split) -> TypicalImage:
 
 
 def _header(record: Any) -> tuple[int, int, str] | None:
-    """Height, width and form of a stored image; None if it cannot be read: the pipeline will say whether it can."""
+    """Height, width and form of a stored image; None if its header cannot be read: the pipeline may still decode it."""
     data = record[ENCODED]
     if record.get(FORMAT) == b"raw":
         return record[HEIGHT], record[WIDTH], "raw"
@@ -80,13 +80,13 @@ def _header(record: Any) -> tuple[int, int, str] | None:
             return header.height, header.width, "progressive" if header.process == PROGRESSIVE else "jpeg"
         with Image.open(io.BytesIO(data)) as image:
             return image.height, image.width, str(image.format).lower()
-    except Exception:  # readers of headers raise anything at damaged bytes
+    except Exception:  # readers of headers raise any error for damaged bytes
         return None
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change. `made`: gives the pipeline with it, in a directory of its own; `work` is one of fewer images."""
+    """One change. `made`: returns the changed pipeline, in a new directory; `work` has fewer images."""
 
     change: str
     why: str
@@ -99,7 +99,7 @@ def stored_side(image_size: int) -> int:
 
 
 def sample_of(work: Workload, typical: TypicalImage) -> Workload | None:
-    """The pipeline on as many images as can be converted; None where those are fewer than two batches."""
+    """The pipeline on as many images as can be converted; None if these are fewer than two batches."""
     count = min(
         len(work.split), max(_IMAGES, 4 * work.batch_size), _PIXEL_BYTES // (3 * typical.height * typical.width)
     )
@@ -173,7 +173,7 @@ def _cached(work: Workload, out: str) -> Workload:
 
 
 def fits_in_memory(size: int) -> bool:
-    """Whether a cache of `size` bytes would be let into /dev/shm."""
+    """Whether a cache of `size` bytes would fit into /dev/shm."""
     try:
         check_room(_MEMORY, size, "")
     except (StorageError, OSError):
@@ -209,7 +209,7 @@ def measure_changes(
                         base = start(sample, deadline)
                     times = _gain(base, change.made(sample, os.path.join(directory, str(n))), slice_s, deadline)
                     why = "its rounds varied too much"
-                except ShardfeedError as error:  # no room, an extra that is missing, an image that is refused
+                except ShardfeedError as error:  # no space, a missing extra, a refused image
                     why = error.problem
                 except OutOfTimeError:
                     why = "no time was left"

@@ -1,8 +1,8 @@
 """Measure a new process from inside: `python -m shardfeed.tools.bench.fresh_process JSON`.
 
-It imports, opens, makes batches, and reads an epoch or as much of it as fits in the time allowed; one line of JSON
-says how long the first batch took and how much memory was held. The peak is VmHWM of /proc: `ru_maxrss` starts with
-that of the process that started this one.
+It imports, opens, makes batches, and reads an epoch or as much of it as fits in the time allowed; one line of JSON has
+the time of the first batch and the memory used. The peak is VmHWM of /proc: `ru_maxrss` starts with that of the process
+that started this one.
 """
 
 import json
@@ -24,8 +24,8 @@ def measure_fresh(directory: str, work: "Workload", seconds: float) -> dict[str,
     """Measure a new process that takes batches for an epoch, or for `seconds` after the first batch.
 
     `import_s`: to import shardfeed and TensorFlow. `first_batch_s`: from there to the first batch. `epoch`: whether the
-    whole epoch was read; `batches`: how many there were. Memory in bytes: `imported_bytes` held after the
-    import, `peak_bytes` at most.
+    whole epoch was read; `batches`: number of batches. Memory in bytes: `imported_bytes` after the import, `peak_bytes`
+    at the peak.
 
     Raises IntegrityError with the process's output when it fails.
     """
@@ -41,7 +41,7 @@ def measure_fresh(directory: str, work: "Workload", seconds: float) -> dict[str,
 
 
 def memory_bytes(field: str) -> int:
-    """A line of /proc/self/status: `VmHWM:` is the peak of resident memory, `VmRSS:` what is resident now."""
+    """A line of /proc/self/status: `VmHWM:` is the peak of resident memory, `VmRSS:` the current value."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith(field))
 

@@ -16,9 +16,9 @@ from shardfeed.tools.bench.running import OutOfTimeError, Running, Slice, start,
 from shardfeed.tools.bench.stages import Workload
 from shardfeed.tools.bench.verdict import REPEATS, ROUNDS, disk_rate, judge, stage_costs, step_ms, summary
 
-_COLD_BYTES = 64 << 20  # read from the disk itself, to see how fast that is
-_PART_BYTES = 512 << 20  # of records that are gone through again and again, and so stay in memory
-_SLICES = 80  # that the time is enough for, with starts, pauses and changes
+_COLD_BYTES = 64 << 20  # read from the disk itself, to measure its speed
+_PART_BYTES = 512 << 20  # of records that are read repeatedly, and so stay in memory
+_SLICES = 80  # that fit into the time, with starts, pauses and changes
 _SHORTEST = 0.2  # seconds
 _FRESH_SHARE = 1 / 20  # of the time, for batches in a new process
 _MB = 1e6
@@ -70,15 +70,14 @@ def measure(
     report: dict[str, Any],
     progress: Progress,
 ) -> None:
-    """Measure `work`, a whole split of `data`, as docs/bench.md explains, and add what is found to `report`.
+    """Measure `work`, a whole split of `data`, as docs/bench.md explains, and add the results to `report`.
 
-    `seconds`: about how long all of it takes, imports aside. `model_ms`: of a step to be fed. `progress` is told what
-    has been measured.
-    Raises UsageError for a split with fewer images than a batch.
+    `seconds`: approximate total time, without imports. `model_ms`: duration of a step to be fed. `progress` is called
+    with each measurement. Raises UsageError for a split with fewer images than a batch.
     """
     split = work.split
     report["seconds"] = seconds
-    work.batches()  # refuses what cannot be meant, before anything takes time
+    work.batches()  # refuses invalid values before anything takes time
     deadline = time.perf_counter() + seconds
     report["disk"] = _disk(work)
     progress(f"disk {report['disk']['images_per_s']:,.0f} images/s; starting the pipeline")
@@ -110,11 +109,11 @@ def measure(
 
 
 def _disk(work: Workload) -> dict[str, Any]:
-    """Read some records in the pipeline's order from the disk itself: their pages are dropped from memory before."""
+    """Read some records in the pipeline's order from the disk itself: their cached pages are dropped first."""
     split = work.split
     part = work.cut(max(work.batch_size, min(len(split), _COLD_BYTES * len(split) // split.record_bytes)))
     dataset, first = part.batches("read"), work.cut(work.batch_size).batches("read")
-    sum(1 for _ in first)  # threads, caches, what is compiled once
+    sum(1 for _ in first)  # threads, caches, compilation
     for piece in part.split.shard_slices():
         fd = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -139,7 +138,7 @@ def _disk(work: Workload) -> dict[str, Any]:
 def _measure_rounds(
     part: Workload, slice_s: float, model_ms: float | None, deadline: float, progress: Progress
 ) -> _Rounds:
-    """Run the whole pipeline in turns with each stage's and with the decoder alone; a round is one of these."""
+    """Run the whole pipeline in turn with each stage's pipeline and with the decoder alone; each turn is a round."""
     rounds = _Rounds()
     others = [*part.stages[:-1], "decoder"]
     others += ["whole"] * (ROUNDS - len(others))
@@ -169,7 +168,7 @@ def _measure_rounds(
 
 
 def _other(part: Workload, name: str, deadline: float) -> Running | None:
-    """The pipeline up to a stage, or the decoder alone; None where there is nothing for it to do."""
+    """The pipeline up to a stage, or the decoder alone; None if it has nothing to do."""
     if name != "decoder":
         return None if name == "whole" else start(part, deadline, name)
     if part.apart or not len(held := part.held()):
@@ -205,7 +204,7 @@ def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: fl
         return report
     whole, cores = together(rounds.whole), cpu_budget()
     decoder = rounds.pairs.pop("decoder", None)
-    # The decoder alone keeps all threads busy: where it does not get the cores, others have them.
+    # The decoder alone keeps all threads busy: if it does not get the cores, other processes use them.
     cpu_bound = together(other for _, other in decoder) if decoder else whole
     report["pipeline"] = {
         "images_per_s": whole.rate,

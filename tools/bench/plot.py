@@ -11,7 +11,7 @@ from shardfeed.pipelines.waits import draw_waits
 from shardfeed.storage.local import storage_error
 from shardfeed.tools.bench.report import STAGE_NAMES
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; the decoder's own is used for it alone.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the decoder's colour is only for the decoder.
 _COLORS = {
     "read": "#999999",
     "parse": "#CC79A7",
@@ -21,13 +21,13 @@ _COLORS = {
     "images": "#0072B2",
 }
 _DPI = 110
-_LEAST_LABELLED = 0.04  # of the whole; a thinner piece has no room for its number
+_LEAST_LABELLED = 0.04  # of the whole; a smaller piece has no space for its number
 
 
 def draw(report: dict[str, Any], path: str) -> None:
     """Write `path`, a PNG: two or, with the waits of a model, three panels. Raises StorageError.
 
-    `report` is what `bench.measure` gave, with the dataset's path. Needs matplotlib.
+    `report` is the result of `bench.measure`, with the dataset's path. Needs matplotlib.
     """
     from matplotlib.figure import Figure
 
@@ -40,7 +40,7 @@ def draw(report: dict[str, Any], path: str) -> None:
         _waits(axes[2], report["model"])
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-    # The name alone, as pictures are shown to others; "$" would begin a formula.
+    # Only the name, because pictures are shared; "$" would begin a formula.
     name = escape(os.path.basename(os.path.normpath(report["dataset"]))).replace("$", r"\$")
     figure.suptitle(
         f"{name}, {report['split']}: {report['image_size_px']} px crops of {report['median_width_px']}x"
@@ -50,14 +50,14 @@ def draw(report: dict[str, Any], path: str) -> None:
     )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of letters in the dataset's name that the font has not
+            warnings.simplefilter("ignore", UserWarning)  # about letters in the dataset's name that the font lacks
             figure.savefig(path)
     except OSError as error:
         raise storage_error(path, "write", error) from error
 
 
 def _stages(axis: Any, report: dict[str, Any]) -> None:
-    """A bar of the stages on each other, and the decoder alone beside it."""
+    """A stacked bar of the stages, and the decoder alone next to it."""
     bottom = 0.0
     whole = report["pipeline"]["cpu_us_per_image"]
     for stage in report["stages"]:

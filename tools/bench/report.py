@@ -6,7 +6,7 @@ from shardfeed.errors import escape
 from shardfeed.text import number, shell_quoted, size_text, table
 from shardfeed.tools.bench.verdict import LEAST_GAIN
 
-_OURS = 0.85  # of the cores, used by the busiest pipeline; where less, other processes took them
+_OURS = 0.85  # of the cores, used by the busiest pipeline; if less, other processes took them
 
 STAGE_NAMES = {
     "read": "read records",

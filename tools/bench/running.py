@@ -1,8 +1,8 @@
 """Measure a running pipeline: images, wall time and CPU time between two of its batches.
 
-A pipeline is started once and never ends. Figures include neither its start, nor batches prefetched while nobody took
-them. CPU time is user and system time of all threads of the process. So while one pipeline is measured, the others are
-stopped, with full buffers.
+A pipeline is started once and never ends. Figures exclude its start, and batches prefetched while none were taken. CPU
+time is user and system time of all threads of the process. So while one pipeline is measured, all others are stopped,
+with full buffers.
 """
 
 import time
@@ -13,7 +13,7 @@ from functools import partial
 from shardfeed.tools.bench.stages import Workload
 
 _FEWEST_BATCHES = 4  # in a slice
-_STILL = 0.05, 0.2  # seconds, and the share of one core below which nothing is being made ahead
+_STILL = 0.05, 0.2  # seconds, and the share of one core below which nothing is being prefetched
 _MOST_WAITING = 3.0  # seconds for the buffers to fill
 
 
@@ -23,7 +23,7 @@ class OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class Slice:
-    """Images that were taken in a row, with wall and CPU seconds, and the wait for each batch."""
+    """Images taken without a break, with wall and CPU seconds, and the wait for each batch."""
 
     images: int
     wall_s: float
@@ -42,7 +42,7 @@ class Slice:
 
 
 def together(slices: Iterable[Slice]) -> Slice:
-    """The slices as one, as if one had followed the other."""
+    """The slices joined, as if they followed each other directly."""
     found = list(slices)
     return Slice(
         sum(each.images for each in found),
@@ -53,7 +53,7 @@ def together(slices: Iterable[Slice]) -> Slice:
 
 
 class Running:
-    """A pipeline that has been started. `ahead`: the most batches that it makes before they are asked for.
+    """A started pipeline. `ahead`: maximum number of batches that it prefetches.
 
     `first_s`: seconds from the start of the iteration to the first batch.
     """
@@ -68,8 +68,8 @@ class Running:
     def slice(self, seconds: float, *, settle: bool = True, pause_s: float = 0.0) -> Slice:
         """Take batches for about `seconds`, four at least, with a pause of `pause_s` after each.
 
-        `settle`: the buffers are emptied before, after all pipelines have come to a standstill. Without it the slice
-        begins where another one of this pipeline ended.
+        `settle`: first wait until all pipelines are idle, and empty the buffers. Otherwise the slice begins at the end
+        of this pipeline's last slice.
 
         Raises OutOfTimeError when the deadline passes.
         """

@@ -63,11 +63,11 @@ class Workload:
 
     @property
     def ahead(self) -> int:
-        """The most batches that the pipeline makes before they are asked for."""
+        """Maximum number of batches that the pipeline prefetches."""
         return 6 if self.apart or self.order != "stream" else 3
 
     def keys(self) -> list[str]:
-        """The features that training on images and labels reads; the label where there is one."""
+        """The features that training on images and labels reads, with the label if there is one."""
         wanted = {ENCODED, FORMAT}
         if self.labelled:
             wanted.add(LABEL)
@@ -76,7 +76,7 @@ class Workload:
         return sorted(wanted & self.split.schema.features.keys())
 
     def batches(self, stage: str = "whole", *, endless: bool = False) -> "tf.data.Dataset":
-        """The pipeline up to a stage, or the whole one: one epoch, or without end."""
+        """The pipeline up to a stage, or the whole one: one epoch, or endless."""
         from shardfeed.pipelines import make_batches
 
         return make_batches(

@@ -1,4 +1,4 @@
-"""Judge the measured rounds: the figures that they agree on, or a sentence with the reason why there are none."""
+"""Judge the measured rounds: the figures that they agree on, or the reason why there are none."""
 
 import math
 import statistics
@@ -10,9 +10,9 @@ import numpy as np
 from shardfeed.tools.bench.running import Slice, together
 
 ROUNDS = 5  # fewer give no headline
-LEAST_GAIN = 1.1  # times as fast; less is not worth a change
+LEAST_GAIN = 1.1  # times as fast; smaller gains are not worth a change
 REPEATS = 3  # of each pair of slices in a round
-AGREE = 0.15  # by which a round may differ from all of them together
+AGREE = 0.15  # by which a round may differ from all rounds together
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def judge(
 
 
 def step_ms(waiting: Slice) -> float:
-    """Milliseconds that a step took without its wait, on average: a pause is never shorter than asked for."""
+    """Mean milliseconds of a step without its wait: a pause is never shorter than requested."""
     return waiting.wall_s * 1e3 / len(waiting.waits_ms) - statistics.mean(waiting.waits_ms)
 
 
@@ -94,8 +94,8 @@ class StageCost:
 def stage_costs(prefixes: Sequence[Sequence[float]]) -> list[StageCost]:
     """The share that each prefix adds to the one before; `prefixes[k][repeat]`: CPU time by that of the whole.
 
-    The whole is the last prefix, so shares add up to 1, and none is negative: a prefix that measured more than a longer
-    one, which only noise can do, counts as much as the longer one.
+    The whole is the last prefix, so shares add up to 1, and none is negative: a prefix that took longer than a longer
+    prefix, which can only be noise, counts as much as that.
     """
     levels = [statistics.median(shares) for shares in prefixes] + [1.0]
     for k in range(len(levels) - 2, -1, -1):
@@ -115,7 +115,7 @@ def disk_rate(images: int, seconds: float, first_images: int, first_s: float) ->
 
 
 def factor(pairs: Sequence[tuple[Slice, Slice]]) -> float | None:
-    """Times as many images per second of the second of each pair as of the first; None where the pairs differ."""
+    """Ratio of images per second, second to first of each pair; None if the pairs disagree."""
     whole = together(other for _, other in pairs).rate / together(base for base, _ in pairs).rate
     each = [other.rate / base.rate for base, other in pairs]
     return whole if max(abs(ratio / whole - 1) for ratio in each) <= AGREE else None

@@ -1,4 +1,4 @@
-"""`shardfeed adopt FOLDER [OUT]`: a dataset of TFRecords that someone else wrote, without copying them."""
+"""`shardfeed adopt FOLDER [OUT]`: make a dataset of existing TFRecords without copying them."""
 
 import argparse
 import json
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Adopt, or only look; exit code 0, or that of the error raised."""
+    """Adopt, or only survey; exit code 0, or that of the error raised."""
     if has_manifest(args.folder):
         problem = f"holds a {MANIFEST}: a dataset already"
         raise UsageError(args.folder, problem, "`shardfeed rebuild DIR` restores its indexes")

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the dataset; exit code 0, or that of the error raised."""
     check_no_dataset(args.source)
-    if args.group_column is None:  # the source needs the column of the dataset's groups, too
+    if args.group_column is None:  # the source also needs the column of the dataset's groups
         args.group_column = read_manifest(local_path(args.dataset)).options.get("groups", {}).get("column")
     operation = partial(
         append,

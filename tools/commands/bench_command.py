@@ -1,4 +1,4 @@
-"""`shardfeed bench DIR`: where the time goes in an input pipeline, and whether it is fast enough."""
+"""`shardfeed bench DIR`: the time of each stage of an input pipeline, and whether it is fast enough."""
 
 import argparse
 import json
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         from shardfeed.tools.bench.stages import Workload, check_images
 
         check_images(split)
-        if args.batch_size > len(split):  # found out by us, before TensorFlow is imported
+        if args.batch_size > len(split):  # checked here, before TensorFlow is imported
             raise UsageError("--batch-size", f"got {args.batch_size}, expected at most {len(split)}")
         work = Workload(split, args.batch_size, args.image_size, args.order, args.workers or cpu_budget())
         typical = typical_image(split)
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
                 measure(data, work, typical, **options, report=report, progress=bar.set_description_str)
         except BaseException as stopped:
             if not isinstance(stopped, Exception) and not args.json:
-                print(f"\n{report_text(report)}".rstrip(), flush=True)  # what has been measured until then
+                print(f"\n{report_text(report)}".rstrip(), flush=True)  # the measurements until then
             raise
         sizes = {"batch_size": args.batch_size, "image_size": args.image_size}
         lines = training_lines(args.dataset, split.schema, name, len(split), **sizes, order=args.order)
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check the options before anything is opened; raise UsageError for a value that makes no sense."""
+    """Check the options before anything is opened; raise UsageError for an invalid value."""
     for option, value, least in (
         ("--batch-size", args.batch_size, 1),
         ("--image-size", args.image_size, 1),
@@ -114,9 +114,9 @@ def _check(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _quiet_stderr() -> Iterator[TextIO]:
-    """File descriptor 2 goes to a file inside, as TensorFlow's start-up lines heed no setting; gives the terminal.
+    """Redirect file descriptor 2 to a file, as TensorFlow's start-up lines cannot be disabled; yields the terminal.
 
-    What an unexpected error left in that file is printed after all.
+    After an unexpected error, that file is printed.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
@@ -139,10 +139,10 @@ def _quiet_stderr() -> Iterator[TextIO]:
 
 @contextmanager
 def _named_damage(dataset: str) -> Iterator[None]:
-    """Turn the TensorFlow error raised inside for a damaged record, or one that does not decode, into our own."""
+    """Turn TensorFlow's error for a damaged or undecodable record into our own."""
     import tensorflow as tf
 
-    tf.config.set_visible_devices([], "GPU")  # batches stay on the host: what is measured is the pipeline
+    tf.config.set_visible_devices([], "GPU")  # batches stay on the host: only the pipeline is measured
     try:
         yield
     except tf.errors.OpError as error:

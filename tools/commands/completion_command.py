@@ -22,7 +22,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def completion_script(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
-    """The script for one of SHELLS; `parsers`: that of each command. File names complete wherever nothing else does."""
+    """The script for one of SHELLS; `parsers`: one for each command. File names complete where nothing else does."""
     if shell == "fish":
         return _fish(parsers)
     # zsh reads bash's completion by a module of its own.

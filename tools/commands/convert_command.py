@@ -1,4 +1,4 @@
-"""`shardfeed convert SOURCE OUT`: choose the source, convert with a progress bar, say what happened."""
+"""`shardfeed convert SOURCE OUT`: choose the source, convert with a progress bar, print the report."""
 
 import argparse
 import contextlib
@@ -103,7 +103,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
         help="number of the first class in the file (default 0)",
     )
     source.add_argument("--label-map", metavar="FILE", help="numbers and names of the classes, as in a .pbtxt")
-    # For few: messages and notes say when they are needed.
+    # Rarely needed: messages and notes name them when they are.
     source.add_argument("--delimiter", help=argparse.SUPPRESS)
     source.add_argument("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
     source.add_argument("--unit", choices=("pixels", "fractions"), help=argparse.SUPPRESS)  # of boxes
@@ -174,7 +174,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_shape,
         help="scale to cover HxW pixels, then crop the center",
     )
-    # For few: docs/convert.md says when it is wanted.
+    # Rarely needed: docs/convert.md explains when.
     bytes_.add_argument("--resize-filter", choices=get_args(Filter), default="lanczos", help=argparse.SUPPRESS)
     bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of re-encoded images, 1 to 100")
     bytes_.add_argument(
@@ -262,7 +262,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     source = source_of(args)
     told: str = getattr(source, "described", "")
     if told and not (args.json or args.quiet):
-        print(told, flush=True)  # before the work starts: it may be the wrong thing
+        print(told, flush=True)  # before the work starts: the user may want to stop
     log.say("listed", files=len(source), rejected=len(findings_of(source).rejected))
     check_apart(args.out, findings_of(source).folder)
     image = ImageOptions(
@@ -334,7 +334,7 @@ def _check_log(args: argparse.Namespace) -> None:
 
 
 def source_of(args: argparse.Namespace) -> Source:
-    """The source that the options of `add_source_arguments` ask for."""
+    """The source defined by the options of `add_source_arguments`."""
     values = {
         "labels": args.labels,
         "pattern": args.pattern,
@@ -383,7 +383,7 @@ def _void(text: str) -> Any:
 
 
 def _number_column(text: str) -> tuple[Any, Feature | None]:
-    """A column, and the feature that `:int` or `:float` and `:N` behind it ask for."""
+    """A column, and the feature defined by `:int` or `:float` and `:N` after it."""
     found = re.fullmatch(r"(.+?)(?::(int|float)(?::([0-9]{1,6}))?)?", text)
     if found is None:
         raise UsageError("number_columns", f"got {text!r}, expected a column", "write NAME, NAME:float or NAME:float:3")

@@ -20,7 +20,7 @@ from shardfeed.tools.shapes import SIZE, draw_shapes
 
 ACCURACY_WANTED = 0.9  # of the test split; a third is chance
 _SPLIT = {"train": 0.7, "validation": 0.1, "test": 0.2}
-_BATCH = 24  # images in a global batch, about: a multiple of the replicas
+_BATCH = 24  # approximate images in a global batch: a multiple of the replicas
 _VALIDATE_EVERY = 5  # epochs
 
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Convert, verify, train, evaluate. A network that learned too little is said, and is no error."""
+    """Convert, verify, train, evaluate. A network that learned too little gives a message, not an error."""
     if args.epochs < 1:
         raise UsageError("--epochs", f"got {args.epochs}, expected at least 1")
     check_extra("tensorflow", "shardfeed demo")
@@ -60,7 +60,7 @@ def _make_directory(path: str) -> None:
 
 
 def _step(what: str, *lines: str) -> None:
-    """Say what comes, and the lines that would do it."""
+    """Print the next step, and the lines that would do it."""
     print(f"\n{what}", *(f"  {line}" for line in lines), sep="\n", flush=True)
 
 
@@ -72,7 +72,7 @@ def _draw(directory: str) -> str:
 
 def _convert(samples: str, dataset: str) -> None:
     split = ",".join(f"{name}={share}" for name, share in _SPLIT.items())
-    # Only over an earlier dataset: anything else in the way is an error.
+    # Replace only an earlier dataset: anything else in the way is an error.
     replace = os.path.exists(os.path.join(dataset, MANIFEST))
     option = " --replace" if replace else ""
     _step("Convert them:", f"$ shardfeed convert {shlex.quote(samples)} {shlex.quote(dataset)} --split {split}{option}")
@@ -92,7 +92,7 @@ def _verify(dataset: str) -> None:
 
 @contextmanager
 def _stderr_in(path: str) -> Iterator[None]:
-    """Send file descriptor 2 to a file: TensorFlow's start-up messages heed no setting, and would bury the demo."""
+    """Redirect file descriptor 2 to a file: TensorFlow's start-up messages cannot be disabled, and hide the demo."""
     sys.stderr.flush()
     terminal = os.dup(2)
     try:
@@ -106,7 +106,7 @@ def _stderr_in(path: str) -> Iterator[None]:
 
 
 def _train(data: Dataset, dataset: str, epochs: int) -> float:
-    """Share of the test split that a network trained on the others tells right."""
+    """Share of the test split that a network trained on the other splits classifies correctly."""
     import keras
     import tensorflow as tf
 
@@ -149,7 +149,7 @@ def _train(data: Dataset, dataset: str, epochs: int) -> float:
 
 
 def _devices(tf: Any) -> list[str]:
-    """Every GPU or, without a GPU, the CPU as two devices, so that the batches are distributed all the same."""
+    """Every GPU or, without a GPU, the CPU as two devices, so that batches are distributed in any case."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         cpu = tf.config.list_physical_devices("CPU")[0]
@@ -176,8 +176,8 @@ def _network(classes: int, steps: int) -> Any:
             layers.Dense(classes),
         ]
     )
-    # Without the decay one run in four ends at 95 % by the chance of its last steps.
-    rate: Any = keras.optimizers.schedules.CosineDecay(3e-3, steps)  # Keras's own annotation knows floats only
+    # Without the decay, one run in four ends at 95 %, depending on its last steps.
+    rate: Any = keras.optimizers.schedules.CosineDecay(3e-3, steps)  # Keras's own annotation only has floats
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(rate), loss, metrics=["accuracy"])
     return model

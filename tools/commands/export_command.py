@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Export and say what became of it; exit code 0 when the folder is there."""
+    """Export and print the result; exit code 0 if the folder was made."""
     drop = [word.strip() for word in args.drop.split(",") if word.strip()]
     with tqdm(unit=" images", disable=True if args.quiet or args.json else None) as bar:
         result = export(args.dataset, args.out, args.to, drop=drop, dry_run=args.dry_run, progress=bar.update)

@@ -19,7 +19,7 @@ from shardfeed.tools.dataset_summary import summary
 from shardfeed.tools.image_sizes import ImageSize, ImageSizes, image_sizes, sizes_text
 from shardfeed.tools.object_counts import counts_text, object_counts
 
-_BYTES_SHOWN = 40  # of a bytes feature
+_BYTES_SHOWN = 40  # characters of a bytes feature
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def description(data: Dataset, records: int) -> dict[str, Any]:
-    """Everything `inspect` knows as a JSON value; bytes features as their length and first characters."""
+    """The full output of `inspect` as a JSON value; bytes features as their length and first characters."""
     manifest = data.manifest
     splits: dict[str, Any] = {}
     for name, info in manifest.splits.items():
@@ -128,7 +128,7 @@ def _print_records(data: Dataset, records: int) -> None:
 
 
 def _print_classes(data: Dataset, key: str, splits: list[str]) -> None:
-    """Each class with its count in each split, and the number that the source had for it where that is another."""
+    """Each class with its count in each split, and its number in the source if that differs."""
     schema = data.manifest.schema
     classes, ids = schema.class_names[key], schema.class_ids.get(key, ())
     print(f"{number(len(classes), 'class', 'classes')} of {escape(key)}:")

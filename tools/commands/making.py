@@ -17,7 +17,7 @@ from shardfeed.tools.progress import EventLog, SignsOfLife
 
 
 def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) -> None:
-    """The options that say how a dataset is written; `to`: whether its format can be chosen."""
+    """The options for writing a dataset; `to`: whether its format can be chosen."""
     written = parser.add_argument_group("how the dataset is written")
     if to:
         written.add_argument(

@@ -21,8 +21,8 @@ from shardfeed.text import listing, number
 from shardfeed.tools.pictures.contact_sheet import TILE, WIDE_TILE, Row, Tile, draw_sheet
 from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations, raster_legend
 
-ROWS = 50  # classes shown unless chosen by name: nobody looks at a larger sheet
-RECORDS_READ = 20_000  # at most, whatever the split's size: some seconds from a local disk
+ROWS = 50  # classes shown by default: larger sheets are unreadable
+RECORDS_READ = 20_000  # at most, for any size of split: some seconds from a local disk
 _GRID_ROWS = 8  # of a split without classes
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
@@ -67,13 +67,12 @@ def contact_sheet(
     """An RGB image with a row for each class of `image/class/label`: its number, name, count and some pictures.
 
     `labels`: classes to show, default the first 50. `columns`: pictures a class, default 10. A split without classes
-    gives a grid. Objects, key points and rasters are drawn over the pictures; captions and tags stand below. With
-    them, but for tags, pictures are larger, 6 a row. Where only objects have classes, `labels` are theirs, and without
-    it there is a grid.
-    Records are read in a random order decided by `seed` until every row is full, and at most RECORDS_READ of them:
-    each picture of a class is as likely as any other, and a huge split costs no more than a large one; a class too rare
-    to be met by then has fewer pictures. Raises UsageError for `columns` below 1 and where records
-    have no image, RecordError at a damaged record.
+    gives a grid. Objects, key points and rasters are drawn over the pictures; captions and tags are below. With any of
+    these except tags, pictures are larger, 6 per row. If only objects have classes, `labels` are their classes, and
+    without `labels` there is a grid. Records are read in a random order decided by `seed` until every row is full, and
+    at most RECORDS_READ of them: each picture of a class is equally likely, and a huge split costs no more than a large
+    one; a very rare class has fewer pictures. Raises UsageError for `columns` below 1 and if records have no image,
+    RecordError for a damaged record.
     """
     schema = split.schema
     wide = _is_wide(schema)
@@ -96,12 +95,12 @@ def contact_sheet(
 
 
 def _is_wide(schema: Schema) -> bool:
-    """Whether pictures are larger: something is drawn over them, or a text stands below."""
+    """Whether pictures are larger: something is drawn over them, or there is a text below."""
     return has_annotations(schema) or CAPTION in schema.features
 
 
 def _label_key(split: Split) -> str | None:
-    """The feature whose classes the rows are of: the images', else those of objects; None where nothing has classes."""
+    """The feature with the classes of the rows: the images', else the objects'; None without classes."""
     for key in (split.schema.key(LABEL), OBJECT_LABEL):
         if key in split.schema.class_names:
             return key
@@ -139,9 +138,9 @@ def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequenc
     label_key = _label_key(split) or LABEL
     counts = split.class_counts[label_key]
     each_once = split.schema.features[label_key].scalar or split.schema.kind(label_key) == "tags"
-    what = "image" if each_once else "label"  # of which an image may have the same twice
+    what = "image" if each_once else "label"  # an image may have the same class twice
     what = "object" if label_key == OBJECT_LABEL else what
-    # A slice may hold fewer than the whole split's counts say: then all of it is read.
+    # A slice may hold fewer than the counts of the whole split: then all of it is read.
     lacking = {label: min(columns, counts[label]) for label in shown if counts[label]}
     tiles: dict[int, list[Tile]] = {label: [] for label in shown}
     read = 0
@@ -202,7 +201,7 @@ def _texts(record: dict[str, Any], schema: Schema) -> list[str]:
 
 
 def _labels_of(split: Split, names: Sequence[str]) -> list[int]:
-    """The labels that names mean; a number that is no name is the label itself."""
+    """The labels of these names; a number that is not a name is the label itself."""
     known = {name: label for label, name in enumerate(_names(split))}
     labels = []
     for name in names:

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Rebuild, or only look; exit code 4 when a file is damaged that is not made of the shards."""
+    """Rebuild, or only check; exit code 4 if a damaged file cannot be made from the shards."""
     with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
         done = rebuild(args.dataset, dry_run=args.dry_run, progress=bar.update)
     if args.json:

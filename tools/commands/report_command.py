@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page, and print the findings in a line each."""
-    # Here, as its package is an extra, which whoever asks for help need not have.
+    """Write the page, and print each finding on one line."""
+    # Here, because its package is an extra, which `--help` must not need.
     from shardfeed.tools.report.report import check_page, files_of
 
     files = files_of(check_page(args.output))

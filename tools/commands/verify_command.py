@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verify and print what was found; exit code 4 when something was."""
+    """Verify and print the damage found; exit code 4 if there is any."""
     started = time.monotonic()
     quiet = args.quiet or args.json
     deep = _Deep(args.dataset) if args.deep else None
@@ -68,10 +68,10 @@ class _Deep:
         self.decoded = self.not_decoded = 0
         self.why_not = ""
         self._key, self._trusted = ENCODED, True
-        self._schema: Schema | None = None  # where its records have objects or masks
+        self._schema: Schema | None = None  # if its records have objects or masks
         try:
             manifest = read_manifest(directory)
-        except IntegrityError:  # `verify` says it
+        except IntegrityError:  # `verify` reports it
             return
         schema = manifest.schema
         key = schema.key(ENCODED)
@@ -89,7 +89,7 @@ class _Deep:
             decode(payload)
             self.not_decoded += 1
         else:
-            self.decoded += 1  # or damage, which is counted elsewhere
+            self.decoded += 1  # or damage, which is counted separately
             check_image(payload, self._key, trusted=self._trusted)
             if self._schema is not None:
                 check_annotations(payload, self._schema)
@@ -105,12 +105,12 @@ class _Deep:
 
 
 def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> None:
-    """Parse a record and decode its image. Raises IntegrityError that says what is wrong with it.
+    """Parse a record and decode its image. Raises IntegrityError with the fault.
 
-    `trusted`: the record must hold the image's correct format, height and width. For records that others wrote, the
-    format is detected from the image's bytes, and height and width may be missing but not wrong.
+    `trusted`: the record must hold the image's correct format, height and width. For foreign records, the format is
+    detected from the image's bytes, and height and width may be missing but not wrong.
     """
-    # Here, as the codecs take longer to import than a dataset of a gigabyte to verify.
+    # Here, because importing the codecs takes longer than verifying a gigabyte.
     from shardfeed.converters.images.store import check_stored
     from shardfeed.converters.rejects import RejectedError
 

@@ -9,7 +9,7 @@ from shardfeed.readers.pictures import rgb_picture
 from shardfeed.tools.pictures.lettering import in_lines, shortened, text_width, write
 
 TILE = 96  # pixels, side of the square a picture is fitted into
-WIDE_TILE = 224  # where something is drawn over the picture
+WIDE_TILE = 224  # if something is drawn over the picture
 _MARGIN = 28
 _GAP = 8  # between tiles
 _LINE = 18  # height of a line of small text
@@ -40,7 +40,7 @@ class Tile:
         drawn: Callable[[Image.Image], Image.Image] | None = None,
         texts: Sequence[str] = (),
     ) -> "Tile":
-        """A tile of an image file's bytes, `side` pixels wide; a grey one with a red cross where they do not decode.
+        """A tile of an image file's bytes, `side` pixels wide; a grey one with a red cross if they do not decode.
 
         `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds. `drawn`: gives
         the picture, at the size it has in the tile, with something drawn over it.
@@ -67,10 +67,10 @@ def draw_sheet(
     side: int = TILE,
     legend: Sequence[tuple[tuple[int, int, int], str]] = (),
 ) -> Image.Image:
-    """The sheet as an RGB image, as high as its rows ask for, each with room for `columns` tiles of `side` pixels.
+    """The sheet as an RGB image, as high as its rows, each with room for `columns` tiles of `side` pixels.
 
-    `legend`: colours and what they mean, below the notes; those for which there is no room are left out.
-    Text that is not ASCII is escaped; what is too long is cut.
+    `legend`: colours and their meaning, below the notes; entries that do not fit are left out. Text that is not ASCII
+    is escaped, and long text is cut.
     """
     label_width = max((_label_width(row) for row in rows), default=0)
     left = _MARGIN + (label_width + 2 * _GAP if label_width else 0)
@@ -110,7 +110,7 @@ def _picture(
     """A square image with the picture in its middle, or a cross."""
     try:
         return _in_tile(rgb_picture(encoded, raw, side), side, drawn)
-    except Exception:  # decoders raise anything at damaged bytes; all of it means the same here
+    except Exception:  # decoders raise any error for damaged bytes; here all mean the same
         return _cross(side)
 
 
@@ -138,7 +138,7 @@ def _write_legend(
     legend: Sequence[tuple[tuple[int, int, int], str]],
     end: int,
 ) -> None:
-    """A line of squares with names behind them, up to `end`."""
+    """A line of squares, each followed by a name, up to `end`."""
     x, y = place
     for colour, name in legend:
         text = shortened(name, 12, _LABEL_WIDTH)

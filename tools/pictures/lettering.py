@@ -1,4 +1,4 @@
-"""Text in pictures, in Pillow's built-in font: cut where it is too long, broken into lines, escaped."""
+"""Text in pictures, in Pillow's built-in font: cut if it is too long, broken into lines, escaped."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ _MARK = "..."  # where text was shortened; the built-in font has ASCII
 
 
 def write(canvas: ImageDraw.ImageDraw, place: tuple[int, int], text: str, size: int, ink: str) -> None:
-    """Draw `text`, whatever is in it, with its top left corner at `place`."""
+    """Draw any `text` with its top left corner at `place`."""
     canvas.text(place, _printable(text), ink, _font(size))
 
 
@@ -31,7 +31,7 @@ def shortened(text: str, size: int, width: int, *, keep_end: bool = False) -> st
 
 
 def in_lines(text: str, size: int, width: int, most: int) -> list[str]:
-    """`text` broken between words into at most `most` lines of `width` pixels; what is left over is cut with a mark."""
+    """`text` broken between words into at most `most` lines of `width` pixels; the rest is cut with a mark."""
     words = _printable(" ".join(text.split())[: width * most]).split()
     lines: list[str] = []
     while words and len(lines) < most - 1:
@@ -48,7 +48,7 @@ def _cut(text: str, kept: int, keep_end: bool) -> str:
 
 
 def _printable(text: str) -> str:
-    """The built-in font draws nothing but ASCII, an empty box for all else."""
+    """Escape text for the built-in font, which only has ASCII."""
     return text if text.isascii() and text.isprintable() else escape(text).encode("ascii", "backslashreplace").decode()
 
 

@@ -25,24 +25,24 @@ from shardfeed.tools.pictures.lettering import shortened, text_width, write
 _NAME_WIDTH, _NAME_SIZE, _NAME_HEIGHT = 100, 10, 13  # pixels, of the plate with a class name
 _LINE = 2  # pixels, of a box
 _DOT = 3  # pixels, radius of a key point
-_TINT = 0.5  # how much of a class colour is in a pixel of it
+_TINT = 0.5  # share of a class's colour in its pixels
 _VOID = (255, 255, 255)
 _BACKGROUND = "background"  # a class of this name is not tinted
 
 
 def class_colour(label: int) -> tuple[int, int, int]:
-    """RGB of a class: always the same for a label, and different from the next ones."""
+    """RGB of a class: always the same for a label, and different from neighbouring labels."""
     red, green, blue = colorsys.hsv_to_rgb(label * 0.618034 % 1, 0.85 if label % 2 else 1.0, 1.0 - label % 3 * 0.15)
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
 def has_annotations(schema: Schema) -> bool:
-    """Whether a record has places in its image that are drawn."""
+    """Whether a record has annotations to draw over its image."""
     return bool(schema.object_keys or schema.of_kind("raster"))
 
 
 def raster_legend(schema: Schema) -> list[tuple[tuple[int, int, int], str]]:
-    """Colours of the classes of pixels and their names, as `draw_annotations` has them; none without a raster."""
+    """Colours and names of pixel classes, as in `draw_annotations`; none without a raster."""
     if schema.raster is None:
         return []
     names = [(class_colour(v), name) for v, name in enumerate(schema.raster.class_names) if name.lower() != _BACKGROUND]
@@ -50,10 +50,9 @@ def raster_legend(schema: Schema) -> list[tuple[tuple[int, int, int], str]]:
 
 
 def draw_annotations(picture: Image.Image, record: Mapping[str, Any], schema: Schema) -> Image.Image:
-    """`picture`, RGB, the image of `record` at any size, and over it what the record says of places in it.
+    """`picture`, RGB, the image of `record` at any size, with the record's annotations drawn over it.
 
-    A crowd has a thin box. A key point that is occluded is a ring. Masks that do not decode
-    raise what Pillow raises.
+    A crowd has a thin box. An occluded key point is a ring. Masks that do not decode raise Pillow's errors.
     """
     if RASTER in schema.of_kind("raster"):
         picture = _tinted(picture, _decoded(record[RASTER]), schema)
@@ -83,13 +82,13 @@ def draw_annotations(picture: Image.Image, record: Mapping[str, Any], schema: Sc
 
 
 def _decoded(png: Any) -> np.ndarray:
-    """[height, width], a value for each pixel; colours of a palette are not looked up."""
+    """[height, width], a value for each pixel; palette indices are not converted to colours."""
     with Image.open(io.BytesIO(png), formats=("PNG",)) as image:
         return np.asarray(image)
 
 
 def _fitted(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """`values` at `size` (width, height), the nearest."""
+    """`values` resized to `size` (width, height) by nearest pixels."""
     rows = ((np.arange(size[1]) + 0.5) * values.shape[0] / size[1]).astype(int)
     columns = ((np.arange(size[0]) + 0.5) * values.shape[1] / size[0]).astype(int)
     return values[rows[:, None], columns]
@@ -138,7 +137,7 @@ def _draw_keypoints(
 def _draw_name(
     canvas: ImageDraw.ImageDraw, name: str, colour: tuple[int, int, int], corners: list[int], width: int
 ) -> None:
-    """A plate in the class's colour with its name: above the box, inside it where there is no room above."""
+    """A plate in the class's colour with its name: above the box, or inside it if there is no room above."""
     text = shortened(name, _NAME_SIZE, _NAME_WIDTH)
     wide = text_width(text, _NAME_SIZE) + 3
     left = max(0, min(corners[0], width - wide - 1))

@@ -16,7 +16,7 @@ _KEYS_SHOWN = 1_000  # of a finding
 
 
 class About:
-    """A measured dataset, as a `Subject` of a report. `title`: what its user calls it, `typed`: its path or address."""
+    """A measured dataset, as a `Subject` of a report. `title`: the user's name for it, `typed`: its path or URL."""
 
     template, kind = "report.html", "findings"
 
@@ -41,7 +41,7 @@ class About:
         }
 
     def figures(self, folder: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Content for the page and for JSON, and the lists that its commands take, by paths in `folder`."""
+        """Content for the page and for JSON, and the lists for its commands, by paths in `folder`."""
         remedies = Remedies(self._typed, folder, self._pictures, int((~self._measured.decoded).sum()))
         listed = []
         for finding in self._findings:

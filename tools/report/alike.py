@@ -1,8 +1,8 @@
 """Groups of duplicates, byte for byte, and of near-duplicates: re-encoded, resized, brightened, slightly cropped.
 
-Near-duplicates agree in a 128-bit gradient hash: whether each of 8x8 pixels is brighter than its right neighbour, and
-than the one below. Pairs are candidates if one of the hash's eight pieces of 16 bits is equal, which holds for all that
-differ in up to 7 bits and for most that differ in some more; then their 9x9 pixels are compared.
+Near-duplicates agree in a 128-bit gradient hash: whether each of 8x8 pixels is brighter than its right and its lower
+neighbour. Pairs are candidates if one of the hash's eight pieces of 16 bits is equal, which holds for all pairs that
+differ in up to 7 bits and for most that differ in a few more; then their 9x9 pixels are compared.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from shardfeed.tools.report.image_numbers import TINY
 from shardfeed.tools.report.measure import Measured
 
-BLANK = 2.0  # gray levels of spread: below, an image is blank, and like any other blank one
+BLANK = 2.0  # spread of gray levels below which an image is blank, and similar to all blank ones
 # Bits of 128 in which the hashes of near-duplicates may differ, and the least correlation of their pixels. Each level
 # finds more than the one before. The last counts that puts no more than _LARGEST images, or their share, into one
 # group: among icons, digits and frames of a video, different images look alike.
@@ -33,7 +33,8 @@ def equal_groups(measured: Measured) -> np.ndarray:
 def alike_groups(measured: Measured) -> np.ndarray:
     """int64 [n]: a group number for each image with duplicates or near-duplicates; -1 for all others.
 
-    Images that are similar to a common third one are in its group. Blank images are in no group, unless they are equal.
+    Images that are similar to the same third image are in one group. Blank images are in no group, unless they are
+    equal.
     """
     images = measured.images
     root = np.arange(len(images))
@@ -47,7 +48,7 @@ def alike_groups(measured: Measured) -> np.ndarray:
     for start in range(0, len(chosen), _TOGETHER):
         hashes[start : start + _TOGETHER] = _hashes(images["tiny"][chosen[start : start + _TOGETHER]])
     most = max(_LARGEST, int(_LARGEST_SHARE * len(images)), 2 * int(np.bincount(root).max(initial=0)))
-    roots = [root, *(root.copy() for _ in _LEVELS)]  # the first of equal images alone, and one for each level
+    roots = [root, *(root.copy() for _ in _LEVELS)]  # only the first of equal images, and one per level
     for piece in range(_PIECES):
         order = np.lexsort([hashes[:, (piece + i) % _PIECES] for i in range(_PIECES - 1, -1, -1)])
         value = hashes[order, piece]
@@ -93,7 +94,7 @@ def _correlation(images: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.
 
 
 def _join(root: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
-    """Put the sets of each pair together. `root` int64 [n]: the least member of the set that each number is in."""
+    """Merge the sets of each pair. `root` int64 [n]: the smallest member of each number's set."""
     while len(left):
         least = np.minimum(root[left], root[right])
         np.minimum.at(root, root[left], least)

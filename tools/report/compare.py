@@ -1,4 +1,4 @@
-"""The report of two datasets, an older and a newer version: images, labels, splits, bytes, statistics that differ."""
+"""The report of two datasets, an older and a newer version: different images, labels, splits, bytes, statistics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,9 +40,9 @@ class _Side:
 
 
 class Comparison:
-    """Two measured datasets, as a `Subject` of a report; `titles`: what their user calls them.
+    """Two measured datasets, as a `Subject` of a report; `titles`: the user's names for them.
 
-    Images are matched by their keys; of those that are only in one, by their files' hashes.
+    Images are matched by their keys; images that are only in one dataset, by their files' hashes.
     """
 
     template, kind = "changes.html", "differences"

@@ -1,4 +1,4 @@
-"""Findings: probable faults of a dataset, the most harmful first, each with the images that it is about."""
+"""Findings: probable faults of a dataset, the most harmful first, each with its images."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from shardfeed.tools.report.alike import BLANK, alike_groups, equal_groups
 from shardfeed.tools.report.measure import Measured
 
 _GROUPS_SHOWN, _IN_GROUP, _SINGLES_SHOWN = 8, 4, 16  # pictures
-_USUAL = 0.25  # of all images: what holds for more is how the dataset is, and not found
+_USUAL = 0.25  # of all images: a property of more images is typical of the dataset, and not a finding
 _DARK, _BRIGHT = 40, 220  # gray levels: 95 % of the pixels are darker, or brighter
 _BLURRED = 0.012  # variance of the Laplacian by that of the pixels
-_ODD = 4.0  # longer side by shorter side, of images that are oddly shaped
-_SMALLER = 4  # times, by pixels, the largest images of a class of small ones are smaller than others' smallest
-_FEW = 5  # images: of a smaller class nothing is said
+_ODD = 4.0  # longer side by shorter side, of unusually shaped images
+_SMALLER = 4  # factor in pixels between the largest images of a class and the smallest of all others
+_FEW = 5  # images: smaller classes are not reported
 _IMBALANCE = 10  # times, the largest class by the smallest
 _TAIL = 0.05
 _NAMED, _NAME = 5, 60  # classes in a sentence, and characters of each
@@ -35,9 +35,9 @@ Harm = Literal["high", "medium", "low"]
 class Finding:
     """`code`: its name in files and JSON. `text`: a sentence about it. `count`: the number in the title.
 
-    `images`: int64 [k], the images to remove or to look at. `shown`: groups of images to show
-    side by side. `remedy`: "remove", "relabel" or "", if no command fixes it. `advice`: other remedies.
-    `table`: for "relabel", the lines of the map.
+    `images`: int64 [k], the images to remove or to inspect. `shown`: groups of images to show side by side. `remedy`:
+    "remove", "relabel" or "", if no command fixes it. `advice`: other remedies. `table`: for "relabel", the lines of
+    the map.
     """
 
     code: str
@@ -77,7 +77,7 @@ class Findings:
         return alike_groups(self._measured)
 
     def all(self) -> list[Finding]:
-        """In order of harm; those without any image or class are left out."""
+        """In order of harm, without findings that have no image or class."""
         every: list[Callable[[], Iterator[Finding]]] = [
             self._leaks,
             self._labels,
@@ -127,7 +127,7 @@ class Findings:
         return (group >= 0) & (least[group] < most[group])
 
     def _groups(self, group: np.ndarray, chosen: np.ndarray) -> list[list[int]]:
-        """Some groups with an image in `chosen`, bool [n]: that image first, and then others; unlike labels first."""
+        """Some groups with an image in `chosen`, bool [n]: this image first, then others; different labels first."""
         shown = []
         _, firsts = np.unique(group[chosen], return_index=True)
         for first in np.flatnonzero(chosen)[np.sort(firsts)[:_GROUPS_SHOWN]].tolist():

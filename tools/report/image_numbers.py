@@ -1,4 +1,4 @@
-"""Numbers of one image, from its bytes: size, format, quality, light, sharpness, and pixels to compare it by."""
+"""Numbers of one image, from its bytes: size, format, quality, brightness, sharpness, and pixels for comparison."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from PIL import Image
 from shardfeed.jpeg.markers import DQT, FRAMES, SIGNATURE, MarkerError, header_segments
 from shardfeed.readers.pictures import rgb_picture
 
-TINY, PATCHES = 9, 3  # pixels: sides of the squares, gray and in colour, that images are compared by
-SIDE = 128  # pixels: images are measured at most so wide and high
+TINY, PATCHES = 9, 3  # pixels: sides of the squares, gray and in colour, used to compare images
+SIDE = 128  # pixels: maximum width and height at which images are measured
 KINDS = ("does not decode", "jpeg", "progressive jpeg", "png", "webp", "gif", "bmp", "raw", "other")
 _BEGINNINGS = {b"\x89PNG": "png", b"RIFF": "webp", b"GIF8": "gif"}
 _PROGRESSIVE = (0xC2, 0xC6, 0xCA, 0xCE)
@@ -19,10 +19,10 @@ _STANDARD = 3688  # sum of the luminance table of T.81 annex K, which encoders s
 _LIMITS = np.array((0.05, 0.95))
 _LEVELS = np.arange(256)
 
-# Of each image. `same`: of its source's or its own SHA-256. `kind`: of KINDS; where it is 0, the image does not decode,
-# and what follows is 0. `tiny`: gray pixels. `color`: RGB pixels. `mean`, `spread` (standard deviation), `low`,
-# `high` (percentiles 5 and 95): of gray. `sharp`: variance of the Laplacian. `quality`: of a JPEG, about; 0 unknown.
-# `label`: a class, -1 without. `objects`, `caption` (characters): -1 where records have none.
+# Of each image. `same`: of its source's or its own SHA-256. `kind`: of KINDS; if 0, the image does not decode, and the
+# following fields are 0. `tiny`: gray pixels. `color`: RGB pixels. `mean`, `spread` (standard deviation), `low`, `high`
+# (percentiles 5 and 95): of gray. `sharp`: variance of the Laplacian. `quality`: of a JPEG, about; 0 unknown. `label`:
+# a class, -1 without. `objects`, `caption` (characters): -1 where records have none.
 NUMBERS = np.dtype(
     [
         ("same", "<u8"),
@@ -45,7 +45,7 @@ class JpegHeader(NamedTuple):
 
 
 def jpeg_header(data: bytes) -> JpegHeader | None:
-    """Read the segments before the image data; None where they are damaged."""
+    """Read the segments before the image data; None if they are damaged."""
     height = width = quality = 0
     progressive = False
     try:
@@ -65,7 +65,7 @@ def jpeg_header(data: bytes) -> JpegHeader | None:
 
 
 def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> Mapping[str, Any]:
-    """The fields of NUMBERS that an image decides. Raises anything at damaged bytes.
+    """The fields of NUMBERS that an image determines. May raise any error for damaged bytes.
 
     `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds.
     """
@@ -80,7 +80,7 @@ def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> Mapping[str, A
                 encoded, fastdct=True, fastupsample=True, min_height=height, min_width=width
             )
             picture = Image.frombuffer("RGB", pixels.shape[1::-1], pixels, "raw", "RGB", 0, 1)
-        except (ValueError, KeyError):  # a warning, or CMYK: Pillow says whether it decodes
+        except (ValueError, KeyError):  # a warning, or CMYK: Pillow decides whether it decodes
             picture = rgb_picture(encoded, None, SIDE)
     else:
         picture = rgb_picture(encoded, raw, SIDE)

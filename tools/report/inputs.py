@@ -31,7 +31,7 @@ _TITLES = {
 }
 _NAMED = 3
 _MOST_BYTES = 64_000_000  # of a file that is read for its picture
-# To decode these once more might take the report with them.
+# Decoding these again might crash the report.
 _DANGEROUS = {RejectCode.DECODER_CRASH.value, RejectCode.DECODE_TIMEOUT.value, RejectCode.TOO_LARGE.value}
 
 
@@ -45,7 +45,7 @@ class _OfCode(NamedTuple):
 class Inputs:
     """The lists of a dataset. `source`: folder of images that was converted, None if unknown.
 
-    Raises UsageError if that is no folder.
+    Raises UsageError if `source` is not a folder.
     """
 
     def __init__(self, data: Dataset, source: str | None) -> None:
@@ -107,7 +107,7 @@ def _picture(source: str, code: str, key: bytes) -> Picture:
     root = os.path.join(os.path.realpath(os.fsencode(source)), b"")
     try:
         path = os.path.realpath(os.path.join(root, key))
-        if not path.startswith(root):  # names are the dataset's, which may be anyone's
+        if not path.startswith(root):  # names come from the dataset, which may be untrusted
             return Picture.of("", key, code, "outside of the folder")
         with open_regular(path) as file:
             size, data = os.fstat(file.fileno()).st_size, file.read(_MOST_BYTES + 1)
@@ -121,10 +121,10 @@ def _picture(source: str, code: str, key: bytes) -> Picture:
         about = f"{about}, {header.width}x{header.height}"
     try:
         return Picture.of(webp(rgb_picture(data, None, SIDE), SIDE), key, about)
-    except Exception:  # decoders raise anything at damaged bytes
+    except Exception:  # decoders raise any error for damaged bytes
         pass
     try:
-        pixels: Any = simplejpeg.decode_jpeg(data, min_height=SIDE, min_width=SIDE, strict=False)  # what there is of it
+        pixels: Any = simplejpeg.decode_jpeg(data, min_height=SIDE, min_width=SIDE, strict=False)  # the decodable part
         return Picture.of(webp(Image.fromarray(pixels), SIDE), key, about)
     except Exception:
         return Picture.of("", key, about)

@@ -1,4 +1,4 @@
-"""One pass over the records of a dataset: numbers of every image, and sums of all objects. Kept for the next report."""
+"""One pass over the records of a dataset: numbers of every image, sums of all objects. Cached for the next report."""
 
 import hashlib
 import io
@@ -24,9 +24,9 @@ from shardfeed.storage.local import make_directory, write_file
 from shardfeed.text import in_usual_order
 from shardfeed.tools.report.image_numbers import NUMBERS, image_numbers
 
-_VERSION = b"1"  # of what is measured: another one measures again
+_VERSION = b"1"  # version of the measurements: a different one measures again
 _TOGETHER = 64  # records read at once
-_GRID = 16  # cells along each side of the image, of the places of boxes
+_GRID = 16  # cells along each side of the image, for the positions of boxes
 _OCTAVES = 16  # of shares of the image: whole, a half, a quarter ...
 _MOST_CLASSES = 1_000  # for a table of classes that occur together
 _RASTERS = 2_000  # decoded, spread evenly over a split
@@ -36,9 +36,9 @@ Features = Mapping[str, tuple[str, Any]]
 
 @dataclass
 class Objects:
-    """Sums over objects. `places`: centers of boxes [rows, columns]. `boxes`, `masks`: by the share of the image that
-    they take, of which entry i counts 2**-i to 2**-(i + 1). `together`: images that have both classes [K, K], with both
-    in the same image at least once. `pixels`: of each value of rasters.
+    """Sums over objects. `places`: centers of boxes [rows, columns]. `boxes`, `masks`: by their share of the image;
+    entry i counts shares from 2**-i to 2**-(i + 1). `together`: images that have both classes [K, K], with both in the
+    same image at least once. `pixels`: of each value of rasters.
     """
 
     places: np.ndarray
@@ -49,7 +49,7 @@ class Objects:
 
     @classmethod
     def none(cls, data: Dataset) -> "Objects":
-        """Nothing yet, of a dataset with these classes."""
+        """Empty sums for a dataset with these classes."""
         schema = data.manifest.schema
         classes = len(schema.class_names.get(OBJECT_LABEL, ()))
         raster = schema.raster
@@ -68,7 +68,7 @@ class Objects:
             values += other.arrays()[name]
 
     def count(self, found: Features, height: int, width: int) -> int:
-        """Add the objects of a record, whose image has this size in pixels, and return their number."""
+        """Add the objects of a record with an image of this size in pixels, and return their number."""
         left, top, right, bottom = (np.asarray(found[key][1] if key in found else (), np.float64) for key in BOX)
         cells = [
             np.minimum((low + high) * (_GRID / 2), _GRID - 1).astype(int)
@@ -91,8 +91,8 @@ def _add_shares(counts: np.ndarray, shares: np.ndarray) -> None:
 
 @dataclass
 class Measured:
-    """`images`: NUMBERS of all images, split after split in their usual order, each in stored order. `splits`: where
-    each split is in it. `split`: number of the split of each image.
+    """`images`: NUMBERS of all images, split after split in their usual order, each in stored order. `splits`: the
+    range of each split. `split`: number of the split of each image.
     """
 
     images: np.ndarray
@@ -114,8 +114,8 @@ class Measured:
 def measure(data: Dataset, keep: str | None, progress: Callable[[int], object]) -> Measured:
     """Read and decode every image of a dataset, on all CPUs, or reuse an earlier report's measurements in `keep`.
 
-    Raises UsageError where records have no image, StorageError where shards cannot be read. A damaged record is an
-    image that does not decode. Memory: about 150 bytes an image.
+    Raises UsageError if records have no image, StorageError if shards cannot be read. A damaged record counts as an
+    image that does not decode. Memory: about 150 bytes per image.
     """
     schema = data.manifest.schema
     key = schema.key(ENCODED)
@@ -161,7 +161,7 @@ def measure(data: Dataset, keep: str | None, progress: Callable[[int], object]) 
 
 
 def _read(kept: str, fingerprint: bytes) -> dict[str, np.ndarray] | None:
-    """Read the arrays of an earlier report; None if there are none, or for other records, or if damaged."""
+    """Read the arrays of an earlier report; None if they are missing, damaged, or for other records."""
     with (
         suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile),
         np.load(kept, allow_pickle=False) as file,
@@ -194,7 +194,7 @@ def _measure_some(data: Dataset, split: Split, place: int, rows: np.ndarray) -> 
                 with Image.open(io.BytesIO(found[RASTER][1][0]), formats=("PNG",)) as mask:
                     values = np.bincount(np.asarray(mask).ravel(), minlength=len(objects.pixels))
                 objects.pixels += values[: len(objects.pixels)]
-        except Exception:  # decoders raise anything at damaged bytes: it does not decode, says `kind`
+        except Exception:  # decoders raise any error for damaged bytes: `kind` then is 0
             row["kind"] = 0
     return objects
 

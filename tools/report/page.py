@@ -1,4 +1,4 @@
-"""The page: one HTML file of templates that escape every value, with no request and one script that is ours."""
+"""The page: one HTML file of templates that escape every value, without requests, and with a single script."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ _CELL = 300  # characters
 
 
 def render(template: str, values: Mapping[str, Any]) -> bytes:
-    """The page of a template with these values, which are escaped. Nothing but its own script and style may run."""
+    """The page of a template with these values, which are escaped. Only its own script and style may run."""
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(_TEMPLATES),
@@ -31,7 +31,7 @@ def render(template: str, values: Mapping[str, Any]) -> bytes:
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"script-src 'sha256-{hashes['js']}'; style-src 'sha256-{hashes['css']}'"
     )
-    trusted = {name: Markup(text) for name, text in own.items()}  # files of ours
+    trusted = {name: Markup(text) for name, text in own.items()}  # files of this package
     return (
         environment.get_template(template)
         .render(**values, **trusted, policy=policy)

@@ -13,22 +13,22 @@ from shardfeed.text import shell_quoted
 from shardfeed.tools.report.findings import Finding
 from shardfeed.tools.report.thumbnails import Thumbnails
 
-_ALL = "all"  # code of the list that joins others
+_ALL = "all"  # code of the list that joins other lists
 
 
 class Remedies:
     """Commands that fix findings. `lists`: content of their input files, by path.
 
-    `typed`: what the user calls the dataset. `folder`: where the lists will be. `broken`: number of damaged records.
+    `typed`: the dataset as typed by the user. `folder`: the folder of the lists. `broken`: number of damaged records.
     """
 
     def __init__(self, typed: str, folder: str, pictures: Thumbnails, broken: int) -> None:
-        # Operations read local disks: of a dataset elsewhere, the command names the copy that is to be made.
+        # Operations read local disks: for a remote dataset, the command names the copy to make first.
         local = (
             os.path.basename(without_secrets(typed.rstrip("/"))) if is_address(typed) else typed.rstrip("/") or typed
         )
         self._dataset, self._folder, self._pictures = local, folder, pictures
-        self._more = f" --max-bad {broken}" if broken else ""  # records that are damaged, and not taken out
+        self._more = f" --max-bad {broken}" if broken else ""  # damaged records that are not removed
         self.lists: dict[str, bytes] = {}
 
     def command(self, finding: Finding) -> tuple[str, int]:
@@ -56,7 +56,7 @@ class Remedies:
 
     def _removal(self, code: str, places: Sequence[int]) -> tuple[str, int]:
         keys = [self._pictures.key(place) for place in places]
-        fit = [key for key in dict.fromkeys(keys) if key and not {*b"\r\n"} & {*key}]  # a line of a list each
+        fit = [key for key in dict.fromkeys(keys) if key and not {*b"\r\n"} & {*key}]  # one line of a list each
         if not fit:
             return "", len(keys)
         path = self._list(f"{code}.txt", b"".join(key + b"\n" for key in fit))

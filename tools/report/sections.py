@@ -18,7 +18,7 @@ from shardfeed.tools.report.measure import Measured
 _BARS = 24
 _MOST_ROWS = 5_000
 _PAIRS = 20
-_LOGARITHMIC = 8  # times, the largest by the smallest: above, bars are of equal ratios
+_LOGARITHMIC = 8  # largest value by smallest: above this, bars have equal ratios
 # Titles and units of charts, by the field of NUMBERS.
 _CHARTS = {
     "width": ("Width", "pixels"),
@@ -34,7 +34,8 @@ _CHARTS = {
 
 
 class Table(NamedTuple):
-    """Rows of text and numbers, the first cell of each a heading. `search`: an id, if it can be searched and sorted."""
+    """Rows of text and numbers, the first cell of each a heading. `search`: an id, if rows can be searched and
+    sorted."""
 
     title: str
     heads: Sequence[str]
@@ -97,7 +98,7 @@ def options(data: Dataset) -> Table:
 
 
 def options_of(data: Dataset) -> dict[str, str]:
-    """The options that made a dataset, but for defaults that mean no, and the versions of what made it."""
+    """The options that made a dataset, except defaults that mean "no", and the versions of the packages."""
     stated = {key: value for key, value in data.manifest.options.items() if value not in (None, False, [], {})}
     return {**{key: json.dumps(value, ensure_ascii=False) for key, value in stated.items()}, **data.manifest.made_by}
 
@@ -118,7 +119,7 @@ def samples(data: Dataset, measured: Measured, findings: Findings) -> list[Table
 
 
 def formats(measured: Measured) -> Table:
-    """Each format with its images, their share, and the seconds of one core that decoding them once takes, about."""
+    """Each format with its images, their share, and the approximate seconds of one core to decode them once."""
     images = measured.images
     pixels = images["height"].astype(np.int64) * images["width"]
     rows = []
@@ -165,7 +166,7 @@ def objects(data: Dataset, measured: Measured) -> dict[str, Any]:
 
 
 def headline(data: Dataset, measured: Measured) -> str:
-    """How many images, splits and bytes there are, in a line."""
+    """Numbers of images, splits and bytes, on one line."""
     size = size_text(sum(info.size for info in data.manifest.splits.values()))
     return f"{number(len(measured.images), 'image')} in {number(len(measured.splits), 'split')}, {size}"
 

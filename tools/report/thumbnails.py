@@ -1,4 +1,4 @@
-"""Small pictures for the page, as data URIs: decoded and encoded again, so that no input reaches a browser as it is."""
+"""Small pictures for the page, as data URIs: decoded and encoded again, so that browsers get no original input."""
 
 import base64
 import io
@@ -16,13 +16,13 @@ from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations
 from shardfeed.tools.report.findings import Findings
 from shardfeed.tools.report.measure import Measured
 
-SIDE, _WIDE_SIDE = 96, 176  # pixels; the latter where something is drawn over the picture
+SIDE, _WIDE_SIDE = 96, 176  # pixels; the latter if something is drawn over the picture
 _NAME = 60  # characters
 _FIRST, IN_ROW = 6, 24  # of a row: shown at once, and after a click
 
 
 class Picture(NamedTuple):
-    """`data`: a data URI; "" if there is none, then `problem` says why. `about`: size, class and split, in a line."""
+    """`data`: a data URI, or "" with the reason in `problem`. `about`: size, class and split, in a line."""
 
     data: str
     name: str
@@ -31,13 +31,13 @@ class Picture(NamedTuple):
 
     @classmethod
     def of(cls, data: str, key: bytes, about: str, problem: str = "does not decode") -> "Picture":
-        """The picture of an image with this key, of which the end is shown if it is long."""
+        """The picture of an image with this key; only the end of a long key is shown."""
         name = escape(key)
         return cls(data, name if len(name) <= _NAME else f"...{name[3 - _NAME :]}", about, problem)
 
 
 class Row(NamedTuple):
-    """Pictures of a class in a split, or of inputs: the first of them, and those that are shown on a click."""
+    """Pictures of a class in a split, or of inputs: the first ones, and those that are shown on a click."""
 
     title: str
     first: Sequence[Picture]
@@ -45,12 +45,12 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, title: str, pictures: Sequence[Picture]) -> "Row":
-        """A row of all of these."""
+        """A row of these pictures."""
         return cls(title, pictures[:_FIRST], pictures[_FIRST:])
 
 
 def webp(image: Image.Image, side: int) -> str:
-    """A data URI of an image, RGB, made as small as `side` pixels."""
+    """A data URI of an image, RGB, shrunk to `side` pixels."""
     content = io.BytesIO()
     image.thumbnail((side, side))
     image.save(content, "WEBP", quality=60, method=0)
@@ -58,7 +58,7 @@ def webp(image: Image.Image, side: int) -> str:
 
 
 class Thumbnails:
-    """Pictures of a dataset's images by their places in `measured`; each is made once."""
+    """Pictures of a dataset's images by their indices in `measured`; each is made once."""
 
     def __init__(self, data: Dataset, measured: Measured, findings: Findings, keys: dict[str, np.ndarray]) -> None:
         self._data, self._measured, self._classes, self._keys = data, measured, findings.classes, keys
@@ -67,7 +67,7 @@ class Thumbnails:
         self._made: dict[int, Picture] = {}
 
     def where(self, place: int) -> tuple[str, int]:
-        """The split of an image, and its place there."""
+        """The split of an image, and its position in it."""
         number = int(np.searchsorted(self._starts, place, "right")) - 1
         while place >= self._measured.splits[self._names[number]].stop:  # splits without records
             number -= 1
@@ -98,14 +98,14 @@ class Thumbnails:
             record = self._data[split][index]
             raw = (record[HEIGHT], record[WIDTH]) if record.get(FORMAT) == b"raw" else None
             image = rgb_picture(record[schema.key(ENCODED) or ENCODED], raw, side)  # type: ignore[arg-type]  # bytes
-            if drawn:  # lines have the same width in all pictures
+            if drawn:  # so that lines have the same width in all pictures
                 scale = side / max(image.size)
                 image = image.resize(
                     [max(1, round(length * scale)) for length in image.size], Image.Resampling.BILINEAR
                 )  # type: ignore[arg-type]  # a pair
                 image = draw_annotations(image, record, schema)
             return Picture.of(webp(image, side), key, ", ".join(about))
-        except Exception:  # decoders raise anything at damaged bytes: the page says that it does not decode
+        except Exception:  # decoders raise any error for damaged bytes: the page reports that it does not decode
             return Picture.of("", key, split)
 
     def of_keys(self, keys: Collection[bytes]) -> list[Picture]:
@@ -119,7 +119,8 @@ class Thumbnails:
         ]
 
     def rows(self, most: int) -> tuple[list[Row], int]:
-        """At most `most` pictures, of each class in each split, spread over it, and how many rows have no room."""
+        """At most `most` pictures of each class in each split, spread over it, and the number of rows that do not
+        fit."""
         labels, decoded = self._measured.images["label"], self._measured.decoded
         found = []
         for name, part in self._measured.splits.items():

@@ -54,7 +54,7 @@ def _is_label(head: bytes) -> bool:
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """Boxes with classes, and whether each is truncated or occluded; `DontCare` is a crowd.
 
-    Raises UsageError where no label file is there, or no image is wanted.
+    Raises UsageError if there is no label file, or no image is selected.
     """
     folders = _folders(look) if look.is_folder else None
     if folders is None:

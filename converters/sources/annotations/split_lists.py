@@ -54,9 +54,9 @@ def _lists(look: Look) -> Iterator[str]:
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images that the lists name, each with the class of its folder and its split.
+    """The images named in the lists, each with the class of its folder and its split.
 
-    Raises UsageError where there are no such lists, LabelFileError where an image is in two.
+    Raises UsageError if there are no such lists, LabelFileError if an image is in two.
     """
     names = list(_lists(look))
     if not names:

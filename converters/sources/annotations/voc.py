@@ -44,13 +44,13 @@ class _Kit:
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """A folder with XML files whose root is <annotation>, with the images beside them, in a folder, or named."""
+    """A folder with XML files with the root <annotation>, and images next to them, in a folder, or named."""
     found = _kits(look, options)
     return None if found is None else Evidence("voc", found[0], found[1])
 
 
 def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]] | None:
-    """Return the evidence for Pascal VOC, what is missing, and the folders to read; None without an XML file of it."""
+    """Return the evidence for Pascal VOC, missing files, and the folders to read; None without an XML file of VOC."""
     if not look.is_folder:
         return None
     found = _kit(look, "", options)
@@ -74,7 +74,7 @@ def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]]
 def _kit(
     look: Look, base: str, options: AnnotationOptions, *, sure: bool = False
 ) -> tuple[str, str, list[_Kit]] | None:
-    """Like `_kits`, for XML files that have a folder of their own in `base`; if `sure`, whatever they are."""
+    """Like `_kits`, for XML files in a separate folder in `base`; if `sure`, without checking them."""
     by_name = {name.casefold(): name for name in reversed(look.names(base)[0])}
     images = next((by_name[name] for name in _IMAGES if name in by_name), None)
     for name in (name for name in _XMLS if name in by_name):
@@ -123,9 +123,9 @@ def _image_beside(look: Look, xml: str) -> bool:
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """Boxes with classes, and the flags that any object has; an image without an XML file has no object.
+    """Boxes with classes, and the flags that any object has; an image without an XML file has no objects.
 
-    Raises UsageError where no XML file or no image is there, LabelFileError where a list is not clear.
+    Raises UsageError if there is no XML file or no image, LabelFileError if a list is ambiguous.
     """
     where = _kits(look, options)
     if where is None:
@@ -163,7 +163,7 @@ class _Reading:
         self.zeros, self.ends, self.least = 0, 0, float("inf")  # boxes that speak for or against the first pixel
 
     def wants(self, stem: bytes) -> bool:
-        """Whether an image of the kit is in its lists, where it has lists."""
+        """Whether an image of the kit is in its lists, if there are any."""
         return stem.startswith(self.prefix) and (self.lists is None or stem in self.lists)
 
     def wanted(self, images: Listing) -> list[int]:
@@ -177,7 +177,7 @@ class _Reading:
         return found
 
     def add_to(self, found: Annotations) -> None:
-        """Add what the XML files say of their images."""
+        """Add the annotations in the XML files to their images."""
         by_stem: dict[bytes, list[int]] = {}
         for index, key in enumerate(found.listing):
             by_stem.setdefault(_stem(key), []).append(index)
@@ -244,7 +244,7 @@ class _Reading:
         return paired.note
 
     def _add(self, found: Annotations, index: int, root: Element) -> None:
-        """The objects of an image, by their direct children: a <part> has a name and a box of its own."""
+        """The objects of an image, by their direct children: a <part> has its own name and box."""
         size = read_size(root.findtext("size/width"), root.findtext("size/height"))
         fields = {element.tag: element.text for element in root if not len(element)}
         image = found.file(index, size=size, fields=fields)
@@ -268,7 +268,7 @@ class _Reading:
             self.ends += size is not None and (right == size[0] or bottom == size[1])
 
     def finish(self, found: Annotations) -> None:
-        """Add the splits, list the names of which there is no image, and say what speaks against `voc_origin`."""
+        """Add the splits, list the names without an image, and note contradictions to `voc_origin`."""
         images, notes = found.listing, found.ledger.notes
         if self.lists is not None:
             for index, key in enumerate(images):
@@ -299,9 +299,9 @@ def _text(element: Element, child: str) -> str:
 def _read_lists(
     folder: str, prefix: bytes, known: set[bytes], options: AnnotationOptions
 ) -> dict[bytes, tuple[str | None, str]]:
-    """The split that the files of ImageSets/Main say of an image, or None, and the line that says it.
+    """The split of an image in the files of ImageSets/Main, or None, and its line.
 
-    By the path of the image without its extension. Raises LabelFileError where an image is in two splits.
+    By the path of the image without its extension. Raises LabelFileError if an image is in two splits.
     """
     found: dict[bytes, tuple[str | None, str]] = {}
     names = sorted(name for name in os.listdir(folder) if name.lower().endswith(".txt"))

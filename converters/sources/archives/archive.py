@@ -54,8 +54,8 @@ def is_archive(path: str) -> bool:
 def unpack(path: str) -> UnpackedArchive:
     """Unpack an archive into a temporary folder. Files have its modification time.
 
-    Raises HostileError for one that is damaged, unpacks to far more than it is, or has a name that leads out of the
-    folder; StorageError where there is no room; MissingExtraError for zstd without its package.
+    Raises HostileError if it is damaged, unpacks to far more than its size, or has a name that leads out of the folder;
+    StorageError if there is no room; MissingExtraError for zstd without its package.
     """
     with guarded(path):
         form = form_of(path)

@@ -1,4 +1,4 @@
-"""The members of a tar by their headers, 512 bytes each, without reading what is in them.
+"""The members of a tar by their headers, 512 bytes each, without reading their content.
 
 Long names and large sizes as GNU (types L and K, binary numbers) and POSIX (pax records) write them. Memory is that of
 one member.
@@ -54,8 +54,8 @@ def is_tar(path: str) -> bool:
 def members(file: BinaryIO, place: str, length: int | None = None) -> Iterator[Member]:
     """The members of a tar from its beginning, folders left out. `place`: the tar, for errors.
 
-    `file` is read and sought forwards only. `length`: bytes of the tar, where no file says it. Raises UsageError for a
-    tar that is cut, damaged or followed by something else.
+    `file` is only read and moved forwards. `length`: bytes of the tar, if the file's size is unknown. Raises UsageError
+    for a tar that is truncated, damaged or followed by other data.
     """
     length = os.fstat(file.fileno()).st_size if length is None else length
     offset, long_name, records = 0, b"", {}

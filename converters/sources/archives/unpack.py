@@ -197,7 +197,7 @@ def unpacked(path: str, form: str, place: str) -> Iterator[bytes]:
 
 
 def _decompressed_xz(file: IO[bytes]) -> Iterator[bytes]:
-    """Not by LZMAFile, which takes as much memory as the header says."""
+    """Not by LZMAFile, which takes as much memory as the header declares."""
     stream = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
     try:
         while not stream.eof:

@@ -1,5 +1,5 @@
-"""Files that hold many samples: tars, Parquet files, TFRecords of others, databases, arrays; one module a format.
+"""Files that hold many samples: tars, Parquet files, foreign TFRecords, databases, arrays; one module per format.
 
-Each has `recognise(path, options) -> Evidence | None`, which looks at content and is cheap, and
-`read(path, options) -> Source`, whose samples are read when they are asked for.
+Each has `recognise(path, options) -> Evidence | None`, a cheap check of the content, and `read(path, options) ->
+Source`, which reads samples on demand.
 """

@@ -26,7 +26,7 @@ _Handle = TypeVar("_Handle", bound=_Closing)
 
 
 def listed(path: str) -> SourceFile:
-    """A file as it is now, which can be read. Raises UsageError."""
+    """A readable file with its current size and time. Raises UsageError."""
     try:
         with open_regular(path) as file:
             found = os.fstat(file.fileno())

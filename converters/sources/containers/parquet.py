@@ -1,7 +1,7 @@
 """Parquet files with a column of images, as Hugging Face's `datasets` writes them and others do.
 
-Images are fetched one by one, in any order: from the file where they lie in it as they are, else from a temporary file
-that the images of a row group are unpacked into once. pyarrow reads all other columns.
+Images are fetched one by one, in any order: directly from the file if they are stored plainly, else from a temporary
+file into which the images of a row group are unpacked once. pyarrow reads all other columns.
 """
 
 import json
@@ -32,9 +32,9 @@ from shardfeed.errors import MissingExtraError, UsageError, argument, escape, na
 
 NAME = "parquet"
 _ENDS = (".parquet", ".pq")
-_BATCH = 1024  # rows whose small columns are in memory at once
+_BATCH = 1024  # rows with small columns in memory at once
 _UNPACKED_AT_ONCE = 16 << 20  # bytes of images in memory at once
-_FAULTS = {"image": RejectCode.MISSING, "mask": RejectCode.PAIR}  # where it is null
+_FAULTS = {"image": RejectCode.MISSING, "mask": RejectCode.PAIR}  # if it is null
 _SIDES = ("width", "height")  # columns beside boxes
 
 
@@ -57,14 +57,14 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
 
 
 def read(look: Look, options: ColumnOptions) -> ColumnarSource:
-    """Make one sample of each row; `options.columns` names columns, else the file does, or usual names do.
+    """Make one sample of each row; columns are named by `options.columns`, else by the file or by usual names.
 
-    The image is a column of binary, or of `datasets`' struct of bytes and path. Class names are those that `datasets`
-    notes in the schema, or `options.class_names`. `objects`: boxes as COCO has them, in pixels, and their categories.
-    `mask`: a second column of images, whose classes `options.class_names` then names. Any other feature is taken where
-    it is named: `image/area` from `area`. A row is called by its image's path, where all have one and each another;
-    else by the file and its number in it. Raises UsageError for files that are cut or damaged, and where the columns
-    that are taken differ; MissingExtraError without pyarrow.
+    The image is a column of binary, or of `datasets`' struct of bytes and path. Class names come from the schema, where
+    `datasets` stores them, or from `options.class_names`. `objects`: boxes as in COCO, in pixels, and their categories.
+    `mask`: a second column of images; `options.class_names` then names its classes. Any other feature is taken if it is
+    named: `image/area` from `area`. A row's name is its image's path if all have different ones; else the file and its
+    number in it. Raises UsageError for files that are truncated or damaged, and if their columns differ;
+    MissingExtraError without pyarrow.
     """
     files = find_files(look.path, _ENDS)
     roles = _roles(files, options)
@@ -135,7 +135,7 @@ def _columns_of(path: str) -> list[ColumnInfo]:
 
 
 def _item(about: Any) -> dict[str, Any]:
-    """The feature that a list is of, as old and as new `datasets` write it; any other as it is."""
+    """The feature of a list's elements, as written by old and new `datasets`; any other feature unchanged."""
     if isinstance(about, list) and about:
         about = about[0]
     elif isinstance(about, dict) and isinstance(about.get("feature"), dict):
@@ -150,7 +150,7 @@ def _class_names(about: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _kind(kind: Any) -> Any:
-    """The kind of a pyarrow type; "null" where it has no value at all."""
+    """The kind of a pyarrow type; "null" if it has no values."""
     import pyarrow.types as kinds
 
     if kind is None:
@@ -294,7 +294,7 @@ def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
 
 
 def _values(roles: Roles, file: Any, group: int) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """The small columns of each row of a row group that the file has, and what its image is called."""
+    """The small columns of each row of a row group, and the name of its image."""
     schema = file.schema_arrow
     images = [info.name for role, info in roles.by_role.items() if role in ("image", "mask")]
     names = sorted(roles.columns.difference(images) & set(schema.names))

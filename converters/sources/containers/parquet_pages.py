@@ -1,8 +1,8 @@
-"""Images in a Parquet file that lie there as they are: plain pages, not compressed, without nulls.
+"""Images stored plainly in a Parquet file: plain pages, not compressed, without nulls.
 
 A column of a row group is a dictionary page, if it has one, and data pages behind each other. A page is a header in
-Thrift's compact protocol, definition levels, which tell nulls, and values, each behind its length. Whatever is stored
-otherwise, or damaged, is left to pyarrow.
+Thrift's compact protocol, definition levels, which mark nulls, and values, each after its length. All other encodings,
+and damaged files, are left to pyarrow.
 """
 
 import os

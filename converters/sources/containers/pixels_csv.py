@@ -1,6 +1,6 @@
 """Images whose pixels are numbers in a CSV file: `label,pixel0,...,pixel783`, or `emotion,pixels` with all in a cell.
 
-A row is an image: gray where the number of its pixels is a square, RGB, colours side by side, where a third of it is.
+A row is an image: gray if the number of its pixels is a square, RGB with interleaved colours if a third of it is.
 """
 
 import csv
@@ -110,7 +110,7 @@ def read(look: Look, options: LabelOptions) -> ColumnarSource:
     """One sample for each row, its image a PNG that is made when it is read. The label is `options.label_columns`, a
     column with a usual name, or the only other one.
 
-    Raises UsageError where no table has pixels, or nothing tells which column is the label.
+    Raises UsageError if no table has pixels, or the column of the label is unknown.
     """
     files, headers = _files(look)
     asked = {} if options.split_column is None else {"split": str(options.split_column)}
@@ -143,7 +143,7 @@ def _files(look: Look) -> tuple[SourceFiles, list[_Header]]:
 
 
 def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOptions) -> Roles:
-    """Choose among the columns of all files. Raises UsageError where nothing tells which is the label."""
+    """Choose among the columns of all files. Raises UsageError if the column of the label is unknown."""
     infos = {headers[0].names[headers[0].start]: ColumnInfo("pixels", "image", role="image")}
     for file, header in zip(files.files, headers, strict=True):
         with open_regular(file.path) as stream:

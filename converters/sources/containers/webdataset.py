@@ -70,14 +70,14 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
 
 
 def read(look: Look, options: ColumnOptions) -> ColumnarSource:
-    """Make one sample of each key in the tars; `options.columns` names columns, else their usual names do.
+    """Make one sample of each key in the tars; columns are named by `options.columns`, else by their usual names.
 
-    The image is the one column that is called jpg, png or the like (`image`: others, `a;b` for one of several); the
-    label `cls`, or a key of a JSON column as `json.label`; captions `txt` or the JSON's; objects the JSON's. `mask`: a
-    column of masks, whose classes `options.class_names` then names. `key=__url__` puts the tar's name before each key.
-    Numbers that the JSON of every sample has become features: `json.area` is `image/area`; any other value is taken
-    where it is named: `image/url` from `json.url`. Raises UsageError for tars that are cut or damaged, samples that are
-    torn apart or have a column twice, a key that comes again, pickles, and columns that no one knows.
+    The image is the only column named jpg, png or similar (`image`: others, `a;b` for one of several); the label `cls`,
+    or a key of a JSON column as `json.label`; captions `txt` or the JSON's; objects the JSON's. `mask`: a column of
+    masks; `options.class_names` then names its classes. `key=__url__` puts the tar's name before each key. Numbers in
+    the JSON of every sample become features: `json.area` is `image/area`; any other value is taken if it is named:
+    `image/url` from `json.url`. Raises UsageError for tars that are truncated or damaged, samples that are not
+    contiguous or have a column twice, a repeated key, pickles, and unknown columns.
     """
     files = find_files(look.path, _ENDS)
     compressed = any(name.lower().endswith(_COMPRESSED) for name in files.names)
@@ -115,7 +115,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
 
 
 def _plain(file: SourceFile, into: Unpacked) -> SourceFile:
-    """The tar, unpacked where it is compressed."""
+    """The tar, unpacked if it is compressed."""
     path = os.fsdecode(file.path)
     form = form_of(path) if path.lower().endswith(_COMPRESSED) else ""
     if not form:

@@ -35,7 +35,7 @@ _JSON = frozenset(("json", "jsn"))
 _VALUES = _WHOLE_NUMBERS | _TEXTS | _JSON
 _PICKLES = frozenset(("pyd", "pkl", "pickle", "pth", "pt"))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
-_FEATURE = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # keys of JSON whose numbers become features by themselves
+_FEATURE = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # most keys of JSON with numbers that become features automatically
 _STATED: Mapping[Role, tuple[str, ...]] = {"label": ("cls",), "text": ("txt", "caption", "text")}  # before keys of JSON
 _ANY_IMAGE = "jpg, png or another image format"
 
@@ -94,7 +94,7 @@ def _column(ending: bytes) -> str:
 
 @lru_cache
 def _is_metadata(folder: bytes) -> bool:
-    """Whether what is in a folder is the system's business, or metadata."""
+    """Whether a folder holds system files or metadata."""
     return any(is_hidden(part) or _META.fullmatch(part) for part in folder.split(b"/") if part != b"..")
 
 
@@ -158,7 +158,7 @@ class SeenColumns:
         self.options = options
         self.members: dict[str, None] = {}
         self.kinds: dict[str, Counter[str]] = {}
-        self._null: set[str] = set()  # columns whose kind no value determines
+        self._null: set[str] = set()  # columns with a kind that does not depend on values
 
     def look(self, path: str, most: int) -> "SeenColumns":
         """Take the first samples of a tar. Raises UsageError for one that is damaged."""
@@ -181,7 +181,7 @@ class SeenColumns:
                 self.kinds.setdefault(name, Counter())[kind] += 1
 
     def reads(self, column: str) -> bool:
-        """Whether the members of a column must be read to know what there is: JSON, or values that none was seen of."""
+        """Whether the members of a column must be read to know its kind: JSON, or a column without values so far."""
         return last(column) in _JSON or (last(column) in _VALUES and column not in self.kinds)
 
     def know(self, values: Mapping[str, Any]) -> bool:
@@ -190,8 +190,8 @@ class SeenColumns:
         return values.keys() <= self.kinds.keys() and not told
 
     def choose(self, place: str) -> Chosen:
-        """Choose columns by those that were seen. Raises UsageError, for pickles too unless all that is taken is asked
-        for; NoImageError where nothing tells the image."""
+        """Choose among the columns found. Raises UsageError, also for pickles unless all columns taken were requested;
+        NoImageError if the image is unknown."""
         asked = dict(self.options.columns)
         self._check_pickles(place, asked)
         images, masks = (
@@ -252,7 +252,7 @@ class SeenColumns:
         return found
 
     def _offered(self, roles: Roles) -> dict[str, str]:
-        """The keys of JSON whose values are numbers, by the features that they become."""
+        """The keys of JSON with numbers as values, by the features that they become."""
         found: dict[str, str] = {}
         for column in self.members:
             for name in self.kinds if last(column) in _JSON else ():

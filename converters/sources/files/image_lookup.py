@@ -1,6 +1,6 @@
-"""The file that a path in a label file means: exactly that one, else the only one that differs in Unicode form.
+"""The file for a path in a label file: the exact match, else the only one that differs in Unicode form.
 
-Where no path of a table names a file, they may be ids: names without extension, or without the folder.
+If no path of a table names a file, paths may be ids: names without extension, or without the folder.
 """
 
 import os
@@ -41,7 +41,7 @@ class PathLookup:
     def find(self, text: str) -> int | Skipped:
         """The number of the file that `text` names, or why there is none; the reason is a clause.
 
-        Raises UnicodeEncodeError where `text` has half of a surrogate pair, which no file name has.
+        Raises UnicodeEncodeError if `text` has half of a surrogate pair, which no file name has.
         """
         written = text.encode("utf-8", "surrogateescape")
         index = self.listing.find(written, self._guess)
@@ -61,10 +61,10 @@ class PathLookup:
         return index
 
     def find_ids(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        """The files that `keys` mean as ids, where any of them does: each the only file whose path, without its
-        extension or with it, is the id, or, where no id is one from the root on, ends in "/" and the id.
+        """The files that match `keys` as ids, if any does: for each, the only file with a path that equals the id,
+        without or with its extension, or, if no id matches from the root, ends in "/" and the id.
 
-        Raises AmbiguousIdError where two images would do, or two files that are called like none.
+        Raises AmbiguousIdError if two images match, or two files not named like images.
         """
         ids = list(keys)
         for below in (False, True):
@@ -137,8 +137,8 @@ def _nfc(key: bytes) -> str:
 class ImageLookup(PathLookup):
     """Finds the images that annotations name: as `PathLookup`, else the one file whose path ends in the name.
 
-    `a.jpg` may be `train/a.jpg`, and `coco/train/a.jpg` too; folders of other names are never the same. A name may have
-    Windows' separators. Addresses, absolute paths elsewhere and `..` name no file. Never guesses between two.
+    `a.jpg` may be `train/a.jpg`, and `coco/train/a.jpg` too; folders with different names never match. A name may have
+    Windows' separators. URLs, absolute paths outside and `..` match no file. Never guesses between two.
     """
 
     def __init__(self, listing: Listing) -> None:
@@ -148,7 +148,7 @@ class ImageLookup(PathLookup):
     def find(self, text: str, folder: bytes = b"") -> int | Skipped:
         """The number of the file that `text` names, or why there is none.
 
-        `folder`: where it is looked for, relative to the root with "/" at its end; elsewhere only by its whole path.
+        `folder`: the folder to search, relative to the root, with "/" at its end; other folders only by the whole path.
         """
         try:
             written = text.encode("utf-8", "surrogateescape")

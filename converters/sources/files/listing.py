@@ -61,7 +61,7 @@ class Patterns:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A file is wanted when a pattern of `include` fits it, or there is none, and no pattern of `exclude` does."""
+    """A file is selected if a pattern of `include` matches it, or there is none, and no pattern of `exclude` does."""
 
     include: Patterns
     exclude: Patterns
@@ -145,12 +145,11 @@ def names_image(key: bytes) -> bool:
 class Listing:
     """Files by number, sorted by key; a key is the path relative to `root` with "/", as the disk has it.
 
-    Iterating gives the keys. `root` is absolute.
-    `blob` bytes: all keys one after the other; `ends` int64 [n + 1]: key i is `blob[ends[i]:ends[i + 1]]`.
-    `sizes` int64 [n] in bytes; `mtimes` int64 [n] in nanoseconds.
-    `skipped`: what is there and cannot be offered. `bare`: keys of folders under which no file is listed.
-    `hidden`: how many hidden names were passed over. `aliases`: (key of a link to a folder, key of that folder).
-    `notes`: sentences for the report. `choice`: which files were wanted.
+    Iterating gives the keys. `root` is absolute. `blob` bytes: all keys one after the other; `ends` int64 [n + 1]: key
+    i is `blob[ends[i]:ends[i + 1]]`. `sizes` int64 [n] in bytes; `mtimes` int64 [n] in nanoseconds. `skipped`: inputs
+    that cannot be used. `bare`: keys of folders without a listed file. `hidden`: number of hidden names skipped.
+    `aliases`: (key of a link to a folder, key of that folder). `notes`: sentences for the report. `choice`: the
+    selection of files.
     """
 
     root: bytes

@@ -1,9 +1,10 @@
-"""The bytes of images at addresses, many at a time: objects in buckets (s3://bucket/name), files of web servers.
+"""Fetching of images from URLs, many at a time: objects in buckets (s3://bucket/name), files of web servers.
 
-An object that was listed is bound to its version there: another one is rejected (`E_SOURCE_CHANGED`). An address that a
-table names was not listed: it is read once, as it is then, and rejected where it cannot be read.
+A listed object is bound to its listed version: another version is rejected (`E_SOURCE_CHANGED`). A URL in a table was
+not listed: its current content is read once, and rejected if it cannot be read.
 
-Every process has clients of its own, made when they are first needed: a worker is never forked from one that has some.
+Every process has its own clients, made when they are first needed: a worker is never forked from a process with
+clients.
 """
 
 import errno
@@ -42,7 +43,7 @@ ASSUMED_BYTES = 100_000  # of an image that was not listed; shards are planned b
 _ADDRESS = re.compile(rb"(?:s3|gs|az|https?)://", re.IGNORECASE)
 _TAR = re.compile(rb"\.(?:tar|tgz|tar\.(?:gz|zst|bz2|xz))\Z", re.IGNORECASE)
 _AT_ONCE = 32  # requests of a process
-AHEAD = 2 * _AT_ONCE  # images: while one is late, the others go on
+AHEAD = 2 * _AT_ONCE  # images: if one is slow, others continue
 _MOST_AHEAD = 64 << 20  # bytes of images that were read and not used yet
 _SIGN = 10.0  # seconds after which a worker that waits for the network reports that it is alive
 _TRIES = 4
@@ -62,7 +63,7 @@ def version_number(version: "Version") -> int:
 
 
 def is_remote(content: Any) -> bool:
-    """Whether a content is at an address: a file, or a part of one, whose path is that."""
+    """Whether a content is at a URL: a file, or a part of one, with a URL as its path."""
     path = getattr(content, "path", None)
     return isinstance(path, bytes) and _ADDRESS.match(path) is not None
 
@@ -102,7 +103,7 @@ def fetch(content: Any, max_bytes: int) -> bytes:
     return begun.result() if begun is not None else _fetch(content, max_bytes)
 
 
-_under_way: dict[Any, Future[bytes]] = {}  # of one shard, whose images one thread reads
+_under_way: dict[Any, Future[bytes]] = {}  # of one shard, with images read by one thread
 _pool: ThreadPoolExecutor | None = None
 
 
@@ -124,7 +125,7 @@ def begin(contents: Iterable[Any], max_bytes: int) -> bool:
 
 
 def wait_for(contents: Iterable[Any], alive: Callable[[], object]) -> None:
-    """Wait until contents that were begun are there, and call `alive` meanwhile."""
+    """Wait until requested contents have arrived, and call `alive` meanwhile."""
     waiting = {_under_way[content] for content in contents if content in _under_way}
     while waiting:
         _, waiting = wait(waiting, timeout=_SIGN)
@@ -182,7 +183,7 @@ def _unlisted(address: str, max_bytes: int) -> bytes:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Opens http:// and https:// alone, also where it is redirected to: not ftp:// or file://."""
+    """Opens only http:// and https://, also after a redirect: not ftp:// or file://."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         *(urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler),
@@ -260,8 +261,8 @@ class _Part(NamedTuple):
 
 
 class Ranges(io.RawIOBase):
-    """A file at an address that is read forwards, in pieces of which some are on their way. Its descriptor is that of
-    the file that stands for it at `path`, of the same size and time.
+    """A file at a URL that is read forwards, in pieces, some of them requested ahead. Its descriptor is that of the
+    placeholder file at `path`, with the same size and time.
     """
 
     def __init__(self, path: bytes, root: bytes) -> None:

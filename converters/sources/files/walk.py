@@ -1,9 +1,9 @@
 """Listing a folder: one walk over its whole tree that opens no file.
 
 The walk goes depth first through each folder's names in byte order, a folder counting as its name plus "/", so files
-come out sorted by the bytes of their relative path and nothing is held but the result.
+are sorted by the bytes of their relative path, and memory holds only the result.
 
-`only_images`: of those files the ones that are no images are told by their names and first bytes, counted, passed over.
+`only_images`: files that are not images, by their names and first bytes, are counted and skipped.
 """
 
 import errno
@@ -45,13 +45,13 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 def list_files(
     root: str | bytes | os.PathLike[str], *, include: Globs = (), exclude: Globs = (), follow_links: bool = False
 ) -> Listing:
-    """Walk `root` once. Hidden names are counted and passed over; every other input is listed or in `skipped`.
+    """Walk `root` once. Hidden names are counted and skipped; every other input is listed or in `skipped`.
 
-    `include`, `exclude`: patterns (see Patterns) of the files that are wanted, all by default, and of those that are
-    not; what they leave out is counted. Folders that `exclude` fits are not walked.
-    Links inside the root are followed; a link to a folder that is listed under its own name is not, so each folder is
-    walked once. With `follow_links` those that leave the root are, too, and what they lead to has the link's name.
-    Raises UsageError when `root` is no folder or a pattern none, StorageError when it cannot be read.
+    `include`, `exclude`: patterns (see Patterns) of files to take, all by default, and to leave out; left out files are
+    counted. Folders that match `exclude` are not walked. Links inside the root are followed, except a link to a folder
+    that is also listed under its own name, so each folder is walked once. With `follow_links`, links that leave the
+    root are followed too, and their targets get the link's name. Raises UsageError if `root` is not a folder or a
+    pattern is invalid, StorageError if it cannot be read.
     """
     choice = Choice.of(include, exclude)
     return _Walk(os.path.abspath(os.fsencode(root)), choice, follow_links=follow_links).listing()
@@ -180,7 +180,7 @@ class _Walk:
         return first == prefix
 
     def _wants(self, key: bytes) -> bool:
-        """Whether to list the file `key`, or, with "/" at its end, to walk that folder; counts what is not wanted."""
+        """Whether to list the file `key`, or, with "/" at its end, to walk that folder; counts the ones left out."""
         wanted = not self.choice.leaves_out(key) if key.endswith(b"/") else self.choice.wants(key)
         if not wanted:
             self.unwanted.add(key)
@@ -301,7 +301,7 @@ def only_images(files: Listing) -> tuple[Listing, PassedOver]:
 
 
 def _other_names(files: Listing) -> np.ndarray:
-    """int64 [m]: the numbers of the files whose names are no image's."""
+    """int64 [m]: the numbers of files without an image's extension."""
     if not len(files):
         return np.empty(0, np.int64)
     # Names have few different extensions, so a million are checked quickly.

@@ -1,1 +1,1 @@
-"""Folders of images, whose names say the labels, or that have none."""
+"""Folders of images, with labels in the names of folders or files, or without labels."""

@@ -1,4 +1,4 @@
-"""Images whose file names say their classes: `cat.123.jpg`, `cat_0001.jpg`, `3_cat.jpg`."""
+"""Images with classes in their file names: `cat.123.jpg`, `cat_0001.jpg`, `3_cat.jpg`."""
 
 import os
 import re
@@ -86,8 +86,8 @@ class FileNames(ListedSource):
 
 @dataclass
 class _Found:
-    """`kept` [n]: numbers of files whose name fits; `text_of`, `split_of` [n]: places in `texts` and `splits`,
-    which have each text with the number of the first file that says it. `splits` is empty where names say none.
+    """`kept` [n]: numbers of files with matching names; `text_of`, `split_of` [n]: indices into `texts` and `splits`,
+    which have each text with the number of its first file. `splits` is empty if names have none.
     """
 
     kept: "array[int]" = field(default_factory=lambda: array("q"))

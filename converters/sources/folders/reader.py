@@ -20,7 +20,7 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
 from shardfeed.text import some
 
-# Folders with these names hold images of all classes, or no images of their own.
+# Folders with these names hold images of all classes, or no images directly.
 _ANNOTATIONS = (".json", ".jsonl", ".xml", ".mat", ".csv", ".tsv", ".txt", ".parquet")
 _TABLES = (".csv", ".tsv", ".jsonl", ".txt", ".parquet")
 _WORDS = re.compile(r"[A-Za-z]+")
@@ -61,7 +61,7 @@ def _has_image(look: Look, folder: str) -> bool:
 
 
 def read(look: Look, options: LabelOptions) -> ListedSource:
-    """An `ImageFolder`, or `FileNames` where there are no folders or a pattern is given, or `Unlabelled`."""
+    """An `ImageFolder`, or `FileNames` if there are no folders or a pattern is given, or `Unlabelled`."""
     wanted = {"include": look.include, "exclude": look.exclude, "follow_links": look.follow_links}
     if options.unlabelled:
         return Unlabelled(look.path, **wanted)
@@ -93,7 +93,7 @@ def _keep() -> str:
 
 
 def _hardly_classes(look: Look, names: Sequence[str], passed: Sequence[str]) -> UsageError:
-    """The error for folders beside a file that may say what the images are."""
+    """The error for folders next to a file that may label the images."""
     table = next((name for name in passed if name.endswith(_TABLES)), "")
     way = f"give {escape(table)} as SOURCE if it has labels; " if table else ""
     splits = [name for name in look.names()[0] if usual_split(name)]

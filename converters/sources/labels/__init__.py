@@ -1,1 +1,1 @@
-"""A label file: its table, its columns, its rows and what their cells mean."""
+"""A label file: its table, its columns, its rows and the meaning of its cells."""

@@ -1,7 +1,7 @@
-"""Label files whose paths are addresses of images: https://host/a.jpg, s3://bucket/a.jpg.
+"""Label files with URLs of images as paths: https://host/a.jpg, s3://bucket/a.jpg.
 
-Nothing is asked of the servers here: the workers read the images. A sample is called like its address, without
-`https://` and without the query, which may hold a credential.
+No server is contacted here: the workers read the images. A sample's name is its URL, without `https://` and without the
+query, which may hold a credential.
 """
 
 import re
@@ -84,7 +84,7 @@ class AddressLookup(PathLookup):
         super().__init__(AddressListing.of((key, address) for address, key in written.items()))
 
     def find(self, text: str) -> int | Skipped:
-        """The number of an address, or that the cell is none."""
+        """The number of a URL, or why the cell is not one."""
         key = self._keys.get(text.strip())
         if key is None:
             reason = "not a URL, expected one like https://host/a.jpg or s3://bucket/a.jpg"

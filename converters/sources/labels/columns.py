@@ -15,7 +15,7 @@ from shardfeed.schema import Feature
 from shardfeed.text import some
 
 _SPLIT_WORD = "split"
-_LOOKED_AT = 1000  # rows of JSON whose keys are the columns
+_LOOKED_AT = 1000  # rows of JSON that determine the columns
 
 
 class Use(NamedTuple):
@@ -29,10 +29,10 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns `path` and `split`, and those in `uses`: labels, texts, numbers and columns of 0 and 1, in order.
+    """The columns `path` and `split`, and in `uses` labels, texts, numbers and columns of 0 and 1, in order.
 
-    `names`: of all columns, as the header has them; None where there is none. `width`: cells of every row; None for
-    JSON, where an object may have more. `unused`: the other columns, with their names.
+    `names`: of all columns, as in the header; None without a header. `width`: cells of every row; None for JSON, where
+    an object may have more. `unused`: all other columns, with their names.
     """
 
     path: Column
@@ -49,7 +49,7 @@ class Columns:
 
     @property
     def used(self) -> list[Column]:
-        """The columns whose cells say something of an image."""
+        """The columns with cells that describe an image."""
         return [use.column for use in self.uses] + ([] if self.split is None else [self.split])
 
     def of(self, *roles: str) -> list[Use]:
@@ -62,9 +62,9 @@ class Columns:
 
 
 def choose_columns(table: LabelTable, lookup: PathLookup, options: LabelOptions) -> Columns:
-    """Decide from the first records, the files of the root and what the user said.
+    """Decide from the first records, the files of the root and the user's options.
 
-    Raises LabelFileError or UsageError where more than one reading is possible.
+    Raises LabelFileError or UsageError if more than one reading is possible.
     """
     first = next(iter(table), None)
     if first is None:
@@ -118,7 +118,7 @@ def choose_columns(table: LabelTable, lookup: PathLookup, options: LabelOptions)
 
 
 def _is_header(table: LabelTable, first: Record, cells: Sequence[str], lookup: PathLookup) -> bool:
-    """Whether the first row names columns and no image. Raises LabelFileError where it may be either."""
+    """Whether the first row names columns and not an image. Raises LabelFileError if it may be either."""
     if any(isinstance(lookup.find(cell), int) for cell in cells):
         return False
     if any(cell.casefold() in WORDS["path"] for cell in cells):
@@ -131,7 +131,7 @@ def _is_header(table: LabelTable, first: Record, cells: Sequence[str], lookup: P
 
 
 class _Choice:
-    """The columns of a table by their `names`; `named`: whether the file itself says those."""
+    """The columns of a table by their `names`; `named`: whether the names come from the file."""
 
     def __init__(self, table: LabelTable, first: Record, names: Sequence[str], header: bool) -> None:
         self.table, self.first, self.names, self.header = table, first, names, header
@@ -159,7 +159,7 @@ class _Choice:
         return 0
 
     def usual_label(self, taken: set[Column | None], *, optional: bool) -> list[Column]:
-        """The column of the label; none where it is `optional` and no column has a usual name."""
+        """The column of the label; none if it is `optional` and no column has a usual name."""
         rest = [column for column in self.columns if column not in taken]
         known = [column for column in rest if self.name(column).casefold() in WORDS["label"]]
         if len(known) > 1:  # of a class and its number the class

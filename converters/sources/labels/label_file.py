@@ -45,7 +45,7 @@ _Made = TypeVar("_Made")
 
 
 def recognise(look: Look, options: LabelOptions) -> Evidence | None:
-    """A label file has no sign of its own: it is what is left."""
+    """A label file has no distinctive marks: it is the reader for all other files."""
     del look, options
     return None
 
@@ -210,7 +210,7 @@ class _Said:
 
 
 def _by_column(uses: Sequence[Use], argument: str, said: Mapping[Any, Any]) -> dict[Column, Any]:
-    """`said` by the columns in use, which it may have by name or by number. Raises UsageError for another one."""
+    """`said` by the columns in use, from a mapping by name or number. Raises UsageError for other columns."""
     found: dict[Column, Any] = {}
     for asked, value in said.items():
         column = next((use.column for use in uses if asked in (use.column, use.name)), None)

@@ -73,7 +73,7 @@ class LabelRows:
         return self.missing.setdefault(found.key, (number, found, record.line))[0]
 
     def _find_ids(self, lookup: PathLookup) -> None:
-        """Look for files whose names without extension, or without their folder, are what the rows say."""
+        """Look for files that match the rows' names without extension, or without their folder."""
         try:
             self.ids = lookup.find_ids(key for key in self.missing if not key.startswith((b"/", b"../")))
         except AmbiguousIdError as error:

@@ -1,6 +1,6 @@
 """The rows of a label file, with the line on which each begins: CSV, TSV, JSON Lines, Parquet, `path label` lines.
 
-Lines count from 1, as editors do; a row whose cells hold line breaks has the first of its lines.
+Lines count from 1, as in editors; a row with line breaks in its cells has its first line.
 """
 
 import codecs
@@ -64,8 +64,8 @@ class Record:
 class LabelTable:
     """Iterate over a label file's records, reading it from the start each time; blank lines are skipped.
 
-    `encoding`: of the text; None: UTF-8, or as the byte order mark says. `paths_only`: whether a line of the format
-    "text" is a path without a label. Raises LabelFileError with the line if it cannot be read.
+    `encoding`: of the text; None: by the byte order mark, else UTF-8. `paths_only`: whether a line of the format "text"
+    is a path without a label. Raises LabelFileError with the line if it cannot be read.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class LabelTable:
         return ((record.line, [str(cell).strip() for cell in record.cells]) for record in self)
 
     def named(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Line and values by column of each row: JSON's as they are, else texts under the names of the first row."""
+        """Line and values by column of each row: JSON's values, else texts under the names of the first row."""
         if self.format == "jsonl":
             yield from self._json(json.loads, dict)
             return
@@ -133,7 +133,7 @@ class LabelTable:
     def cell(self, record: Record, column: Column, *, optional: bool = False) -> Cell:
         """The cell of `record` in `column`; "" for a key that a JSON object lacks, if it is `optional`.
 
-        Raises LabelFileError where it is not.
+        Raises LabelFileError if it is not.
         """
         if isinstance(record.cells, Mapping):
             if column not in record.cells and optional:
@@ -163,7 +163,7 @@ class LabelTable:
         if self.format == "csv":
             first = next((line for line in self.lines() if line.strip()), "")
             for delimiter in ",;\t":
-                with suppress(csv.Error):  # said when the rows are read
+                with suppress(csv.Error):  # reported when the rows are read
                     if len(next(csv.reader([first], delimiter=delimiter), [])) > 1:
                         return delimiter
         return ","
@@ -245,7 +245,7 @@ class LabelTable:
             yield Record(number, [path, text[start:]])
 
     def _objects(self) -> Iterator[Record]:
-        # Numbers stay as they are written: the whole column decides their dtype.
+        # Numbers stay text: the whole column decides their dtype.
         decode = json.JSONDecoder(
             object_pairs_hook=_JsonObject, parse_int=str, parse_float=str, parse_constant=_refuse_constant
         ).decode
@@ -304,7 +304,7 @@ def _cell(value: Any) -> Cell:
         return "true" if value else "false"
     if value is None:
         return ""
-    if isinstance(value, int | float):  # of Parquet; JSON's stay as they are written
+    if isinstance(value, int | float):  # of Parquet; JSON's numbers stay text
         return repr(value)
     if isinstance(value, list) and not isinstance(value, _JsonObject):
         texts = [text for text in map(_cell, value) if isinstance(text, str)]

@@ -1,6 +1,6 @@
 """Interpret the cells of a column as classes, numbers or texts, one or several for each sample.
 
-A cell that fits no meaning raises an error; where another meaning is possible, a note says so.
+A cell that fits no meaning raises an error; if another meaning is possible, a note reports it.
 """
 
 import json
@@ -22,7 +22,7 @@ from shardfeed.schema import Feature
 _NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z"
 )  # no nan, no inf, no digits of other scripts
-_LARGE = 2.0**63  # from there on float32's own limit is told
+_LARGE = 2.0**63  # above, messages name float32's own limit
 _INT64 = range(-(2**63), 2**63)
 _NO_NUMBER = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, R, pandas and databases write it
 _MARKS = {text: text.startswith(("1", "t")) for text in ("0", "0.0", "false", "1", "1.0", "true")}
@@ -91,8 +91,8 @@ def feature_key(name: str) -> str:
 def is_class_of_image(columns: Sequence[tuple[str, Cells]]) -> bool:
     """Whether the first label column is the class of the image, `image/class`.
 
-    Not so where it is called like a feature of objects (`object/class`) or holds places, and where all are lists and
-    one holds places: then they speak of objects.
+    It is not if it is named like a feature of objects (`object/class`) or holds places, or if all columns are lists and
+    one holds places: then they describe objects.
     """
     first, cells = columns[0]
     if first.removeprefix("image/").startswith("object/") or _holds_places(first, cells):
@@ -130,15 +130,14 @@ def label_column(
 ) -> tuple[ClassColumn | NumberColumn, tuple[str, ...]]:
     """The feature or features of one column for `rows` (int64 [m]), and notes for the report.
 
-    All rows have a say in what the column means, `rows` are those with a file. The main column holds classes
-    (`image/class`), or, where at least half of its cells are numbers with a point or exponent and all are numbers,
-    float32 `image/class/value`. Another column C holds classes (`image/C`) where its cells are texts or the integers
-    0 to K-1, and else numbers, `image/C`: int64, or float32 when one has a point or exponent.
-    Lists of integers are numbers unless in the main column. Numbers mean places where the column is called like one.
-    `split`: whether lists are texts that a separator split; they are classes then. `objects`: whether lists are of
-    objects, one value each. Else lists of the main column, and texts that were split, are sets: a class that comes
-    again in a cell is passed over, and a note says in how many.
-    Raises BadCellError.
+    All rows decide the meaning of the column; `rows` are the rows with a file. The main column holds classes
+    (`image/class`), or, if all its cells are numbers and at least half have a point or exponent, float32
+    `image/class/value`. Another column C holds classes (`image/C`) if its cells are texts or the integers 0 to K-1, and
+    else numbers, `image/C`: int64, or float32 if one has a point or exponent. Lists of integers are numbers unless in
+    the main column. Numbers are places if the column is named like one. `split`: whether lists are texts that a
+    separator split; they are classes then. `objects`: whether lists are of objects, one value each. Else lists of the
+    main column, and texts that were split, are sets: repeated classes in a cell are ignored, and a note counts these
+    cells. Raises BadCellError.
     """
     lists = _check_cells(cells)
     first_code = _first_codes(cells)
@@ -385,7 +384,7 @@ def _kind(text: str) -> Literal["integer", "fraction", "word"]:
 
 
 def _number(text: str, dtype: type[np.int64] | type[np.float32]) -> int | float:
-    """The number that a text says; a whole one with a point (`3.0`) is an int64, too. Raises BadLabelError."""
+    """The number in a text; a whole number with a point (`3.0`) is an int64, too. Raises BadLabelError."""
     if dtype is np.float32:
         number = float(text)
         if is_integer(text) and abs(number) < _LARGE and int(np.float32(number)) != int(text):

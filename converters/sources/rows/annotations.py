@@ -103,13 +103,13 @@ class Annotations:
         self._unlabelled: dict[int, str] = {}  # why an image has no class
         self.sets = False  # whether classes are sets even where each image has one
         self._rejected: set[int] = set()
-        self._once: set[int] = set()  # of the images whose names are no files, those that the format names once
+        self._once: set[int] = set()  # images without a file that the format names once
         self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
         self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
         self.boxed = "boxes" in tasks or masks or keypoints is not None
         self.unnamed = "image files without annotations"
 
-    # --- what a reader says
+    # --- called by a reader
 
     def image(
         self,
@@ -271,7 +271,7 @@ class Annotations:
         """Add a sentence to the report."""
         self.ledger.notes.append(sentence)
 
-    # --- what is known of an image
+    # --- facts about an image
 
     def key(self, image: int) -> bytes:
         """Return the relative path of an image, even if the image does not exist."""
@@ -496,7 +496,7 @@ class Annotations:
         return found
 
     def _note_others(self, taken: np.ndarray) -> None:
-        """Say which images are there and were not taken."""
+        """Note the images that exist but were not taken."""
         unnamed = Names(self.unnamed)
         known = np.zeros(len(self.listing), bool)
         known[taken] = known[[file for file in self._files if isinstance(file, int)]] = True

@@ -19,7 +19,7 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import counted, some
 
-_MOST_CLASSES = 1 << 20  # different numbers of classes whose names are kept
+_MOST_CLASSES = 1 << 20  # distinct numbers for which class names are kept
 _BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # item 0 of a label map, if it has one
 _SEPARATORS = ("|", ";", ",", " ")
 _FEW = 20  # rows in which it is no wonder that all texts differ
@@ -91,7 +91,7 @@ def class_column(
     """The classes of all samples, one each or a set of them, and notes for the report.
 
     Args:
-        said: the labels: numbers as decimal digits, or names.
+        said: labels, as decimal digits or names.
         options: class names, label offset and label map of the user.
         place: file and column, for errors.
         stated: the class names that the format has, in label order.
@@ -99,7 +99,7 @@ def class_column(
         beside: names in a file beside the samples.
         prefix: of the two features.
 
-    Raises UsageError for what is no label, and where nothing tells what the numbers mean.
+    Raises UsageError for an invalid label, and if the meaning of numbers is unknown.
     """
     values = list(said.values)
     codes = said.codes
@@ -135,7 +135,7 @@ def number_labels(
     texts: Mapping[int, str] | None = None,
     beside: NamesBeside | None = None,
 ) -> NumberedClasses:
-    """The classes of labels whose different numbers are `found`, sorted, at least one; as `class_column`."""
+    """The classes of labels with the distinct numbers `found`, sorted, at least one; as `class_column`."""
     given = class_list(options.class_names)
     if options.label_map is not None:
         if given is not None or options.label_offset:
@@ -166,9 +166,9 @@ def number_labels(
 
 
 def _by_map(found: Sequence[int], names: Mapping[int, str]) -> NumberedClasses | None:
-    """The classes of a label map, its numbers sorted; None where one that was found is not in it.
+    """The classes of a label map, sorted by number; None if a number found is not in it.
 
-    Its number 0 is no class where it is called background, and nothing has it.
+    Number 0 is not a class if it is named background and not used.
     """
     known = dict(sorted(names.items()))
     if known.get(0, "").lower() in _BACKGROUND and 0 not in found:
@@ -179,7 +179,7 @@ def _by_map(found: Sequence[int], names: Mapping[int, str]) -> NumberedClasses |
 
 
 def _in_order(found: Sequence[int], names: Mapping[int, str], options: ColumnOptions) -> NumberedClasses | None:
-    """The classes of a file that names all of them in label order; None where it does not, or lacks one."""
+    """The classes of a file that names all classes in label order; None if it does not, or lacks one."""
     if sorted(names) != list(range(len(names))) or len(set(names.values())) < len(names):
         return None
     first = options.label_offset
@@ -253,7 +253,7 @@ def _key(place: str) -> str:
 
 
 def check_captions(texts: Sequence[str], rows: int, first_code: Mapping[str, int]) -> None:
-    """Raise BadLabelError if nearly each of many rows has a class of its own: no one trains on such classes."""
+    """Raise BadLabelError if nearly every one of many rows has its own class: such classes are useless for training."""
     if len(texts) > _MANY and _alone(texts, rows):
         first = min(first_code, key=lambda text: first_code[text])
         problem = f"got {len(texts)} classes in {rows} rows, the first '{escape(first[:40])}'"
@@ -277,9 +277,9 @@ def combined_note(texts: Sequence[str], rows: int, name: str) -> tuple[str, ...]
 
 
 def combined(texts: Sequence[str]) -> str:
-    """The separator of which most texts look like lists of the same few labels; "" if there is no such separator.
+    """The separator by which most texts look like lists of the same few labels; "" if there is none.
 
-    Names of several words do not: each has words that no other has.
+    Names of several words do not look like lists: each has words that no other name has.
     """
     for separator in _SEPARATORS:
         lists = [[part.strip() for part in text.split(separator) if part.strip()] for text in texts]

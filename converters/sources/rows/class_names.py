@@ -32,7 +32,7 @@ _MOST_DIGITS = 9  # of a number of a class
 
 
 def read_named_classes(path: str | os.PathLike[str]) -> dict[int, str]:
-    """Label -> name, of a file in one of the forms above. Raises LabelFileError where it is in none of them."""
+    """Label -> name, from a file in one of the forms above. Raises LabelFileError for any other form."""
     return _numbered(os.fspath(path)) or dict(enumerate(read_class_list(path)))
 
 
@@ -60,10 +60,10 @@ def _numbered(place: str) -> dict[int, str] | None:
 
 
 def names_beside(directory: str, files: Sequence[str], key: str, *, images: bool) -> tuple[str, dict[int, str]] | None:
-    """The file among `files` of a directory that names the classes of a feature, and its names; None where none does.
+    """The file among `files` of a directory that names the classes of a feature, and its names; None if there is none.
 
-    TFDS's file of that feature, or `labels.txt` or a label map: those two belong to labels of images where `images`
-    is true, which means that nothing else has more right to them. A file that cannot be read names nothing.
+    TFDS's file of that feature, or `labels.txt` or a label map, which belong to labels of images if `images` is true:
+    no other feature matches them better. Files that cannot be read are ignored.
     """
     usual = [label_names_file(key), key.replace("/", "-") + LABEL_NAMES_SUFFIX]
     if images:
@@ -103,7 +103,7 @@ class _Token:
 
 
 def parse_label_map(text: str, place: str) -> dict[int, str]:
-    """Number -> name of each item, its `display_name` where it has one.
+    """Number -> name of each item, its `display_name` if it has one.
 
     Raises LabelFileError with the line: no such file, an item without number or name, a number or a name twice.
     """
@@ -125,7 +125,7 @@ def parse_label_map(text: str, place: str) -> dict[int, str]:
 
 
 def _add(names: dict[int, str], fields: dict[str, str], place: str, line: int) -> None:
-    """One more class. Raises LabelFileError where it cannot be one."""
+    """Add a class. Raises LabelFileError if it is invalid."""
     number, name = fields.get("id", ""), fields.get("display_name") or fields.get("name", "")
     if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
         raise _error(

@@ -55,10 +55,10 @@ class ClassColumn:
 
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
-    """Numbers that are no labels: one feature `key`. `numbers` int64 or float32; `ends` as in ClassColumn.
+    """Numbers that are not labels: one feature `key`. `numbers` int64 or float32; `ends` as in ClassColumn.
 
-    `kind`: "number", or "place" where they say where something is in the image. `count`: how many every sample has,
-    where there are `ends` and that is no accident.
+    `kind`: "number", or "place" for positions in the image. `count`: fixed number of values per sample, if there are
+    `ends` and it is not a coincidence.
     """
 
     key: str
@@ -136,7 +136,7 @@ def values_at(columns: Sequence[ListedColumn], index: int) -> dict[str, Value]:
 
 
 def sample_number(index: int, count: int) -> int:
-    """0 to count - 1, from what stands in the brackets of a source. Raises IndexError."""
+    """Convert an index of a source to 0 to count - 1. Raises IndexError."""
     index = operator.index(index)
     if not -count <= index < count:
         raise IndexError(f"sample {index} of {count}")
@@ -164,12 +164,12 @@ class Splits:
 
 
 def as_array(numbers: "array[Any]") -> np.ndarray:
-    """The numbers as an array of their own type, [n], in the same memory: nothing can be appended any more."""
+    """The numbers as an array of their type, [n], in the same memory: no more can be appended."""
     return np.frombuffer(numbers, numbers.typecode) if len(numbers) else np.zeros(0, numbers.typecode)
 
 
 def repeated(values: np.ndarray) -> np.ndarray:
-    """The values that are there more than once, sorted."""
+    """The values that occur more than once, sorted."""
     ordered = np.sort(values)
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
@@ -346,7 +346,7 @@ class RowNames:
         self._ending_of = array("B")
 
     def numbered(self, file: int, record: int) -> str:
-        """Return the name, without its ending, of a row that has no name of its own."""
+        """Return the name, without its extension, of an unnamed row."""
         return f"{self._prefixes[file]}{record:0{self._digits}}"
 
     def add(self, name: bytes, ending: bytes) -> None:

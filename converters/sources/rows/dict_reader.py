@@ -204,7 +204,7 @@ class DictReader:
 
 
 def _whole(place: str, name: str, value: Any) -> int | None:
-    """A number of 0 or more; None where it is not given."""
+    """A number of 0 or more; None if missing."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
@@ -221,7 +221,7 @@ def _listed(read: ReadDict, name: str, said: Mapping[str, Any]) -> list[Any]:
 
 
 def _classes(read: ReadDict, name: str, values: Sequence[Any]) -> list[str]:
-    """Names as they are, numbers in digits."""
+    """Names unchanged, numbers as digits."""
     found = []
     for value in values:
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):

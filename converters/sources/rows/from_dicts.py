@@ -1,4 +1,4 @@
-"""A source over dicts of your own: images with boxes, classes, tags, captions and numbers, said in Python."""
+"""A source from your own dicts: images with boxes, classes, tags, captions and numbers, from Python."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -140,7 +140,7 @@ def _check_numbers(read: Sequence[ReadDict]) -> None:
 
 
 class _GivenNames:
-    """The class names that were given, by "label", "tags" or "labels"; and the numbers of what the dicts say."""
+    """The class names given by the user, by "label", "tags" or "labels"; and the class numbers of the dicts' values."""
 
     def __init__(self, class_names: ClassList | Mapping[str, ClassList] | None, read: Sequence[ReadDict]) -> None:
         self._read = sorted(read, key=lambda one: one.index)
@@ -159,7 +159,7 @@ class _GivenNames:
         self.used = used
 
     def names(self, name: str) -> tuple[str, ...] | None:
-        """The class names that were given for `name`. Raises UsageError where there are none, and no class."""
+        """The class names given for `name`. Raises UsageError if there are none, and no class."""
         given = self._given.get(name)
         if given is None and not any(one.classes.get(name) for one in self._read):
             raise UsageError("class_names", f"no dict has any class in {name!r}", "name the classes")

@@ -191,7 +191,7 @@ class Gather:
         return _text(what, column, value)
 
     def _labels_of(self, row: Row) -> Sequence[str]:
-        """The label of a row as text, or all of them; nothing where no column is one. Raises RejectedError."""
+        """The label or labels of a row as text; nothing without such a column. Raises RejectedError."""
         column = self._label or self._label_text
         if column is None:
             return ()
@@ -210,7 +210,7 @@ class Gather:
         return texts
 
     def _captions_of(self, row: Row) -> list[str]:
-        """The captions of a row; where it has none it stays, and that is counted or listed."""
+        """The captions of a row; a row without captions is kept, and counted or listed."""
         value = row.values.get(self._text or "", _MISSING)
         if value is _MISSING:
             self._lacking["text", row.file] += 1
@@ -222,7 +222,7 @@ class Gather:
         return found
 
     def _objects_of(self, row: Row) -> Sequence[Mapping[str, Any]] | ObjectColumns:
-        """The objects of a row. Raises RejectedError where nothing tells one from the other; all are listed then."""
+        """The objects of a row. Raises RejectedError if they cannot be separated; all are then listed."""
         value = row.values.get(self._objects or "", _MISSING)
         if value is _MISSING:
             self._lacking["objects", row.file] += 1

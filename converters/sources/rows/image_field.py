@@ -19,7 +19,7 @@ _SHOWN = 20  # names of fields in a message
 class ImageField:
     """Collector of the values of the field `name`: texts or numbers, stored as texts under `key`; null is "".
 
-    `place`: the annotations, for errors. Raises UsageError where no feature can have this name.
+    `place`: the annotations, for errors. Raises UsageError if no feature can have this name.
     """
 
     def __init__(self, name: str, place: str) -> None:
@@ -58,9 +58,9 @@ class ImageField:
             raise LabelFileError(place, problem, "give each image one value")
 
     def column(self, places: np.ndarray, count: int) -> TextColumn:
-        """The column of `count` samples; `places`: int64 [images], that of each image among them, -1 without.
+        """The column of `count` samples; `places`: int64 [images], the index of each image's sample, or -1.
 
-        Raises UsageError where no image has the field.
+        Raises UsageError if no image has the field.
         """
         if self.name not in self._fields:
             names = sorted(map(escape, self._fields))

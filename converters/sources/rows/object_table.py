@@ -63,22 +63,22 @@ class Outlines:
 
 @dataclass(frozen=True, eq=False)
 class ObjectTable:
-    """The objects of all images, n of them, as `ObjectGather` makes it; `of_image` gives those of one image.
+    """The objects of all images, n of them, made by `ObjectGather`; `of_image` returns the objects of one image.
 
     Attributes:
-        images, numbers: int32 and int64 [n]: of the image, and its own, for the report.
+        images, numbers: int32 and int64 [n]: number of the image, and of the object, for the report.
         boxes: float64 [n, 4]: left, top, right, bottom.
         labels: int32 [n].
-        class_names: in label order; None where objects have no class.
-        class_ids: what the source calls each; empty where it has no ids.
-        what: how the report calls an object, before its number: "annotation", "line".
+        class_names: in label order; None if objects have no class.
+        class_ids: the source's id of each; empty without ids.
+        what: the report's word for an object, before its number: "annotation", "line".
         unit: of boxes, key points and outlines.
-        upright: whether they are of the upright image; None where the size of the image tells.
+        upright: whether they refer to the upright image; None if the size of the image decides.
         flags: further columns by feature key, such as IS_CROWD: int8 [n].
         areas: float64 [n]; None: objects have none; empty: those of their boxes or masks.
         keypoints, points: of each object, float64 [n, K, 3]: x, y and visibility; None without.
-        outlines: those to make masks of, and the number of each object's, int64 [n]; None without.
-        sizes: (width, height) by image, of those that are known.
+        outlines: outlines to make masks of, and the index of each object's outline, int64 [n]; None without.
+        sizes: (width, height) by image, if known.
     """
 
     images: np.ndarray
@@ -166,13 +166,12 @@ class ObjectTable:
 
 
 class ObjectClasses:
-    """Names in label order, and the label of each class that an object names.
+    """Names in label order, and the label of each object's class.
 
-    `texts`: each different class that objects name. Without a list that is `given`, names are sorted by their bytes,
-    or, where all are integers, by their value; `ids` are those integers where they are not the labels. With one, an
-    integer is a place in it where no class in it is called by an integer. `stated`: the names that the format has, in
-    label order; numbers are places in it, and a given list must name each of them anew. `stated_ids`: the numbers that
-    the format has for those names, which are kept.
+    `texts`: each distinct class of objects. Without a list `given` by the user, names are sorted by their bytes, or by
+    value if all are integers; `ids` are these integers if they are not the labels. With a list, an integer is an index
+    into it, if none of its names is an integer. `stated`: the format's names, in label order; numbers are indices into
+    it, and a given list must rename all of them. `stated_ids`: the format's numbers for these names, which are kept.
     """
 
     def __init__(

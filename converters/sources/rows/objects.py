@@ -37,7 +37,7 @@ def is_number(value: Any) -> bool:
 
 
 class BadRowError(Exception):
-    """The objects of a row cannot be told apart: `count`, how many there seem to be, and why."""
+    """The objects of a row cannot be separated: `count`, their apparent number, and why."""
 
     def __init__(self, count: int, reason: str) -> None:
         super().__init__(count, reason)
@@ -104,7 +104,7 @@ def objects_of(value: Any) -> list[Mapping[str, Any]]:
 
 
 def corners_of(box: Any) -> Any:
-    """Left, top, right, bottom of [left, top, width, height]; anything else as it is, for `ObjectGather` to refuse."""
+    """Left, top, right, bottom of [left, top, width, height]; anything else unchanged, for `ObjectGather` to refuse."""
     if isinstance(box, list | tuple) and len(box) == 4 and all(map(is_number, box)):
         left, top, width, height = map(_float, box)
         return left, top, left + width, top + height
@@ -127,8 +127,8 @@ def class_text(value: Any) -> str:
 def values_of(one: Mapping[str, Any]) -> dict[str, Any]:
     """The values of an object under COCO's keys, by the names of `ObjectGather.add`.
 
-    "corners" goes before its box, which is left, top, width, height; flags have their feature keys. Raises
-    BadAnnotationError for a class that is none.
+    "corners" takes precedence over its box, which is left, top, width, height; flags have their feature keys. Raises
+    BadAnnotationError for an invalid class.
     """
     box = one.get("corners")
     if box is None:
@@ -144,12 +144,12 @@ class ObjectGather:
     """Collector of objects in any order, which checks each; `finish` makes the table of the valid ones.
 
     Args:
-        what: how the report calls an object, before its number: "annotation", "line".
+        what: the report's word for an object, before its number: "annotation", "line".
         unit: of boxes, key points and outlines.
-        upright: whether they are of the upright image; None where the size of the image tells.
-        keypoints: of each object; None without. The attribute may be set until `finish`, where names come last.
+        upright: whether they refer to the upright image; None if the size of the image decides.
+        keypoints: of each object; None without. The attribute may be set until `finish`, if names come last.
         masks: whether outlines are taken, to make masks of.
-        flags: feature keys that there are even where no object says them.
+        flags: feature keys that exist even if no object has them.
     """
 
     def __init__(
@@ -214,9 +214,9 @@ class ObjectGather:
     ) -> None:
         """Take one object of the image of that number.
 
-        `number`: its own, for the report. `box`: left, top, right, bottom. `label`: its class as text, "" where it
-        names none, None where the source has no classes. `flags`: 0 or 1 by feature key. `own_id`: by which the source
-        tells it from one that is the same in all else. Raises BadAnnotationError.
+        `number`: the object's number, for the report. `box`: left, top, right, bottom. `label`: its class as text, ""
+        without one, None if the source has no classes. `flags`: 0 or 1 by feature key. `own_id`: the source's id, which
+        distinguishes otherwise equal objects. Raises BadAnnotationError.
         """
         sides = _box(box)
         if area is not None:
@@ -313,7 +313,7 @@ class ObjectGather:
     def check_unit(self, place: object, unit: Unit | None, *, said: Callable[[Unit], str] | None = None) -> None:
         """Raise UsageError if the boxes cannot be in the unit of the format.
 
-        `unit`: given by the user. `said`: returns how to write a unit in a remedy, by default as the option `unit`.
+        `unit`: given by the user. `said`: formats a unit for a remedy, by default as the option `unit`.
         """
         if unit is not None:
             self.unit = unit
@@ -334,9 +334,9 @@ class ObjectGather:
         places: np.ndarray | None,
         leave_out: Callable[[int, AnnotationCode, str], object],
     ) -> ObjectTable:
-        """Make the table. `places`: int64 [images], the place of each image in the source, -1 where it is left out.
+        """Make the table. `places`: int64 [images], the index of each image in the source, -1 if it is left out.
 
-        `leave_out`: called with image, code and reason for each object that does not stay.
+        `leave_out`: called with image, code and reason for each object that is left out.
         """
         images, codes, hashes = as_array(self._images), self._classes.codes, as_array(self._hashes)
         self._hashes = array("q")

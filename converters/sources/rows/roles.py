@@ -11,7 +11,7 @@ from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_fe
 from shardfeed.text import some
 
 Role = Literal["image", "mask", "label", "label text", "text", "split", "key", "number", "objects"]
-# What the values of a column are. "labels": any number of them in a sample, likewise "texts".
+# Kinds of values in a column. "labels": any number of labels per sample, likewise "texts".
 Kind = Literal["image", "integer", "integers", "float", "floats", "text", "texts", "objects", "other"]
 
 # Names of columns, in lower case, those that are preferred first. A column called otherwise is named by the user.
@@ -83,7 +83,7 @@ class Roles:
     unused: tuple[str, ...] = ()
 
     def name(self, role: Role) -> str | None:
-        """The name of the column that has a role; None where none has."""
+        """The name of the column with a role; None if there is none."""
         found = self.by_role.get(role)
         return None if found is None else found.name
 

@@ -1,7 +1,7 @@
-"""The source that all readers come to: keys, images and columns of samples by number.
+"""The source that all readers make: keys, images and columns of samples by number.
 
-Images are files, parts of larger files, or of blocks: several arrays or databases one after the other. What a reader
-cannot use it lists in a `Ledger`.
+Images are files, parts of larger files, or parts of blocks: several arrays or databases one after the other. A reader
+lists unusable inputs in a `Ledger`.
 """
 
 import os
@@ -135,9 +135,9 @@ class ListedSource(ColumnarSource):
 
 @contextmanager
 def as_listed(path: bytes | str, size: int, mtime_ns: int) -> Iterator[int]:
-    """A descriptor of a file, of which size and time of modification are as they were when it was listed.
+    """A descriptor of a file with the size and modification time that were listed.
 
-    Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`), for an OSError while it is used, too.
+    Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`), also for an OSError while it is used.
     """
     try:
         with open_regular(path, buffering=0) as file:
@@ -282,9 +282,9 @@ def block_source(
     described: str = "",
     folder: object = None,
 ) -> ColumnarSource:
-    """The source of all samples but the `unlabelled`: place among all -> why it has no label. `columns`: of the others.
+    """The source of all samples except `unlabelled` (index -> why it has no label). `columns`: of the labelled samples.
 
-    `folder`: a temporary one that must live as long as the source. Raises UsageError where no sample is left.
+    `folder`: a temporary folder that must live as long as the source. Raises UsageError if no sample is left.
     """
     every = Blocks(blocks)
     listed = [Skipped(every[i], RejectCode.NO_LABEL.value, reason) for i, reason in (unlabelled or {}).items()]

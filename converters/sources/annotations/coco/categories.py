@@ -91,7 +91,7 @@ def agreed(of_files: Mapping[str, Sequence[Category]]) -> Sequence[Category]:
 
 
 def keypoints_of(category: Category) -> Keypoints:
-    """The key points of one category, from 0 where COCO counts from 1; the skeleton is empty where it does not fit."""
+    """The key points of one category, counted from 0 (COCO counts from 1); the skeleton is empty if it is invalid."""
     count = len(category.keypoints)
     fits = all(1 <= point <= count for pair in category.skeleton for point in pair)
     skeleton = tuple((a - 1, b - 1) for a, b in category.skeleton) if fits else ()

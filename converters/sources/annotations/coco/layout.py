@@ -23,14 +23,14 @@ _SPLIT = re.compile(r"(?:^|[_.-])((train|training|val|valid|validation|test|mini
 What = Literal["instances", "captions", "panoptic", "results", "images"]
 _KINDS: tuple[What, ...] = ("instances", "captions", "panoptic")
 _OF_OBJECTS: frozenset[Task] = frozenset({"boxes", "masks", "keypoints"})
-# Files of objects by their names, the first of which there are any is taken; "" is any other name.
+# Files of objects by their names, in order of preference; "" is any other name.
 _FIRST = ("instances", "", "keypoints", "stuff")
 _FIRST_OF_POINTS = ("keypoints", "instances", "")
 
 
 @dataclass(frozen=True)
 class CocoFile:
-    """A file of annotations: `what` they are. `split`: of its images, where the layout says.
+    """A file of annotations of the kind `what`. `split`: split of its images, if the layout defines it.
 
     `folder`: of the images, relative to the root, with "/" at its end, or "".
     """
@@ -67,10 +67,10 @@ def file_name(path: str) -> str:
 
 
 def what_it_is(path: str, *, to_the_end: bool = False) -> What | None:
-    """The kind of COCO's files that the beginning of a JSON file says it is; None for another's, or no JSON.
+    """The kind of COCO file, by the beginning of a JSON file; None for other JSON files, or if it is not JSON.
 
-    `to_the_end`: whether all is read that is before its first annotation. Raises LabelFileError for a file that began
-    as one of COCO's and is broken.
+    `to_the_end`: whether everything before the first annotation is read. Raises LabelFileError for a file that begins
+    like COCO's and is broken.
     """
     most = None if to_the_end else _PEEKED
     seen: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def what_it_is(path: str, *, to_the_end: bool = False) -> What | None:
     finally:
         stream.close()
     found, family = _of_first(seen, whole=whole), CocoFile(path).family
-    # Where images fill all that was read, or there is no annotation, the name may tell.
+    # If only images were read, or there is no annotation, the name may decide.
     return family if found == "instances" and (family == "captions" or family == "panoptic") else found
 
 
@@ -119,9 +119,9 @@ def _of_first(seen: dict[str, Any], *, whole: bool) -> What | None:
 
 
 def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
-    """The files that the path means, a file or a folder; None where there are none.
+    """The files at the path, which is a file or a folder; None if there are none.
 
-    Raises UsageError where two are of the same split.
+    Raises UsageError if two belong to the same split.
     """
     path, images = look.path, None if options.images is None else os.fspath(options.images)
     if not look.is_folder:
@@ -193,7 +193,7 @@ def _plain(name: str) -> str:
 
 
 def _split_of(name: str) -> tuple[str, str | None]:
-    """The word in a file's name that says its split (`train2017`), and the split."""
+    """The word for the split in a file's name (`train2017`), and the split."""
     found = list(_SPLIT.finditer(os.path.splitext(name)[0].lower()))
     if not found:
         return "", None

@@ -1,4 +1,4 @@
-"""COCO's panoptic annotations: a PNG an image whose colours are the ids of segments, and what each segment is.
+"""COCO's panoptic annotations: one PNG per image with segment ids as colours, and the category of each segment.
 
 The class of each pixel becomes the raster, and the boxes of segments that are things become objects.
 """
@@ -69,13 +69,13 @@ def folder_of(file: CocoFile, options: AnnotationOptions) -> str:
 
 
 class Segments:
-    """Takes the segments of one file after the other: those of things as objects, all ids as colours of a raster.
+    """Takes the segments of one file after the other: segments of things as objects, all ids as colours of a raster.
 
     Args:
         found: takes the objects.
         categories: of all files.
-        things: those of them that have objects.
-        pngs: of each file; none where no rasters are taken.
+        things: the categories with objects.
+        pngs: folder of PNGs of each file; empty if no rasters are taken.
     """
 
     def __init__(

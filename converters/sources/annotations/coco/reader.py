@@ -73,13 +73,13 @@ def _evidence(what: str, where: str) -> Evidence:
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images that COCO's files name, with their annotations; several files of a folder are a split each.
+    """The images named in COCO's files, with their annotations; each of several files in a folder is a split.
 
     A class is the rank of its category's id; the ids stay in the schema. `image/source_id` is the image's own id.
 
     Raises:
-        UsageError: options that do not go with the files, or no image that they name is there.
-        LabelFileError: a file that is none of COCO's, or contradicts itself or another.
+        UsageError: options that do not fit the files, or all named images are missing.
+        LabelFileError: a file that is not COCO's, or contradicts itself or another.
         StorageError: a file or folder that cannot be read.
     """
     layout = coco_files(look, options)
@@ -141,7 +141,7 @@ def _images(look: Look, root: str, pngs: Sequence[Listing]) -> Listing:
 
 
 class _File:
-    """One file, read once: what is said of images before they are named waits for them.
+    """One file, read once: annotations that precede their images are kept until the images follow.
 
     `images`: the number of each image by its id. `categories`: by their ids, once all is read.
     """
@@ -154,7 +154,7 @@ class _File:
         self.numbered = True  # whether all images have a number that `image/source_id` can take
         self.ignored = self.from_addresses = 0
         self._points = not found.options.tasks or "keypoints" in found.options.tasks
-        self._by_ids = True  # whether annotations are told by their ids, else by their places
+        self._by_ids = True  # whether annotations are named by their ids, else by their positions
 
     def read(self) -> None:
         """Read the whole file. Raises LabelFileError if it is no COCO file, or contradicts itself."""
@@ -191,7 +191,7 @@ class _File:
         if self._by_ids and self.file.what == "instances" and (problem := found.objects.contradiction(start)):
             raise LabelFileError(path, problem, "give each annotation a unique id")
         if self.file.what != "panoptic":
-            self.images = {}  # no more is asked of them
+            self.images = {}  # no other field is needed
 
     def _image(self, i: int, entry: Any) -> None:
         place = f'{self.file.path}, "images", entry {i}'
@@ -201,7 +201,7 @@ class _File:
         if type(own) is not int and not isinstance(own, str):
             raise LabelFileError(place, f"its id is {said(own)}, expected a number")
         if not name and isinstance(entry.get("coco_url"), str):
-            # LVIS has no other name: folder and file are the end of the address, which nobody opens.
+            # LVIS has no other name: folder and file are the end of the URL, which is not opened.
             name = "/".join(entry["coco_url"].split("/")[-2:])
             self.from_addresses += 1
         if not isinstance(name, str) or not name:
@@ -219,7 +219,7 @@ class _File:
             split=self.file.split,
             number=own if numbered and isinstance(own, int) else None,
             size=(entry.get("width"), entry.get("height")),
-            once=self.file.what != "captions",  # whose images files of objects may name as well
+            once=self.file.what != "captions",  # files of objects may name the same images
             awaited=self.images.get(own),
             fields=entry,
         )
@@ -282,9 +282,9 @@ def _not_annotations(path: str, got: str) -> LabelFileError:
 
 
 def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOptions) -> Keypoints | None:
-    """The key points of each object: where they are asked for, or all categories have the same.
+    """The key points of each object: if requested, or if all categories have the same.
 
-    Raises LabelFileError where they are asked for, and there are none, or others in each category.
+    Raises LabelFileError if they are requested but missing, or differ between categories.
     """
     having = [one for one in categories if one.keypoints]
     lists = {one.keypoints for one in having}

@@ -1,4 +1,4 @@
-"""A JSON file element by element, by Python's own decoder: what is in memory is a window, whatever the file's size.
+"""A JSON file element by element, by Python's own decoder: memory holds only a window of the file.
 
 Not by ijson, which refuses the NaN that Python's own encoder writes, and does not say at which byte a file breaks.
 """
@@ -21,7 +21,7 @@ _BOM = "\ufeff"
 
 
 class JsonStream:
-    """Reads forwards, once. `members` gives those of the object that the file is; `elements`, `value` what is next.
+    """Reads a JSON file forwards, once: `members` yields the keys of its object, `elements` or `value` a value.
 
         stream = JsonStream("instances.json")
         for key in stream.members():
@@ -30,9 +30,9 @@ class JsonStream:
 
     Args:
         path: of the file, UTF-8, with or without a byte order mark.
-        most: bytes to read; a longer file seems to end there.
+        most: bytes to read; a longer file is treated as ending there.
 
-    Raises LabelFileError where the file is no JSON, with the byte; StorageError where it cannot be read.
+    Raises LabelFileError, with the byte, if the file is not JSON; StorageError if it cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], most: int | None = None) -> None:
@@ -63,7 +63,7 @@ class JsonStream:
         return self._next()
 
     def members(self) -> Iterator[str]:
-        """The names of the members of the object that begins here; a value that nobody took is passed over."""
+        """The names of the members of the object that begins here; values that are not read are skipped."""
         self._expect("{")
         if self._next() == "}":
             self._place += 1
@@ -185,7 +185,7 @@ class JsonStream:
 
 
 def elements_of(path: str, key: str) -> Iterator[Any]:
-    """The elements of the list under a key of the object that a file is, of which nothing else is taken."""
+    """The elements of the list under a key of a file's object; all else is skipped."""
     stream = JsonStream(path)
     try:
         for found in stream.members() if stream.peek() == "{" else ():

@@ -36,10 +36,10 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """The masks of all images, and what their values mean in records: the `Rasters` of a source.
+    """The masks of all images, and the meaning of their values in records: the `Rasters` of a source.
 
-    That of image i is `contents[places[i]]`; `places`: int64 [n], None for i itself. `names`: of the contents, for the
-    report.
+    Image i has the mask `contents[places[i]]`; `places`: int64 [n], None for i itself. `names`: names of the contents,
+    for the report.
     """
 
     contents: Contents
@@ -61,7 +61,7 @@ def read_masks(
 ) -> tuple[Masks, tuple[str, ...]]:
     """The masks of images that are parts of larger files, and notes; `keys`: of their samples.
 
-    Some are read, to learn what is in them. Raises UsageError where nothing says what their values mean.
+    Some masks are read to find their values. Raises UsageError if the meaning of the values is unknown.
     """
     seen = Seen.of(contents, range(len(keys)), lambda i: escape(keys[i]))
     options = AnnotationOptions(class_names=class_names)
@@ -132,10 +132,10 @@ def meaning_of(
     border: Colour | None = None,
     notes: Sequence[str] = (),
 ) -> Meaning:
-    """Decide the meaning of the values. `rows`: of a table, given or beside the masks; `place`: the folder, for errors.
+    """Decide the meaning of the values. `rows`: of the table that applies, if any; `place`: the folder, for errors.
 
-    `known`: the classes of a layout, of which only `chosen` are used, and `notes` about them. `border`: a colour that
-    is always void. Raises UsageError if nothing defines the values or colours.
+    `known`: the classes of a layout (only `chosen` ones are used), and `notes` about them. `border`: a colour that is
+    always void. Raises UsageError if nothing defines the values or colours.
     """
     names = class_list(options.class_names)
     if rows is not None:
@@ -187,7 +187,7 @@ def _void(classes: int) -> int:
 
 
 def _unnamed(place: bytes, seen: Seen, options: AnnotationOptions) -> UsageError:
-    """The error where masks have values that nobody has named."""
+    """The error for masks with values without a name."""
     if not seen.looked_at:
         return UsageError(place, f"none of its masks can be read, the first: {seen.problem}", "check their format")
     void = VOID if options.void is None else options.void

@@ -32,7 +32,7 @@ _MASK_FOLDERS = frozenset(
 _MASK_WORDS = rb"masks?|labels?|labelids|labeltrainids|annot|annotations?|gt|groundtruth|seg|segmentation|matte|trimap"
 _MASK_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _MASK_WORDS, re.IGNORECASE)  # train_masks, trainannot
 _IMAGE_FOLDER = re.compile(rb"(.+?)[_.-]?(?:images?|imgs?)", re.IGNORECASE)
-# The words that people add to a mask's name, and to an image's. The first alone tell a mask without its own folder.
+# Usual words in the names of masks, and of images. Only the first mark a mask without its own folder.
 _MASK_END = re.compile(rb"(.+?)(?:[_.-](?:%s))+" % _MASK_WORDS, re.IGNORECASE)
 _MASK_NAME = re.compile(
     rb"(?:(?:masks?|labels?|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|gtfine|gtcoarse|l|color|manual\d?))*" % _MASK_WORDS,
@@ -44,7 +44,7 @@ _IMAGE_NAME = re.compile(
 
 
 class _Folder(NamedTuple):
-    """A folder: the role of its files, if its path says one, and the path without the words that say it."""
+    """A folder: the role of its files, if its path names one, and the path without these words."""
 
     role: Role | None
     kept: bytes
@@ -109,11 +109,10 @@ def pair_files(
     of_image: re.Pattern[bytes] = _ANY,
     of_mask: re.Pattern[bytes] = _ANY,
 ) -> Pairs:
-    """The pairs of a folder, in the order of the images' keys; `masks`: where they lie in another folder.
+    """The pairs of a folder, in the order of the images' keys; `masks`: the folder of the masks, if different.
 
-    `choice`: the images that are wanted; a mask of another one is left out without a word, and so are masks that it
-    excludes. `of_image`, `of_mask`: what is in the paths of those of a layout that is known. Raises UsageError where an
-    image has two masks.
+    `choice`: the selected images; masks of other images are left out silently, and so are excluded masks. `of_image`,
+    `of_mask`: parts of the paths in a known layout. Raises UsageError if an image has two masks.
     """
     pairs = Pairs()
     photos: list[_File] = []

@@ -1,6 +1,6 @@
-"""Images and masks that say a class for each pixel: pairs of files by name, and datasets whose layout is known.
+"""Images and masks with a class for each pixel: pairs of files by name, and datasets with a known layout.
 
-Those are Pascal VOC, Cityscapes, ADE20K, and DRIVE and HRF.
+Known layouts are Pascal VOC, Cityscapes, ADE20K, DRIVE and HRF.
 """
 
 import os
@@ -25,13 +25,13 @@ from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import counted, number
 
-_MOST_TABLES = 100  # files whose header is checked for a table of classes
+_MOST_TABLES = 100  # files with headers checked for a table of classes
 _ANY = re.compile(b"")
 _VOC_NAMES = """
 background aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant
 sheep sofa train tvmonitor
 """
-_VOC_STEM = re.compile(rb"(\d{4}_)?\d{6}")  # others use the layout, too, for classes of their own
+_VOC_STEM = re.compile(rb"(\d{4}_)?\d{6}")  # other datasets use this layout with their own classes
 _VOC_BORDER = (224, 224, 192)  # the colour of index 255 in VOC's palette: borders, of no class
 # Cityscapes: the number of a class in labelIds, its number in labelTrainIds (255: not trained on), its name.
 _CITYSCAPES = """
@@ -49,10 +49,10 @@ _ADE_CLASSES = 150
 class _Layout:
     """A dataset, as far as it is known before any mask is read.
 
-    name: as a sentence says it. found: the names that it was recognised by. rows: its classes, none where a table or
-    the user must say. chosen: those of `rows` that are classes, the others are void; None for all that are not called
-    void. image, mask: what is in the paths of either. lists: keys of files that list the stems of splits. border: a
-    colour that is void, whatever a table says. notes: for the report.
+    name: its name in sentences. found: the names that it was recognised by. rows: its classes; empty if a table or the
+    user must define them. chosen: the `rows` that are classes, the rest is void; None for all rows not named void.
+    image, mask: parts of the paths of images and masks. lists: keys of files that list the stems of splits. border: a
+    colour that is always void. notes: for the report.
     """
 
     name: str = "images and their masks"
@@ -289,7 +289,7 @@ def _cityscapes(files: Listing, masks: bytes) -> _Layout:
 
 
 def _ade(files: Listing) -> _Layout:
-    """ADE20K's challenge; classes are called by their numbers where there is no objectInfo150.txt."""
+    """ADE20K's challenge; classes are named by their numbers if there is no objectInfo150.txt."""
     numbers = [str(number) for number in range(1, _ADE_CLASSES + 1)]
     names, notes = numbers, ["masks: 1 to 150 become the classes 0 to 149, and 0 void"]
     key = next((key for key in files if key.rpartition(b"/")[2] == b"objectInfo150.txt"), None)

@@ -1,4 +1,4 @@
-"""Tables that say what the values or the colours of masks mean: the files that lie beside masks.
+"""Tables that define the values or the colours of masks: files next to the masks.
 
 name,r,g,b            CamVid's class_dict.csv, or any CSV file: a header, then a row a class
 64 128 64    Animal   CamVid's label_colors.txt: red, green and blue, then the name
@@ -36,7 +36,7 @@ class ClassRow(NamedTuple):
 
     @property
     def is_void(self) -> bool:
-        """Whether its name says that its pixels are of no class."""
+        """Whether its name means pixels without a class."""
         return self.name.casefold() in _OF_NO_CLASS
 
     def has(self, value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Tables of boxes: which columns say what, told by the header, or without one by the shape of the rows."""
+"""Tables of boxes: the meaning of columns, by the header, or without one by the shape of the rows."""
 
 import json
 import re
@@ -20,8 +20,8 @@ from shardfeed.errors import escape, name_bytes
 from shardfeed.text import some
 
 Box = tuple[float, float, float, float]
-# What the columns of a place hold: left, top, right, bottom; left, top, width, height; x and y of the middle, width and
-# height, a cell each; [left, top, width, height] in one cell; x and y of four corners, of which two may be empty; or
+# Content of the columns of a box: left, top, right, bottom; left, top, width, height; x and y of the centre, width and
+# height, one cell each; [left, top, width, height] in one cell; x and y of four corners, two of which may be empty; or
 # runs of pixels, start and length, in one cell.
 Place = Literal["sides", "sizes", "middle", "list", "corners", "runs"]
 
@@ -37,7 +37,7 @@ _EXTENTS = (("w", "h"), ("width", "height"))
 _SIZES = (("image_width", "image_height"), ("img_width", "img_height"), ("width", "height"))
 _FLAGS = ("occluded", "truncated", "groupof", "depiction", "inside")  # Open Images: IsOccluded, ...
 _USES = ("train", "training", "validation", "validate", "test", "unassigned", "")  # AutoML's ML_USE, without case
-_LOOKED_AT = 50  # rows that tell the dialect
+_LOOKED_AT = 50  # rows that show the dialect
 _BETWEEN = re.compile(r"[\s,;]+")
 _GROUP = re.compile(r"-?\d+(?:\.\d+)?(?:,-?\d+(?:\.\d+)?){3},\d+\Z")  # keras-yolo3: left,top,right,bottom,class
 _FACES = "bbx_gt.txt"  # WIDER FACE
@@ -90,14 +90,14 @@ class Dialect:
         return (left, top, right, bottom) if self.place == "sides" else (left, top, left + right, top + bottom)
 
     def empty(self, row: Sequence[str]) -> bool:
-        """Whether a row says that there is no object."""
+        """Whether a row stands for an image without objects."""
         cells = (row[column] for column in self.columns if column < len(row))
         if self.place in ("list", "runs"):
             return all(is_absent(cell) or cell.strip() in ("[]", "-1") for cell in cells)
         return all(map(is_absent, cells))
 
     def rows(self, table: LabelTable) -> Iterator[tuple[int, list[str], str]]:
-        """Line, cells, and why the row cannot be read; "" where it can."""
+        """Line, cells, and why the row cannot be read; "" if it can."""
         if table.path.endswith(_FACES):
             yield from _faces(table)
             return
@@ -165,7 +165,7 @@ def _dicts(image: int, column: int) -> Callable[[list[str]], list[list[str]]]:
 
 
 def _faces(table: LabelTable) -> Iterator[tuple[int, list[str], str]]:
-    """WIDER FACE: the path of an image, the number of its faces, a line for each; one of zeros where there is none."""
+    """WIDER FACE: the path of an image, its number of faces, a line for each; a line of zeros if there are none."""
     image, left = "", 0  # left: lines of faces to come; -1: the number comes
     for line, (text,) in table.texts():
         cells = text.split()
@@ -192,7 +192,7 @@ class Region(NamedTuple):
 
 
 def region_of(cell: str, size: tuple[int, int]) -> Region:
-    """The region that `start length start length ...` says, starts from 1, down the columns; `size`: (width, height).
+    """The region of `start length start length ...`, with starts from 1, down the columns; `size`: (width, height).
 
     Raises BadAnnotationError, E_OUTLINE.
     """
@@ -229,9 +229,9 @@ def region_of(cell: str, size: tuple[int, int]) -> Region:
 
 
 def dialect_of(table: LabelTable) -> Dialect | str | None:
-    """The dialect of a table; in words what it lacks to be of one, where it almost is; None where it is of none.
+    """The dialect of a table; as text, what is missing if it almost has one; None if it has none.
 
-    Raises LabelFileError for what is no table.
+    Raises LabelFileError if it is not a table.
     """
     rows = [cells for _, cells in islice(table.texts(), _LOOKED_AT)]
     if not rows:
@@ -322,7 +322,7 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
 
 
 def _by_shape(rows: Sequence[Sequence[str]]) -> Dialect | None:
-    """The dialect of a table without a header, of which all its first rows are."""
+    """The dialect of a table without a header, which fits all of its first rows."""
     if all(_retinanet(row) and len(row) == len(rows[0]) for row in rows):
         size = (6, 7) if len(rows[0]) == 8 else None
         name = f"corners in pixels: path,x1,y1,x2,y2,class{',width,height' if size else ''}"

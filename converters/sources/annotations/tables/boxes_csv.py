@@ -34,7 +34,7 @@ _ENDS = (".csv", ".tsv", ".tab", ".txt")
 
 @dataclass(frozen=True)
 class BoxTable:
-    """One file: `folder`, which ends in "/", is what its paths are relative to in the root. `split`: of all of it."""
+    """One file: its paths are relative to `folder` in the root, which ends in "/". `split`: split of all its rows."""
 
     table: LabelTable
     dialect: Dialect | str
@@ -43,7 +43,7 @@ class BoxTable:
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """A table whose header, or the shape of whose rows, is that of a dialect; or folders of splits with such tables."""
+    """A table with the header, or the shape of rows, of a dialect; or folders of splits with such tables."""
     try:
         found = find_tables(look, options)
     except UsageError:
@@ -82,12 +82,12 @@ def find_tables(look: Look, options: AnnotationOptions) -> list[BoxTable]:
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images that the rows of a table name, and the objects that each says of its image.
+    """The images named in the rows of a table, and their objects.
 
-    Rows of one image may stand anywhere. Of AutoML's gs:// paths the last parts are looked for. A row without
-    coordinates says that there is no object, so that the image stays. The header says whether numbers are pixels or
-    fractions. Features: boxes, classes where there is a column of them, size and flags where the dialect has them; of
-    runs of pixels, masks and areas. A row that cannot be read is left out, E_LINE, under the name of the table.
+    Rows of one image may be anywhere. AutoML's gs:// paths are matched by their last parts. A row without coordinates
+    means no objects, and the image is kept. The header decides whether numbers are pixels or fractions. Features:
+    boxes, classes if there is a column of them, size and flags if the dialect has them; from runs of pixels, masks and
+    areas. A row that cannot be read is left out, E_LINE, under the name of the table.
 
     Raises UsageError, LabelFileError.
     """
@@ -125,7 +125,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 
 def _only_class(dialects: Sequence[Dialect], options: AnnotationOptions) -> str | None:
-    """The class of all objects, where the user names it and no column does. Raises UsageError where there are two."""
+    """The class of all objects, if the user names it and no column does. Raises UsageError if there are two."""
     names = None if options.class_names is None else class_list(options.class_names)
     if names is None:
         if any(one.numbers for one in dialects):
@@ -141,9 +141,9 @@ def _only_class(dialects: Sequence[Dialect], options: AnnotationOptions) -> str 
 
 
 def _class_names(table: LabelTable, dialect: Dialect, options: AnnotationOptions) -> Mapping[str, str]:
-    """Open Images' names of classes, by what its tables call them; from the file beside the table, where it is there.
+    """Open Images' class names by their codes in tables; from the file next to the table, if there is one.
 
-    Names that several classes have are told apart by those codes. Nothing where the class list has the codes.
+    Names shared by several classes are distinguished by these codes. Empty if the class list has the codes.
     """
     if dialect.unit != "fractions" or dialect.place != "sides":
         return {}
@@ -170,7 +170,7 @@ class _Reading:
         self, found: Annotations, options: AnnotationOptions, display: Mapping[str, str], only: str | None
     ) -> None:
         self.found, self.options, self.display, self.only = found, options, display, only
-        self.images: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}  # by folder and text: number, what is said
+        self.images: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}  # by folder and text: number, other cells
         self.buckets: dict[int, str] = {}
         self.runs: list[tuple[int, int, str, str | None, list[str]]] = []
         self.nowhere = Names("rows with a class but no coordinates, treated as images without objects")
@@ -222,7 +222,7 @@ class _Reading:
         return number
 
     def _label(self, dialect: Dialect, cells: Sequence[str]) -> str | None:
-        """The class that a row names; "" where it names none."""
+        """The class that a row names; "" without one."""
         if dialect.label is None:
             return self.only
         text = cells[dialect.label].strip() if dialect.label < len(cells) else ""
@@ -237,7 +237,7 @@ class _Reading:
         return int(text == "1")
 
     def _add_runs(self) -> None:
-        """Add the regions whose runs were read; their images must be known, as runs count the rows of those."""
+        """Add the regions of runs; their images' sizes must be known, because runs go down the columns."""
         for image, line, cell, label, cells in self.runs:
             try:
                 size = self.found.objects.size(image) or self._header_size(image)
@@ -251,7 +251,7 @@ class _Reading:
         self.runs.clear()
 
     def _header_size(self, image: int) -> tuple[int, int] | None:
-        """(width, height) of an image file, as it is or as its EXIF turns it; None where its header cannot be read."""
+        """(width, height) of an image file, stored or upright by EXIF; None if its header cannot be read."""
         path = self.found.path(image)
         if path is None:
             raise BadAnnotationError(AnnotationCode.IMAGE, "its image is missing")
@@ -259,7 +259,7 @@ class _Reading:
             with Image.open(os.fsdecode(path)) as file:
                 lying = self.options.upright and file.getexif().get(ORIENTATION_TAG, 1) in range(5, 9)
                 return (file.height, file.width) if lying else (file.width, file.height)
-        except Exception:  # whatever Pillow raises for a damaged file: the worker rejects it, and says why
+        except Exception:  # Pillow's errors for a damaged file: the worker rejects it with a reason
             return None
 
     def finish(self, first: Dialect) -> None:

@@ -47,10 +47,10 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """One sample for each image that is named, with all its captions, `image/caption`.
+    """One sample for each named image, with all its captions, `image/caption`.
 
-    A table that is named may have other columns, and one row an image. Raises UsageError where no file is of captions,
-    LabelFileError for one that is not clear.
+    A table named by the user may have other columns, and one row per image. Raises UsageError if no file has captions,
+    LabelFileError for an ambiguous file.
     """
     files = _files(look)
     if not files and not look.is_folder and look.path.lower().endswith(_TABLES):
@@ -132,7 +132,7 @@ def _token(text: str) -> _Caption:
 def _results(text: str) -> _Caption:
     cells = [cell.strip() for cell in text.split("|", 2)]
     if len(cells) != len(_RESULTS) or not cells[0] or not cells[1].isdecimal():
-        # the one known file has one such line, whose second delimiter is missing
+        # the known file of this kind has one line without the second delimiter
         got = f"got {number(len(cells), 'cell')}"
         raise _BadLine(f"{got}, expected image_name| comment_number| comment", cells[0])
     return cells[0], cells[2], cells[1], None

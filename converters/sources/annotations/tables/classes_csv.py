@@ -30,7 +30,7 @@ _USES = {"training": "train", "validation": "validation", "test": "test", "unass
 
 
 class _Table(NamedTuple):
-    """One file: `folder`, with "/" at its end, is what its images are in, relative to the root; "" is the root."""
+    """One file: its images are in `folder`, with "/" at its end, relative to the root; "" is the root."""
 
     path: str
     folder: str
@@ -64,9 +64,9 @@ def _by_head(look: Look) -> str:
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """One sample for each image that a row names, with its classes: a set, or one where every row has exactly one.
+    """One sample for each image named in a row, with its classes: a set, or one class if every row has exactly one.
 
-    Raises UsageError where there is no such file, LabelFileError for what is not clear in one.
+    Raises UsageError if there is no such file, LabelFileError for an ambiguous one.
     """
     tables = _tables(look)
     kind = "" if tables else _by_head(look)
@@ -84,7 +84,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 
 def _read_labels(found: Annotations) -> None:
-    """Open Images: the labels that are said to be there, of each image."""
+    """Open Images: the labels that are present in each image."""
     table = LabelTable(found.place, "csv", ",", found.options.encoding)
     labels: dict[int, list[str]] = {}
     absent = 0
@@ -104,7 +104,7 @@ def _read_labels(found: Annotations) -> None:
 
 
 def _read_vertex(found: Annotations) -> None:
-    """Vertex AI: a split, a path in a bucket whose last parts are looked for, and a label."""
+    """Vertex AI: a split, a path in a bucket, matched by its last parts, and a label."""
     table = LabelTable(found.place, "csv", ",", found.options.encoding)
     for line, cells in table.texts():
         if len(cells) != 3 or cells[0].casefold() not in _USES or not cells[2]:

@@ -27,7 +27,7 @@ from shardfeed.text import counted, number, some
 
 _NAMES = ("metadata.jsonl", "metadata.csv")
 _FILE, _OBJECTS, _SPLIT = "file_name", "objects", "split"
-_LOOKED_AT = 50  # rows of each table that tell what is in it
+_LOOKED_AT = 50  # rows of each table that show its content
 _Row = Mapping[str, Any]
 
 
@@ -84,11 +84,11 @@ def _called(role: str, columns: Iterable[str]) -> list[str]:
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images that the rows name in file_name, with their objects, captions and labels.
+    """The images named in file_name, with their objects, captions and labels.
 
-    Columns are those of all files. Where a file or a row lacks the label, its image is rejected (E_NO_LABEL); without
-    a caption an image stays. A row whose lists of objects differ in length is left out, E_LINE for each box, and its
-    image rejected. Where the folder has folders train, validation, test, those are splits.
+    Columns of all files are used. If a file or a row lacks the label, its image is rejected (E_NO_LABEL); an image
+    without a caption is kept. A row with lists of objects of different lengths is left out, E_LINE for each box, and
+    its image rejected. Folders named train, validation, test are splits.
 
     Raises UsageError, LabelFileError.
     """
@@ -111,7 +111,7 @@ class _Reading:
 
     def __init__(self, found: Annotations) -> None:
         self.found = found
-        self.rows: dict[int, tuple[str, bytes]] = {}  # by image: where it is named first, and a digest of that row
+        self.rows: dict[int, tuple[str, bytes]] = {}  # by image: the place of its first row, and a digest of that row
         self.labels: dict[int, _Row] = {}  # by image: the cells that may be labels
         self.columns: dict[str, None] = {}
         self.again = Names("duplicate rows")
@@ -133,7 +133,7 @@ class _Reading:
             problem = f"'{escape(found.key(image))}' appears twice: {first}"
             raise LabelFileError(place, problem, "write one row per image")
         try:
-            objects = objects_of(row.get(_OBJECTS) or None)  # an empty cell of CSV says nothing
+            objects = objects_of(row.get(_OBJECTS) or None)  # an empty CSV cell has no value
         except BadRowError as error:
             found.reject(image, RejectCode.NO_LABEL, f"{where}: {error.reason}")
             for _ in range(error.count):
@@ -159,7 +159,7 @@ class _Reading:
             found.caption(image, text, f"{where}: caption")
 
     def finish(self, options: AnnotationOptions) -> None:
-        """All rows are read. Raises UsageError where an asked task is not there, or two columns may be the label."""
+        """All rows are read. Raises UsageError if a requested task is missing, or two columns may be the label."""
         found = self.found
         if not len(found):
             raise LabelFileError(found.place, "no row has a file name", "write one row per image")

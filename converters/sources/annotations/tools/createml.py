@@ -40,7 +40,7 @@ def _add(found: Annotations, image: int, n: int, one: Mapping[str, Any]) -> None
     numbers = [place.get(key) for key in ("x", "y", "width", "height")]
     if all(map(is_number, numbers)):
         x, y, wide, high = cast("list[float]", numbers)
-        with suppress(OverflowError):  # an integer beyond all floats, which is refused as it is
+        with suppress(OverflowError):  # an integer beyond all floats, which is refused later
             if all(map(math.isfinite, (x, y, wide, high))):
                 numbers = [x - wide / 2, y - high / 2, x + wide / 2, y + high / 2]
     try:

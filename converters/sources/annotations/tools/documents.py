@@ -35,9 +35,9 @@ def load(path: str) -> Any:
 
 
 def part(value: Any, key: str, kind: type[T], place: str, default: T | None = None) -> T:
-    """The value under a key of a JSON object; `default` where it is null or missing.
+    """The value under a key of a JSON object; `default` if it is null or missing.
 
-    `place`: of the object, for errors. Raises LabelFileError where the value is no `kind`.
+    `place`: of the object, for errors. Raises LabelFileError if the value is not a `kind`.
     """
     found = value.get(key) if isinstance(value, dict) else None
     found = default if found is None else found
@@ -60,7 +60,7 @@ def entries_of(document: Any, path: str) -> Iterator[tuple[str, str, Any]]:
 def objects_in(found: Annotations, image: int, entries: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Number and content of each object in a list of an image, or in a JSON object with numbers as its keys.
 
-    An entry that is no JSON object is listed (E_LINE), and so is anything else than a list; null is none.
+    An entry that is not a JSON object is listed (E_LINE), and so is a value that is not a list; null means no objects.
     """
     entries = list(entries.values()) if isinstance(entries, dict) else [] if entries is None else entries
     if not isinstance(entries, list):
@@ -88,9 +88,9 @@ def load_xml(path: str, most: int = MOST_WHOLE) -> ElementTree.Element:
 
 
 def find(look: Look, tool: str) -> str:
-    """The path of the file, or of the only one in the folder that begins as one of the tool.
+    """The path of the file, or of the only one in the folder that begins like the tool's files.
 
-    Raises UsageError where there is none, or more than one.
+    Raises UsageError if there is none, or more than one.
     """
     paths = [path for path, _ in all_of(look, tool)]
     if len(paths) > 1:
@@ -130,9 +130,9 @@ def add_shape(
     holes: Any = None,
     **known: Any,
 ) -> None:
-    """One object that was drawn: `points` [[x, y], ...] of a "polygon", two corners of a "rectangle", or centre and
-    one point of the border of a "circle". What is none of these is listed with its code. `label`: None for no class.
-    `holes`: points of polygons that are cut out.
+    """One drawn object: `points` [[x, y], ...] of a "polygon", two corners of a "rectangle", or centre and one border
+    point of a "circle". Other shapes are listed with their code. `label`: None for no class. `holes`: points of
+    polygons that are cut out.
     """
     try:
         label = None if label is None else class_text(label)
@@ -147,9 +147,9 @@ def add_shape(
 
 
 def _with_holes(outline: list[float], holes: list[list[float]]) -> list[float]:
-    """One polygon that goes around each hole as well, there and back on a line from its own beginning.
+    """One polygon that also goes around each hole, on a line from its start to the hole and back.
 
-    What is inside of both is outside for pycocotools, which counts borders, and the line covers nothing.
+    Holes are outside for pycocotools, which counts borders, and the line covers no area.
     """
     start = outline[:2]
     return [*outline, *(value for hole in holes for value in (*start, *hole, *hole[:2])), *(start if holes else ())]

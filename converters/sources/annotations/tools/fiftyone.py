@@ -61,7 +61,7 @@ def _take(found: Annotations, image: int, labels: Any, names: list[Any], *, sing
 
 
 def _class(label: Any, names: list[Any]) -> Any:
-    """The class that a label says, by its number where there is a list."""
+    """The class of a label, by its number if there is a list."""
     if not names or type(label) is not int:
         return label
     return names[label] if 0 <= label < len(names) else None

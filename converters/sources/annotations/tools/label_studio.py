@@ -35,7 +35,7 @@ class _Task(NamedTuple):
     image: str
     regions: Sequence[Any]
     classes: Sequence[Any]
-    others: Sequence[str] = ()  # questions whose answers are neither
+    others: Sequence[str] = ()  # questions with other answers
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -150,5 +150,5 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
 
 
 def _share(side: Any) -> Any:
-    """A percentage as a fraction; anything else as it is, to be refused."""
+    """A percentage as a fraction; anything else unchanged, to be refused later."""
     return side / 100 if is_number(side) and abs(side) < MOST else side

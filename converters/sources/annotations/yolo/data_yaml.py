@@ -15,7 +15,7 @@ from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape, needing_extra
 from shardfeed.text import some
 
-MOST_BYTES = 4_000_000  # of a file that says what a dataset is: the names of 10,000 classes are a tenth of it
+MOST_BYTES = 4_000_000  # maximum size of a description: the names of 10,000 classes take a tenth of it
 _MOST_NODES = 1_000_000  # as many as a file of MOST_BYTES may hold without aliases
 TASKS = ("detect", "segment", "pose", "obb")
 _NOTHING = ("", "~", "null", "Null", "NULL", "None")
@@ -74,7 +74,7 @@ def _loaded(path: str) -> Mapping[str, Any]:
         import yaml
 
     class Loader(yaml.SafeLoader):
-        """The safe loader, for which a plain word is a text, and a key that is there twice is an error."""
+        """The safe loader, which reads plain words as texts, and refuses duplicate keys."""
 
         yaml_implicit_resolvers: ClassVar = {}
 
@@ -103,7 +103,7 @@ def _loaded(path: str) -> Mapping[str, Any]:
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
         raise LabelFileError(place, f"not YAML: {escape(problem)}", "correct it") from None
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
-        # What PyYAML lets through: a tag whose text does not fit it (`!!int x`), ten thousand brackets.
+        # Errors that PyYAML lets through: a tag that does not fit its text (`!!int x`), ten thousand brackets.
         raise LabelFileError(path, f"not YAML: {type(error).__name__}", "correct it") from None
     if not isinstance(said, dict):
         problem = "not a mapping, expected lines such as 'names: [cat, dog]'"
@@ -198,7 +198,7 @@ def _keypoints(path: str, said: Mapping[str, Any]) -> tuple[Keypoints, int]:
 
 
 def _point_names(path: str, value: Any, count: int) -> tuple[str, ...]:
-    """The names of key points, by their numbers where there are none: of a list, or of one for each class."""
+    """The names of key points, by default their numbers: from one list, or from one list per class."""
     if value is None or value in _NOTHING:
         return tuple(str(i) for i in range(count))
     lists = list(value.values()) if isinstance(value, dict) else [value]

@@ -30,7 +30,7 @@ _A_FRACTION = 1.5  # or a little off one
 
 @dataclass(frozen=True)
 class YoloDataset:
-    """Description of a dataset. `place`: its file or folder, an absolute path, for messages.
+    """Description of a dataset. `place`: absolute path of its file or folder, for messages.
 
     `root`: the folder with the images and labels. `names`: of the classes, in label order; None if not given.
     `entries`: by split, absolute paths of folders, lists and images, all existing and most of them in `root`; empty if
@@ -90,9 +90,9 @@ def _begins_with_labels(head: bytes) -> bool:
 
 
 def find_dataset(look: Look, options: AnnotationOptions) -> YoloDataset:
-    """The dataset that a path means: a data.yaml, a Darknet .data file, or a folder with one of them or without.
+    """The dataset at a path: a data.yaml, a Darknet .data file, or a folder with or without such a file.
 
-    Raises UsageError or LabelFileError where it is none, or where two files describe it.
+    Raises UsageError or LabelFileError if it is not a dataset, or if two files describe it.
     """
     place = description(look) or os.path.abspath(look.path)
     if place.lower().endswith(_YAML):
@@ -124,10 +124,10 @@ def description(look: Look) -> str | None:
 
 
 def describes(path: str) -> bool:
-    """Whether a file is the data.yaml of a dataset, which has names, or splits where it is called as is usual; or
-    Darknet's, which says where the names and the images of a split are.
+    """Whether a file is the data.yaml of a dataset, which has names, or splits if it has the usual file name; or
+    Darknet's, which has the paths of the names and the images of a split.
 
-    One that is called as is usual and cannot be read is, too: reading it then says what is wrong.
+    So is an unreadable file with the usual name: reading it then gives the error.
     """
     name = os.path.basename(path).lower()
     usual = name in _USUAL_YAML
@@ -221,10 +221,11 @@ def _written(base: str, text: str) -> str:
 
 
 def _resolve(base: str, text: str) -> str:
-    """The path that an entry means: as it is written, as Ultralytics takes it; "" where there is none.
+    """The path of an entry: as written, and as Ultralytics reads it; "" if it does not exist.
 
-    Else in `base`, without more and more of its first folders: those of another machine, or of the folder in which a
-    tool was started. Else so with another word for the same split: Roboflow writes `valid`, and some rename it.
+    Else in `base`, with more and more of its first folders removed: they may be from another machine, or from the
+    folder in which a tool was started. Else with another word for the same split: Roboflow writes `valid`, and some
+    users rename it.
     """
     inside = (os.path.join(base, end) for end in (*path_ends(text), *_other_words(text)))
     return _written(base, text) or next((path for path in inside if os.path.exists(path)), "")

@@ -10,8 +10,8 @@ from shardfeed.converters.sources.annotations.yolo.data_yaml import DataYaml
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.errors import LabelFileError, argument, escape
 
-# What the lines of a dataset may be: boxes (5 numbers); polygons (a class, and x and y of three points or more);
-# either of the two; corners of boxes that are turned (9); boxes and key points.
+# Kinds of lines in a dataset: boxes (5 numbers); polygons (a class, and x and y of three points or more); either of
+# these; corners of rotated boxes (9); boxes and key points.
 Shape = Literal["boxes", "polygons", "either", "corners", "keypoints"]
 
 _BOX, _CORNERS = 5, 9  # numbers of a line
@@ -94,10 +94,10 @@ class Lines:
         }[self._shape]
 
     def check(self, *, asked: bool) -> None:
-        """Raise LabelFileError if all lines have another shape, or if they are ambiguous and nobody `asked` for boxes.
+        """Raise LabelFileError if all lines have another shape, or are ambiguous and boxes were not `asked` for.
 
-        Polygons of a dataset differ in their number of points: where all lines have the same number of values, the
-        lines alone do not show whether they are polygons.
+        Polygons of a dataset differ in their number of points: if all lines have the same number of values, the lines
+        alone do not show whether they are polygons.
         """
         if not self._counts and not self._bad and len(self._misfits) == 1:
             ((count, place),) = self._misfits.items()

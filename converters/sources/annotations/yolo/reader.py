@@ -36,9 +36,9 @@ from shardfeed.text import counted, in_usual_order, number
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The dataset of a data.yaml, of Darknet's obj.data, or of a folder of images and labels.
 
-    Boxes and classes; key points where data.yaml has a `kpt_shape`; outlines where `options.tasks` has "masks".
-    Raises UsageError or LabelFileError where it is none, where no image has labels, where their lines may mean two
-    things, and where they are pixels.
+    Boxes and classes; key points if data.yaml has a `kpt_shape`; outlines if `options.tasks` has "masks". Raises
+    UsageError or LabelFileError if it is not a dataset, if no image has labels, if lines are ambiguous, and if they are
+    in pixels.
     """
     dataset = find_dataset(look, options)
     if dataset.names is None:
@@ -180,7 +180,7 @@ class _Reading:
     # --- images
 
     def _of_split(self, split: str) -> Iterator[tuple[bytes, int | Skipped]]:
-        """The images of a split: how each is named, a path relative to the root; its number, or why there is none."""
+        """The images of a split: name of each, a path relative to the root; its number, or why it has none."""
         if not split:
             yield from self._inside(b"")
             return

@@ -1,5 +1,5 @@
 """Files of arrays: NumPy's, HDF5, MNIST's IDX, the binary versions of CIFAR and STL-10. Pixels become PNGs.
 
-`source` finds which array holds the images and which their labels and makes samples, `raw_arrays` reads those that lie
-in a file as they are, `pixels` makes images of them, `labels` classes.
+`source` finds the arrays of images and labels and makes samples, `raw_arrays` reads arrays that are stored plainly in a
+file, `pixels` makes images of arrays, `labels` makes classes.
 """

@@ -75,7 +75,7 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
 
 
 def _pickles(look: Look) -> UsageError | None:
-    """The error for the python version; None where it is not that."""
+    """The error for the python version; None for other files."""
     for meta in _META.keys() & set(look.names()[1]):
         place = os.path.join(look.path, meta)
         if look.head(place).startswith((b"(d", b"}q", b"\x80")):

@@ -1,7 +1,7 @@
 """HDF5: datasets of pixels, or of encoded images, and of their labels.
 
-A file is opened without a lock, by each process that reads, and never beyond a fork. What leads to other files is
-refused: a link may lead anywhere, and a virtual dataset gives zeros for what is not there.
+Each reading process opens a file itself, without a lock, and never uses it after a fork. References to other files are
+refused: a link may lead anywhere, and a virtual dataset gives zeros for missing data.
 """
 
 import math
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 _ENDS = (".h5", ".hdf5", ".hdf", ".he5")
 MAX_CHUNK_BYTES = 128 << 20  # a chunk is read whole for one image of it
-MAX_UNPACKED_BYTES = 2 << 30  # of a dataset that is unpacked, since its images have no chunks of their own
+MAX_UNPACKED_BYTES = 2 << 30  # of a dataset that is unpacked, because its images are not in separate chunks
 _SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
 _SLOW = 100  # images per chunk: reading one image decompresses this many
-# What h5py raises for a file that is cut or damaged.
+# Errors of h5py for a truncated or damaged file.
 _BROKEN = (OSError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, SystemError, MemoryError)
 _OBJECTS = 10_000  # datasets of a file that are examined
 
@@ -87,8 +87,8 @@ def _open(path: str) -> "h5py.File":
 class H5Array:
     """The dataset `named` of an HDF5 file, [n, ...].
 
-    `at_once`: how many rows are unpacked at a time, where rows have no chunks of their own; else 0. `size`: of an
-    encoded image in bytes, on average.
+    `at_once`: number of rows unpacked at a time if rows are not in separate chunks; else 0. `size`: mean size of an
+    encoded image in bytes.
     """
 
     file: SourceFile
@@ -99,7 +99,7 @@ class H5Array:
     size: int = 0
 
     def imaged(self) -> "tuple[H5Array, Layout | None, bytes, list[str]]":
-        """Pixels, or encoded images. Raises UsageError where it holds none."""
+        """Pixels, or encoded images. Raises UsageError if it holds neither."""
         import h5py
 
         place, named = os.fsdecode(self.file.path), escape(self.named)

@@ -76,7 +76,7 @@ def _split(word: str) -> str | None:
 def _pairs(look: Look) -> tuple[list[tuple[str, str, str]], list[str]]:
     """(path of images, of labels or "", the word for the split) of each pair of files, training first; and notes.
 
-    Raises UsageError where there are several data sets.
+    Raises UsageError if there are several datasets.
     """
     folder = Look(look.folder) if not look.is_folder else look
     # Uncompressed files come last, so they win over a .gz of the same name.

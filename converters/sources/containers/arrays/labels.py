@@ -43,11 +43,11 @@ class Array(Labels, Protocol):
         ...
 
     def content(self, index: int, layout: Layout | None) -> Content:
-        """A row as an image: pixels that lie so, or what is encoded."""
+        """A row as an image: plain pixels, or an encoded file."""
         ...
 
     def unpacked(self, folder: Unpacked) -> "Array":
-        """The same array, of which any row can be read. Raises UsageError, StorageError."""
+        """The same array with random access to rows. Raises UsageError, StorageError."""
         ...
 
 
@@ -60,11 +60,11 @@ def label_column(
     beside: NamesBeside | None = None,
     prefix: str = "image/class",
 ) -> tuple[ClassColumn, dict[int, str], list[str]]:
-    """The classes of all samples of `labels`, one array after the other; those without, with the reason; and notes.
+    """The classes of all samples of `labels`, one array after the other; samples without one, and why; and notes.
 
-    An array is [n] or [n, 1] of integers, whole numbers or texts; or [n, K] of zeros and ones, one column a class: one
-    class where every row has a single one, else a set. A number in the place of an array: so many samples without
-    labels. `stated`, `beside`, `prefix`: as in `class_column`. Raises UsageError for anything else.
+    An array is [n] or [n, 1] of integers, whole numbers or texts; or [n, K] of zeros and ones, one column per class:
+    one class if every row has a single one, else a set. A number instead of an array: this many samples without labels.
+    `stated`, `beside`, `prefix`: as in `class_column`. Raises UsageError for anything else.
     """
     arrays = [one for one in labels if not isinstance(one, int)]
     widths = {_width(place, array) for array in arrays}

@@ -43,10 +43,10 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
 
 
 def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
-    """The images of NumPy's files, with the labels that they have.
+    """The images of NumPy's files, with their labels, if any.
 
-    Of several `.npz` files each has images of its own, or labels for those of another; `.npy` files in a folder are
-    arrays of one set. Raises UsageError, for a pickle too.
+    Each of several `.npz` files has its own images, or labels for another file's images; `.npy` files in a folder are
+    arrays of one set. Raises UsageError, also for a pickle.
     """
     if files_of(look, (".npz",), look_only=True):
         paths = files_of(look, (".npz",), look_only=look_only)
@@ -125,7 +125,7 @@ def _pieces(place: str, member: str) -> Iterator[bytes]:
 
 
 def _array(stream: IO[bytes], place: str, raw: RawArray) -> RawArray:
-    """The array whose header `stream` begins with; `raw`: of all its bytes."""
+    """The array with the header at the start of `stream`; `raw`: array of all its bytes."""
     name, size = raw.named, raw.size
     head = stream.read(len(_NPY_MAGIC) + 2)
     if head[:1] == b"\x80":

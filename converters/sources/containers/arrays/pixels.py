@@ -29,7 +29,7 @@ class Layout:
         return math.prod(self.shape)
 
     def png(self, pixels: bytes | np.ndarray) -> bytes:
-        """The image as a PNG; `pixels`: uint8, of this shape or so many bytes."""
+        """The image as a PNG; `pixels`: uint8 of this shape, or as many bytes."""
         array = np.frombuffer(pixels, np.uint8) if isinstance(pixels, bytes) else pixels
         array = array.reshape(self.shape).transpose(self.axes)
         if array.ndim == 3 and array.shape[2] == 1:

@@ -79,7 +79,7 @@ class RawArray:
         return FilePart(self.file.path, offset, size, self.file.size, self.file.mtime_ns)
 
     def unpacked(self, folder: Unpacked) -> "RawArray":
-        """The same array where it is not compressed: in a file in `folder`. Raises UsageError, StorageError."""
+        """The same array, uncompressed in a file in `folder`. Raises UsageError, StorageError."""
         if self.pieces is None:
             return self
         budget().unpacked(self.size, self.file.size, self.place)
@@ -98,7 +98,7 @@ class RawArray:
 
 
 def byte_array(folder: str, name: str, row: tuple[int, ...] = ()) -> RawArray:
-    """The array of bytes that a file is, [n, *row]. Raises UsageError where it is not whole."""
+    """A whole file as an array of bytes, [n, *row]. Raises UsageError if it is incomplete."""
     place, stride = os.path.join(folder, name), math.prod(row)
     file = listed(place)
     count, rest = divmod(file.size, stride)

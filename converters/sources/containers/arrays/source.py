@@ -1,6 +1,6 @@
-"""Samples of arrays of images, one array after the other; which array holds the images and which their labels.
+"""Samples of arrays of images, one array after the other; choice of the arrays of images and labels.
 
-An array is known by its usual name, or by what the user says.
+An array is chosen by its usual name, or by the user.
 """
 
 import os
@@ -29,7 +29,7 @@ LOOKED_AT = 8  # files of a folder that are examined to recognise it
 
 
 Files = Mapping[str, Mapping[str, Array]]  # name of a file -> name of an array in it -> the array
-_LETTERS = {"x": "image", "y": "label"}  # where there are both
+_LETTERS = {"x": "image", "y": "label"}  # if there are both
 _FILLING = frozenset(["set", "data", "dataset"])  # as in train_set_x
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SHOWN = 6
@@ -95,10 +95,10 @@ def array_source(
     beside: NamesBeside | None = None,
     more: Sequence[ListedColumn] = (),
 ) -> ColumnarSource:
-    """The source of arrays. `more`: columns beside the classes; the others as in `label_column`.
+    """The source of arrays. `more`: columns in addition to the classes; other arguments as in `label_column`.
 
-    `look_only`: whether it only has to say what is there; else labels are read, and what is compressed is unpacked into
-    a temporary folder (TMPDIR). Raises UsageError, StorageError.
+    `look_only`: only find the arrays; else labels are read, and compressed data is unpacked into a temporary folder
+    (TMPDIR). Raises UsageError, StorageError.
     """
     for block in blocks:
         if not len(block):
@@ -127,8 +127,8 @@ def named_source(
 ) -> ColumnarSource:
     """The source of the arrays of images in `files`, each with its labels; otherwise as `array_source`.
 
-    Files whose names differ in the word for images or labels alone belong together. Raises UsageError where two arrays
-    would do, or none does.
+    Files with names that differ only in the word for images or labels belong together. Raises UsageError if two arrays
+    would fit, or none does.
     """
     unknown = [role for role in options.columns if role not in ("image", "label")]
     if unknown:
@@ -182,7 +182,7 @@ def refuse_columns(look: Look, options: ColumnOptions, what: str) -> None:
 
 
 def evidence_of(name: str, found: str, read: Read, look: Look, options: ColumnOptions) -> Evidence:
-    """The evidence for files that are of a reader's format; `read`: its own, by which it is known what they lack."""
+    """The evidence for files of a reader's format; `read`: the reader's function, which finds what is missing."""
     try:
         return Evidence(name, f"{found}; {read(look, options, look_only=True).described}")
     except ShardfeedError as error:
@@ -190,9 +190,9 @@ def evidence_of(name: str, found: str, read: Read, look: Look, options: ColumnOp
 
 
 def files_of(look: Look, ends: tuple[str, ...], *, look_only: bool) -> dict[str, str]:
-    """Name -> path of the files with these ends that a path means; the first few where it is only a look.
+    """Name -> path of the files at a path with these suffixes; only the first few for a look.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     if look_only:
         return {name: look.full(name) for name in islice(inside(look, ends), LOOKED_AT)}

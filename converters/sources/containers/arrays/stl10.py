@@ -1,6 +1,6 @@
 """The binary version of STL-10: an image is 27648 bytes, red, then green, then blue, each 96 columns of 96 rows.
 
-Labels are bytes from 1 to 10, in a file of their own.
+Labels are bytes from 1 to 10, in a separate file.
 """
 
 import os

@@ -22,7 +22,7 @@ from shardfeed.errors import UsageError, escape, needing_extra
 if TYPE_CHECKING:
     import lmdb
 
-# Pages that were read count as memory of the process, until the file is mapped anew: after so many bytes.
+# Bytes after which the file is mapped again: until then, pages that were read count as memory of the process.
 _MOST_MAPPED = 16 << 20
 _LEAST_ENTRY = 10  # bytes of a key and its value in a page: a header of 8, and a place of 2
 _AROUND = 64 << 10  # bytes that Linux maps around a page that is read
@@ -31,7 +31,7 @@ _AROUND = 64 << 10  # bytes that Linux maps around a page that is read
 class Entry(NamedTuple):
     """A key, the bytes of its value and the first of them; `flags` and the others are of a Datum, as walk.py says them.
 
-    `head` is the fault of a value that is none where those before it are.
+    `head` is the fault of a value that is not a Datum although earlier values are.
     """
 
     key: bytes
@@ -163,8 +163,8 @@ class LmdbImage:
 def image_of(value: bytes) -> bytes:
     """The encoded image of a Datum. Raises RejectedError.
 
-    Pixels become a PNG: they are bytes, one plane after the other, blue, green, red, as OpenCV has them. Encoded data
-    are a JPEG or PNG file, whose colours are in their usual order.
+    Pixels become a PNG: they are bytes, one plane after the other, blue, green, red, as in OpenCV. Encoded data are a
+    JPEG or PNG file, with colours in the usual order.
     """
     try:
         datum = walk.read_datum(memoryview(value))

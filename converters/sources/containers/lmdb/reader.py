@@ -26,7 +26,7 @@ from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape
 from shardfeed.text import listing, number, some
 
-# Of images as they are: by key, LSUN; with meta_info.txt beside them, BasicSR. Of Caffe: Datum. With texts: OCR.
+# Of encoded images: by key, LSUN; with meta_info.txt next to them, BasicSR. Of Caffe: Datum. With texts: OCR.
 Dialect = Literal["LSUN", "BasicSR", "Caffe Datum", "OCR"]
 
 _TEXT = "image/text"
@@ -53,9 +53,9 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
 
 
 def read(look: Look, options: ColumnOptions) -> ColumnarSource:
-    """The images of an LMDB database, or of all in a folder, whose names may tell splits, and LSUN's classes.
+    """The images of an LMDB database, or of all databases in a folder; their names may give splits, and LSUN's classes.
 
-    Caffe's labels are classes; those of OCR are texts, `image/text`. Raises UsageError, MissingExtraError.
+    Caffe's labels are classes; OCR's are texts, `image/text`. Raises UsageError, MissingExtraError.
     """
     files, path = _databases(look), look.path
     if not files:
@@ -124,7 +124,7 @@ class LmdbBlock:
         return len(self.keys)
 
     def add(self, key: bytes, size: int, head: bytes) -> None:
-        """One more image, whose encoded bytes begin with `head`; b"" for pixels, which become a PNG."""
+        """Add an image with encoded bytes that begin with `head`; b"" for pixels, which become a PNG."""
         if not self.keys:
             self.ending = ending_of(head) if head else b".png"
         self.keys.add(key)
@@ -186,7 +186,7 @@ def _data_file(look: Look, path: str) -> str:
 
 
 def _dialect(database: Database) -> Dialect:
-    """By the first keys and values. Raises UsageError for pickles, and for what is of no known dialect."""
+    """Decided by the first keys and values. Raises UsageError for pickles, and for unknown dialects."""
     place, first = database.place, database.first
     for key in _PICKLE_KEYS:
         if key in database.asked:

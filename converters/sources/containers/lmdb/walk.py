@@ -1,8 +1,8 @@
-"""Walk through an LMDB database as a process of its own: a damaged page may send the library beyond the file's end, and
-that ends the process. Nothing but Python and lmdb is imported, and so it is there at once.
+"""Walk through an LMDB database in a separate process: a damaged page may send the library beyond the file's end, which
+kills the process. Only Python and lmdb are imported, so the process starts quickly.
 
 A script: PATH. It writes lines of JSON, bytes as Latin-1: the number of keys and the values of ASKED, then lists of
-entries, see database.py. It exits with 0 where every key and value could be reached; else it says why not, or is
+entries, see database.py. It exits with 0 if every key and value could be reached; otherwise it prints why not, or is
 killed.
 
 It knows Caffe's Datum, one image and its label as a protocol buffer, of which the fields are: 1 channels, 2 height,
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 ASKED = (b"__keys__", b"__len__", b"num-samples")  # keys that identify the layout; bytes of each value
 ASKED_BYTES = 20
 DATUM, FLOATS, ENCODED = 1, 2, 4
-FIRST, FIRST_BYTES = 20, 4096  # entries whose values identify it, too
+FIRST, FIRST_BYTES = 20, 4096  # entries with values that help to identify it
 TEXT, TEXT_BYTES = "label-", 1 << 16  # of these keys the whole values, up to this size
 _AT_ONCE = 1000  # entries in a line
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5
@@ -41,7 +41,7 @@ class Datum(NamedTuple):
 
 
 def read_datum(value: memoryview) -> Datum:
-    """The Datum in `value`, of which nothing is copied. Raises ValueError for other bytes."""
+    """The Datum in `value`, without a copy. Raises ValueError for other bytes."""
     numbers: dict[int, int] = {}
     offset = length = at = 0
     floats = False
@@ -70,7 +70,7 @@ def read_datum(value: memoryview) -> Datum:
 
 
 def _varint(value: memoryview, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends."""
+    """The number at `at`, and its end."""
     number = shift = 0
     while at < len(value) and shift < 64:
         byte = value[at]

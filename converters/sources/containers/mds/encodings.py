@@ -21,7 +21,7 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.rows.roles import Kind, kind_of
 
-FILES = frozenset({"bytes", "jpeg", "png"})  # encodings whose bytes are an image file, or may be
+FILES = frozenset({"bytes", "jpeg", "png"})  # encodings with bytes that are, or may be, an image file
 _SCALARS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 _NUMBERS = {"int": "int64", **{name: name for name in _SCALARS}}
 _ARRAY_DTYPES = {8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32",

@@ -1,4 +1,4 @@
-"""index.json of MDS: which shards there are, and what their columns are.
+"""index.json of MDS: the shards and their columns.
 
     {"shards": [{"column_names": ["image", "label"], "column_encodings": ["jpeg", "int"], "column_sizes": [null, 8],
                  "format": "mds", "raw_data": {"basename": "shard.00000.mds", "bytes": 67092637, ...}, "samples": 4096,
@@ -41,9 +41,9 @@ class Columns:
 
 @dataclass(frozen=True)
 class Shard:
-    """`name`: of its file, relative to what was opened; `packed`: of the compressed one, "" without; `form`: how.
+    """`name`, `packed`: its file and the compressed one, or "", relative to the opened path; `form`: compression.
 
-    `split`: by its folder, None where that says none. `size`: bytes of the file, unpacked. `path`: of the file to read.
+    `split`: by its folder; None if that names none. `size`: bytes of the unpacked file. `path`: of the file to read.
     """
 
     name: str
@@ -141,7 +141,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _inside(folder: str, name: str) -> str:
-    """The path of a shard. Raises ValueError where it would be elsewhere."""
+    """The path of a shard. Raises ValueError if it is outside of the folder."""
     parts = name.split("/")
     if name.startswith("/") or "\0" in name or "\\" in name or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"the file {name!r} is not in its folder")

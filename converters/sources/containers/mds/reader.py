@@ -61,9 +61,9 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
 def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     """The samples of an MDS dataset, in the order of its shards.
 
-    Shards that are there only compressed (zstd, gz, bz2) are unpacked into a temporary folder (TMPDIR). Raises
-    UsageError where an index or a shard is not as it should be, a column is pickled, or nothing tells what is the
-    image or a class; StorageError.
+    Shards that only exist compressed (zstd, gz, bz2) are unpacked into a temporary folder (TMPDIR). Raises UsageError
+    if an index or a shard is invalid, a column is pickled, or the column of the image or class is unknown;
+    StorageError.
     """
     files = index_files(look.path)
     if not files:
@@ -91,9 +91,9 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
 
 
 def _kinds(shards: Sequence[Shard], path: str) -> dict[str, Kind]:
-    """The kind of each column, by the first samples of every shard, or by more where those say null.
+    """The kind of each column, by the first samples of every shard, or by more if these are null.
 
-    Raises UsageError where no sample is whole.
+    Raises UsageError if no sample is intact.
     """
     found: dict[str, Kind] = {}
     damage = ""
@@ -184,7 +184,7 @@ def _samples(shard: Shard) -> Iterator[_Sample]:
 
 
 def _opened(root: str, shard: Shard, folder: Unpacked) -> Shard:
-    """A shard's file, unpacked where only the compressed one is there. Raises UsageError: none is, or it is cut."""
+    """A shard's file, unpacked if only the compressed one exists. Raises UsageError if it is missing or truncated."""
     path = os.path.abspath(os.path.join(root, shard.name))
     inside = os.path.join(os.path.realpath(root), "")
     for name in filter(None, (shard.name, shard.packed)):

@@ -1,7 +1,7 @@
 """ArrayRecord files, as TFDS and Grain write and read them: their records are serialised tf.train.Examples.
 
-They are read by the array_record library. A file whose records are packed in groups (older ones are, with 65,536 in
-each) would have a group unpacked for every image: it is written into a temporary file once, record by record.
+They are read by the array_record library. In a file with groups of records (older ones have 65,536 per group), a group
+would be unpacked for every image: such a file is written once into a temporary file, record by record.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from shardfeed.formats.containers.arrayrecord import chunks
 _START = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")
 _GROUP = re.compile(r"group_size:(\d+)")
 _ONE_BY_ONE = "readahead_buffer_size:0,max_parallelism:0"
-_CHECKED = 64  # files whose groups are known to be small enough
+_CHECKED = 64  # files with small enough groups
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
@@ -48,8 +48,8 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
 def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     """The samples of an ArrayRecord file, or of those in a folder or in its folders, which then are splits.
 
-    Every record is read once; damaged ones are listed. Raises UsageError where a file is cut, or nothing tells what the
-    records are, MissingExtraError without array_record, LabelFileError for a label map that cannot be read,
+    Every record is read once; damaged ones are listed. Raises UsageError if a file is truncated, or the content of
+    records is unknown, MissingExtraError without array_record, LabelFileError for a label map that cannot be read,
     StorageError.
     """
     return read_examples(look, options, FORMAT)
@@ -86,7 +86,7 @@ def _open(path: str) -> Any:
 
 
 def _close(reader: Any) -> None:
-    """One that met damage says so once more when it is closed."""
+    """A reader that met damage raises it again when it is closed."""
     with contextlib.suppress(RuntimeError):
         reader.close()
 
@@ -148,7 +148,7 @@ def _all(path: str) -> Iterator[Met]:
 
 
 def records(file: ExampleFile) -> Iterator[Met]:
-    """All records of a file, damaged ones by what is wrong with them."""
+    """All records of a file; for damaged ones, the fault."""
     path = os.fsdecode(file.path)
     return _all(path) if is_arrayrecord(path) else tfrecord.records(file)  # repacked as such
 

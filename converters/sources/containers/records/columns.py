@@ -1,9 +1,9 @@
-"""Which features of records that nobody described hold the image, its label, its name, its objects.
+"""Find the features of foreign records that hold the image, its label, its name and its objects.
 
     image/encoded, image/class/label, image/filename ...    TensorFlow's own keys, and ours
     image/object/bbox/xmin, image/object/class/label ...    the Object Detection API's
     image, label, objects/bbox, objects/label ...           TFDS's; its boxes are ymin, xmin, ymax, xmax
-    image_raw, height, width, depth, label                  pixels as they are, of an early example of TensorFlow's
+    image_raw, height, width, depth, label                  raw pixels, of an early example of TensorFlow's
 
 Other keys are known by the words for columns that all readers have.
 """
@@ -185,7 +185,7 @@ def find_columns(
 ) -> RecordColumns:
     """Find the role of each key: given by the user, else by TensorFlow's names, else by words.
 
-    `said`: keys of image and label as a file beside the records names them. Raises UsageError as `choose_roles`.
+    `said`: keys of image and label, as named in a file next to the records. Raises UsageError as `choose_roles`.
     """
     seen, asked = look.seen, dict(options.columns)
     objects = _object_keys(seen, asked)
@@ -238,7 +238,7 @@ def _stated(kinds: Mapping[str, Kind], said: tuple[str | None, str | None]) -> d
 
 
 def _raw_pixels(kinds: Mapping[str, Kind], image: str | None) -> tuple[str, str, str] | None:
-    """Height, width and depth, where records have those and the image is none by its bytes."""
+    """Height, width and depth, if records have these and the image is not encoded."""
     images = [key for key, kind in kinds.items() if kind == "image"]
     if image in images or (image is None and (images or not any(key in kinds for key in _RAW))):
         return None
@@ -250,7 +250,7 @@ def _raw_pixels(kinds: Mapping[str, Kind], image: str | None) -> tuple[str, str,
 
 
 def _object_keys(seen: Mapping[str, SeenFeature], asked: Mapping[str, str]) -> ObjectKeys | None:
-    """The boxes and what belongs to them; None where there are none."""
+    """The boxes and their other columns; None if there are none."""
 
     def first(dtypes: tuple[Dtype, ...], ours: str, *keys: str) -> str:
         keys = (asked[ours],) if ours in asked else keys

@@ -1,4 +1,4 @@
-"""Files of serialised tf.train.Examples, whatever frames them: which there are, what is in them, their images."""
+"""Files of serialised tf.train.Examples in any framing: finding them, their features and their images."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -76,9 +76,9 @@ class ExampleFile(SourceFile):
 class ExampleFormat:
     """One way to frame records.
 
-    name: for `--reader`. shards: what files are called. is_one: whether a file begins as one of the format. is_packed:
-    whether its records cannot be read in any order. unpack: the path of a file in which they can, and what is lost at
-    its end. records: all of a file. part: what gives the payload of one.
+    name: for `--reader`. shards: names of files. is_one: whether a file begins like the format. is_packed: whether it
+    has no random access. unpack: returns the path of a file with random access, and the loss at its end. records:
+    yields all records of a file. part: returns a function that returns a record's payload.
     """
 
     name: str
@@ -128,8 +128,8 @@ class ExampleImage:
 class ExampleImages:
     """The images of samples by their numbers: `file_of` int32 [n], places in `files`.
 
-    `where`: of each sample int64 [n] its record, the record's offset and length in bytes, and the bytes of the image.
-    `keys`: of image and raw pixels. `unpacked`: files that are there while this is.
+    `where`: int64 [n] each: the sample's record, the record's offset and length in bytes, and the bytes of the image.
+    `keys`: of image and raw pixels. `unpacked`: files that exist as long as this object.
     """
 
     form: ExampleFormat
@@ -296,9 +296,9 @@ def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most
 
 
 def _add(look: FeatureLook, met: Met, features: Fields) -> None:
-    """Look at a record, without features of another dtype than in those before: it is listed later.
+    """Inspect a record, without features of a dtype that differs from earlier records: it is listed later.
 
-    An empty list says no dtype: some write those of texts as lists of integers.
+    An empty list has no dtype: some writers store empty lists of texts as integers.
     """
     fitting = {}
     for key, (dtype, values) in features.items():

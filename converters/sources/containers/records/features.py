@@ -1,6 +1,6 @@
-"""Features of records that nobody described: what all have in common, and which hold an image, by its bytes.
+"""Features of foreign records: what all records have in common, and which features hold images, by their bytes.
 
-What another program wrote beside an image vouches for nothing.
+A format stored by another program next to an image is not trusted.
 """
 
 import json
@@ -38,9 +38,9 @@ _KINDS: Mapping[Dtype, tuple[Kind, Kind]] = {
 
 @dataclass
 class SeenFeature:
-    """A feature as records have it. `first`: the place where it was met first. `most`: values of a record, 2 for more.
+    """A feature as found in records. `first`: the place of its first value. `most`: most values in a record, up to 2.
 
-    `least`, `highest`: of integers. `images`: records in which it is an image by its bytes; `text`: whether it is text.
+    `least`, `highest`: of integers. `images`: records in which its bytes are an image; `text`: whether it is text.
     """
 
     dtype: Dtype
@@ -62,7 +62,7 @@ class SeenFeature:
 
 
 class FeatureLook:
-    """Records in by `add`, what they have in common out. Memory does not grow with the number of records."""
+    """Collects the common features of records, passed to `add`. Memory does not grow with the number of records."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -143,7 +143,7 @@ def _is_text(value: Any) -> bool:
 
 
 def supervised_keys(directory: str) -> tuple[str | None, str | None]:
-    """Image and label by TFDS's dataset_info.json in `directory`; (None, None) where it does not say."""
+    """Image and label by TFDS's dataset_info.json in `directory`; (None, None) if it does not name them."""
     try:
         with open_regular(os.path.join(directory, "dataset_info.json")) as file:
             info: Any = json.loads(file.read(_MOST_BYTES))
@@ -156,8 +156,8 @@ def supervised_keys(directory: str) -> tuple[str | None, str | None]:
 def image_formats(features: Fields) -> dict[str, str]:
     """Key -> "jpeg", "png", "webp", "raw" ..., or DAMAGED, of each feature whose only value is an image by its bytes.
 
-    Raw pixels are known by `image/format` alone, and by as many bytes as height and width ask for. Of a JPEG or PNG the
-    header and the end are looked at, not the image data.
+    Raw pixels are recognised only by `image/format`, and by their number of bytes for height and width. Of a JPEG or
+    PNG only the header and the end are checked, not the image data.
     """
     found: dict[str, str] = {}
     for key, (dtype, values) in features.items():

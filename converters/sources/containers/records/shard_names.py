@@ -23,7 +23,7 @@ _COUNTING = (
     re.compile(r"(?P<stem>(?:.*[a-zA-Z](?<!\dx))?)(?P<number>\d{2,3})-[1-9]\d*\Z", re.DOTALL),
 )
 _NUMBERED = re.compile(r"(?:(?P<stem>.+?)[-_. ]+)?(?P<number>\d+)\Z")
-# The last word of a stem that says which split it is: `mnist-train`.
+# The last word of a stem, if it names a split: `mnist-train`.
 _SPLIT_WORD = re.compile(
     r"(?:.*[-_.])?(train|training|validation|valid|val|dev|eval|test|testing)\Z", re.IGNORECASE | re.DOTALL
 )
@@ -69,7 +69,7 @@ class FoundSplit:
 
     @property
     def missing(self) -> list[int]:
-        """Numbers of the shards that are not there."""
+        """Numbers of the missing shards."""
         return [number for number, file in enumerate(self.files) if file is None]
 
     @property
@@ -104,9 +104,9 @@ def find_splits(
 
 
 def splits_of_folders(directory: str, shards: ShardNames = TFRECORD) -> list[FoundSplit]:
-    """One split of the files of each folder of `directory`, called as the folder is; those without shards are none.
+    """One split for the files of each folder in `directory`, named like the folder; folders without shards are ignored.
 
-    Raises UsageError where two would have one name, StorageError.
+    Raises UsageError if two would have the same name, StorageError.
     """
     found: list[FoundSplit] = []
     for folder in list_names(directory, os.DirEntry.is_dir):
@@ -125,7 +125,7 @@ def splits_of_folders(directory: str, shards: ShardNames = TFRECORD) -> list[Fou
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """The shards that a path means: `splits`, whose files are relative to the folder `root`; `notes` for the report."""
+    """The shards at a path: `splits`, with files relative to the folder `root`; `notes` for the report."""
 
     root: str
     splits: list[FoundSplit]
@@ -161,9 +161,9 @@ def list_names(folder: str, fits: Callable[[os.DirEntry[str]], bool]) -> list[st
 
 
 def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[FoundSplit]:
-    """The splits whose files are given by patterns (of `glob`, from `directory` on), whatever their suffix.
+    """The splits with files given by patterns (of `glob`, relative to `directory`), with any suffix.
 
-    Raises UsageError where a pattern matches no file, or two of them the same one.
+    Raises UsageError if a pattern matches no file, or two match the same one.
     """
     taken: dict[str, str] = {}
     found: list[FoundSplit] = []

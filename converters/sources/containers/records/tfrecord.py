@@ -37,8 +37,8 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     """The samples of a TFRecord file, or of those in a folder or in its folders, which then are splits.
 
     Every record is read, and both its CRCs checked; damaged ones are listed. Compressed files are unpacked into a
-    temporary folder (TMPDIR). Raises UsageError where nothing tells what the records are, LabelFileError for a label
-    map that cannot be read, StorageError.
+    temporary folder (TMPDIR). Raises UsageError if the content of records is unknown, LabelFileError for a label map
+    that cannot be read, StorageError.
     """
     return read_examples(look, options, FORMAT)
 
