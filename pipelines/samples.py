@@ -215,6 +215,6 @@ def where_found(samples: Samples, payload: bytes) -> str:
 
 
 def named(payload: bytes) -> str:
-    """Return the suffix to a record's place in errors: ` (its image/filename)`, or "" where it has none."""
+    """Return the suffix to a record's place in errors: ` (its image/filename)`, or "" if it has none."""
     dtype, values = decode(payload, {FILENAME}).get(FILENAME, ("bytes", ()))
     return f" ({escape(bytes(values[0]))})" if dtype == "bytes" and len(values) == 1 else ""

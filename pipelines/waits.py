@@ -13,7 +13,7 @@ from shardfeed.storage.local import storage_error
 if TYPE_CHECKING:
     import keras
 
-NO_WAIT = 0.02  # share of the time spent waiting below which a step is said not to wait
+NO_WAIT = 0.02  # share of the time spent waiting below which a step does not count as waiting
 _WINDOW = 100  # steps over which a share is taken
 _MOST_BARS = 400  # of a plot
 _WAIT_COLOR = "#D55E00"

@@ -20,7 +20,7 @@ _REMEDY = "`shardfeed rebuild DIR` restores it"
 
 
 def read_column(shards: Shards, schema: Schema, key: str) -> np.ndarray:
-    """The values of the scalar feature `key` in stored order: int64 [n], float32 [n], or bytes as objects [n].
+    """Return the values of the scalar feature `key` in stored order: int64 [n], float32 [n], or bytes as objects [n].
 
     The array is read-only and cached in `shards.columns`. It comes from the column that is stored with the dataset, and
     its CRC is checked. If there is none (format 1 and adopted datasets only have columns of labels), every record is

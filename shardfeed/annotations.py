@@ -40,7 +40,7 @@ class Keypoints:
     skeleton: tuple[tuple[int, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value that `from_json` gives back."""
+        """A JSON value; `from_json` is the inverse."""
         return {"names": list(self.names), "flip": list(self.flip), "skeleton": [list(pair) for pair in self.skeleton]}
 
     @classmethod
@@ -78,11 +78,11 @@ class Raster:
 
     @property
     def bits(self) -> int:
-        """Bits per pixel of the PNG: 8, or 16 where a value does not fit in 8."""
+        """Bits per pixel of the PNG: 8, or 16 if a value does not fit in 8."""
         return 8 if max(len(self.class_names) - 1, self.void or 0) < 256 else 16
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value that `from_json` gives back."""
+        """A JSON value; `from_json` is the inverse."""
         return {"class_names": list(self.class_names), "void": self.void, "class_ids": list(self.class_ids)}
 
     @classmethod
@@ -105,7 +105,7 @@ def objects_problem(values: Mapping[str, Sequence[Any]], keys: Sequence[str], ke
     for low, high in ((XMIN, XMAX), (YMIN, YMAX)):
         pairs = zip(values.get(low, ()), values.get(high, ()), strict=True)
         for i, (least, most) in enumerate(pairs):
-            if not 0 <= least < most <= 1:  # NaN is none of it
+            if not 0 <= least < most <= 1:  # NaN is refused, too
                 return f"object {i} has {low} {least:g} and {high} {most:g}, expected 0 <= min < max <= 1"
     for key in (KEYPOINT_X, KEYPOINT_Y) if keypoints else ():
         for i, side in enumerate(values.get(key, ())):

@@ -38,8 +38,8 @@ _EXTRA_OF = {
 }
 
 
-# A user's name and password in a URL, and its query, which may be a signature: no message shows them.
-# A key may have slashes, and what follows the name of a host may be a port.
+# A user's name and password in a URL, and its query, which may be a signature, are not shown in messages. A key may
+# contain slashes, and a host's name may be followed by a port.
 _PASSWORD = re.compile(r"(?<=://)(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@")
 _QUERY = re.compile(r"(https?://[^?]*?|://[^?]*?(?=\?\S*=))\?[^\s'\"`]+", re.IGNORECASE)
 

@@ -12,8 +12,8 @@ def lazy_names(
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of `package`.
 
-    A name whose module needs an extra that is not installed raises MissingExtraError, which says so. No module of the
-    package may have the name of one of them: whoever imported it first would get the module.
+    A name from a module that needs a missing extra raises MissingExtraError. No module of the package may have the same
+    name: code that imports the module first would get the module instead.
 
     Args:
         package: its `__name__`.

@@ -188,7 +188,7 @@ def _split_from_json(name: str, value: Mapping[str, Any], version: int, format: 
         for shard in value["shards"]
     )
     for shard in shards:
-        # Whoever makes room for so many records has files that hold them: their sizes are compared when opening.
+        # Memory for these records is only allocated with files that hold them: sizes are compared when opening.
         if not FORMATS[format].may_hold(shard):
             raise ValueError(f"{shard.records} records do not match the sizes of a shard of {name}")
     counts = {key: tuple(map(_count, values)) for key, values in value["class_counts"].items()}
@@ -222,7 +222,7 @@ def _text(value: Any) -> str:
 
 def _file_name(value: str) -> str:
     parts = value.split("/")
-    name_bytes(value)  # raises where no file can be called so
+    name_bytes(value)  # raises if no file can have this name
     if value == MANIFEST or "\0" in value or len(parts) > 2 or {"", ".", ".."}.intersection(parts):
         raise ValueError(f"{value!r} is not the name of a file in the dataset directory")
     return value

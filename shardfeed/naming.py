@@ -19,7 +19,7 @@ from shardfeed.formats.format import shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE
 
 FORMAT_VERSION = 2  # of new datasets; the manifest states a dataset's version, and 1 is read, too
-CONTAINERS_VERSION = 3  # of a dataset whose shards are no TFRecords, which earlier releases do not know
+CONTAINERS_VERSION = 3  # of a dataset with other shards than TFRecords, which earlier releases do not know
 INDEX_DIRECTORY = "index"
 
 MANIFEST = "manifest.json"
@@ -32,9 +32,9 @@ TFDS_FILES = frozenset({"dataset_info.json", "features.json"})
 LABEL_NAMES_SUFFIX = ".labels.txt"
 COLUMN_SUFFIX = ".npy"
 
-# TFDS wants a word; no digit first, so that "-00000-of-00008" can always be told from the name.
+# TFDS requires a word; no digit first, so that "-00000-of-00008" can always be separated from the name.
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*\Z")
-# Others may have files that end in .tar: a shard's name ends in its number, and an index lies with indexes.
+# Other files may end in .tar: a shard's name ends in its number, and an index is in the directory of indexes.
 _OTHER_SHARD = re.compile(
     rf"[-.][0-9]{{5,}}({'|'.join(re.escape(each.data_suffix) for each in FORMATS.values() if each is not NATIVE)})\Z"
 )

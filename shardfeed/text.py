@@ -33,7 +33,7 @@ def size_text(size: float) -> str:
 
 
 def number(count: int, one: str, several: str = "") -> str:
-    """`1 image`, `8,118 images`; `several`: the plural, where it is not `one` and an s."""
+    """`1 image`, `8,118 images`; `several`: the plural, if it is not `one` with an s."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
@@ -52,7 +52,7 @@ def table(rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
 
 
 def shell_quoted(path: str | os.PathLike[str]) -> str:
-    r"""A path on one printable line, as a shell takes it: `'my photos'`, or `$'a\x0ab'` where it has a newline."""
+    r"""A path on one printable line, quoted for a shell: `'my photos'`, or `$'a\x0ab'` with a newline."""
     text = os.fspath(path)
     text = f"./{text}" if text.startswith("-") else text
     if text.isprintable():

@@ -51,7 +51,7 @@ def _watched() -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(before)
         watchdog.kill()
-        thread.join()  # where no thread runs, a worker is forked
+        thread.join()  # if no thread runs, a worker is forked
         os.close(write)
         os.close(read)  # kept until here: Python may write to it after the watchdog has ended
 

@@ -145,7 +145,7 @@ class RayEngine:
                 remove_tree(self._tries)
 
     def _prepare(self, first: ShardTask) -> None:
-        """Put down what each actor must see before it gets a shard, and have them look."""
+        """Write a probe that each actor must see before it gets a shard, and let all actors check it."""
         self._made_tries = not os.path.lexists(self._tries)  # else it belongs to someone else, and is kept
         make_directory(self._tries)
         self._probe = Probe(self._tries, first)

@@ -130,7 +130,7 @@ def check_names(directory: str, splits: Sequence[FoundSplit]) -> None:
 
 
 def _check_beside(found: Survey) -> None:
-    """Raise UsageError unless the folder itself can become a dataset, with the manifest beside its files."""
+    """Raise UsageError unless the folder itself can become a dataset, with the manifest next to its files."""
     check_names(found.directory, found.splits)
     if os.path.lexists(os.path.join(found.directory, MANIFEST)):
         problem = f"has a {MANIFEST} of another program, which would be overwritten"

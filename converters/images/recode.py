@@ -20,7 +20,7 @@ WRITTEN, PIECE, BITS, COUNT = range(4)
 def recode(  # type: ignore[no-untyped-def]  # compiled for the arrays that `seekable` gives
     data, size, first, mcus, interval, blocks, short, longest, offset, symbol, code, code_size, out, state, predicted
 ):
-    """Code one stretch of image data again, which has no marker inside, and begins behind one.
+    """Recode one stretch of image data between two markers.
 
     data: uint8 [size + PADDING], without the zeros that follow each 0xFF.
     first, mcus: number of its first MCU in the image, and how many it has. interval: MCUs of a piece, to be made.

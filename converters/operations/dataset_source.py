@@ -243,8 +243,8 @@ class ChosenRecords:
 class DatasetSource(ChosenRecords):
     """Every record of a dataset in its order, split by split; see `RecordedSource`.
 
-    A sample's key is the record's file name; where records have none, or one twice, it is its split and place.
-    Memory: 16 bytes a record, and its key. Raises as `Opened`.
+    A sample's key is the record's file name; if names are missing or repeated, its split and position. Memory: 16 bytes
+    per record, and its key. Raises as `Opened`.
     """
 
     def __init__(self, dataset: DatasetLike | Opened) -> None:

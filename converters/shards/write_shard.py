@@ -240,6 +240,6 @@ def _image_values(image: StoredImage, data: bytes, schema: Schema) -> dict[str, 
 
 
 def _own_values(sample: Sample, own: Mapping[str, Feature], number: int) -> dict[str, Value]:
-    """Make the values of a sample besides its image for its record; `own`: the features that its source gives."""
+    """Make all values of a sample's record except the image; `own`: the features from its source."""
     number = number if sample.number is None else sample.number
     return {FILENAME: sample.key, SOURCE_ID: b"%d" % number, **checked_values(sample, own)}

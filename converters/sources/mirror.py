@@ -1,4 +1,4 @@
-"""A temporary folder that stands for a bucket while its files are looked at.
+"""A temporary folder that stands for a bucket while its files are examined.
 
 In it each image, and each tar, is an empty file of its object's size, and every other file, such as annotations, is a
 copy: so all readers work on it as on any folder. Modification times are numbers made of ETags. Tars are read through
@@ -208,7 +208,7 @@ class Mirror:
         return text
 
     def source(self, made: Source) -> Source:
-        """The source that a reader made of the folder, with the images at their addresses. Raises UsageError."""
+        """The source that a reader made from the folder, with the images at their URLs. Raises UsageError."""
         if not isinstance(made, ColumnarSource):
             problem, remedy = f"{type(made).__name__} is its own kind of source", "copy the files to this machine"
             raise UsageError("reader", f"{problem}, which only reads local disks", remedy)

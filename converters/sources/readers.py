@@ -54,10 +54,10 @@ def missing_of(error: ShardfeedError) -> str:
 
 @dataclass(frozen=True)
 class Marks:
-    """How the files of a reader begin: `begins` matches their first bytes.
+    """The beginning of a reader's files: `begins` matches their first bytes.
 
     `found`: the evidence in words, with {} for the name of such a file, where that is enough to know the reader.
-    `beside`: of a folder that must lie beside the file. `inside`: of the folder that the file must lie in.
+    `beside`: name of a folder that must be next to the file. `inside`: name of the folder that must contain the file.
     """
 
     begins: re.Pattern[bytes]
@@ -197,7 +197,7 @@ def _tool(name: str, marks: Marks, *suffixes: str, more: Collection[str] = ()) -
 
 _RECORDS = re.compile(r"\.(tfr|record)|[-_]of[-_]\d")
 _ARRAY_RECORDS = re.compile(r"array_?record")
-# Words in names of folders of masks, and behind the names of masks beside their images; the reader looks closer.
+# Words in names of folders of masks, and at the end of names of masks next to images; the reader checks further.
 _MASKS = re.compile(
     r"(mask|label|annot|seg|gt|truth|target|trimap|matte|manual)[^/]*/"
     r"|[-_.](mask|label|annot|gt|groundtruth|seg|trimap|matte)[a-z]*\."

@@ -348,7 +348,7 @@ def temporary_prefix() -> str:
 
 
 def _temporary(split: Split, window: int) -> str:
-    """A directory in memory for windows of so many bytes, or on the disk. Raises StorageError if neither has room."""
+    """A directory in memory, or on the disk, for windows of this size. Raises StorageError if neither has room."""
     what = hashlib.blake2b(f"{split.shards.directory} {split.whole.fingerprint}".encode(), digest_size=8).hexdigest()
     name = f"{temporary_prefix()}{what}"
     in_memory = os.path.join(_SHARED, name)

@@ -63,5 +63,5 @@ def pixel_record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
 
 def _encoded(record: Record) -> bytes:
     encoded = record[ENCODED]
-    assert isinstance(encoded, bytes)  # the schema of every dataset says so
+    assert isinstance(encoded, bytes)  # according to the schema of every dataset
     return encoded

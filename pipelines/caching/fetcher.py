@@ -216,7 +216,7 @@ def _remove_leftovers(directory: str) -> None:
 
 
 def _remove(directory: str) -> None:
-    """Remove a directory that nobody uses. It is renamed first, so that the next fetcher can start."""
+    """Remove an unused directory. It is renamed first, so that the next fetcher can start."""
     gone = f"{directory}.{os.getpid()}"
     os.rename(directory, gone)
     shutil.rmtree(gone, ignore_errors=True)

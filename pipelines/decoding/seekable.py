@@ -63,7 +63,7 @@ def _joined(
     pieces: tuple[int, int],
     size: tuple[int, int],
 ) -> bytearray:
-    """The JPEG of these rows and pieces, as (first, behind the last), of `size`: (height, width)."""
+    """The JPEG of these rows and pieces, as (first, end), of `size`: (height, width)."""
     row_ends = np.frombuffer(restarts, "<u4").cumsum(dtype=np.int64)
     before = int(row_ends[rows[0] - 1]) if rows[0] else 0
     start, end = grid.scan + before, grid.scan + int(row_ends[rows[1] - 1])

@@ -90,7 +90,7 @@ def order_samples(
 def default_order(samples: Samples, local: OrderObject) -> OrderObject:
     """The order unless the caller gives one: `local` for a split of a local disk, large blocks in a bucket.
 
-    It depends on where the dataset is, not on where it is read: a cache must not change the order.
+    It depends on the dataset's original location, because a cache must not change the order.
     """
     if not (isinstance(samples, Split) and samples.contiguous):
         return Global()

@@ -28,7 +28,7 @@ from shardfeed.pipelines.nests import put_together
 from shardfeed.text import size_text
 
 ALIGNMENT = 64  # of each array, in bytes: as TensorFlow and SIMD code need it
-_BEYOND_AHEAD = 2  # slots beside those that are ready: one in the consumer's hands, one on its way back
+_BEYOND_AHEAD = 2  # slots in addition to ready ones: one used by the consumer, one on its way back
 _REMEDY = "a smaller buffer=, fewer producers or smaller batches, and releasing used batches"
 
 

@@ -120,7 +120,7 @@ def assemble_batches(
     spec = parse_spec(schema, None if keys is None else [schema.key(key) or key for key in keys])
     aliases = {alias: key for alias, key in schema.aliases.items() if key in spec}
     image = schema.key(ENCODED)
-    if image in spec and "raw" in samples.formats:  # pixels have no header to tell their shape
+    if image in spec and "raw" in samples.formats:  # raw pixels have no header with their shape
         spec |= parse_spec(schema, [FORMAT, HEIGHT, WIDTH])
     constants = {}
     if FORMAT in spec and len(samples.formats) == 1:

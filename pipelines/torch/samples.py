@@ -104,7 +104,7 @@ class TorchSamples(Dataset[Any]):
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
         if schema.key(ENCODED) in wanted:
             wanted |= {RESTARTS} & schema.features.keys()
-            if "raw" in samples.formats:  # pixels have no header to tell their shape
+            if "raw" in samples.formats:  # raw pixels have no header with their shape
                 wanted |= {FORMAT, HEIGHT, WIDTH}
         self._aliases = {alias: key for alias, key in schema.aliases.items() if key in wanted}
         self._schema = Schema({key: schema.features[key] for key in schema.features if key in wanted}, {})

@@ -35,7 +35,7 @@ READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a networ
 START_BYTES = 64 << 20
 _SKIP_RECORDS = 64  # read at once by the index; with damaged ones it also decides which neighbour replaces one
 _REMOTE_BYTES = 8 << 20  # of a remote shard, read at once: at 200 MB/s this takes as long as a request of 30 ms
-_START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_with_early_start`
+_START_SHARE = 8  # the start of an epoch has this many times fewer records than the buffer; see `_with_early_start`
 
 ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from a shard's number and path to (position, record)
 

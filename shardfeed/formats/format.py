@@ -149,7 +149,7 @@ class ShardFormat(Protocol):
     def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ShardSink:
         """Open a new shard, of `most` records at most, in the files `data` and `index`; creates their directories.
 
-        `after`: a checkpoint of an earlier sink of the same files, which was killed: this one continues behind it, and
+        `after`: a checkpoint of an earlier sink of the same files, which was killed: this one continues after it, and
         raises IntegrityError if the bytes up to there have changed, StorageError if they are gone.
         """
         ...

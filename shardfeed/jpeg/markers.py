@@ -10,9 +10,9 @@ DHT, DAC, SOI, EOI, SOS, DQT, DNL, DRI, COM = 0xC4, 0xCC, 0xD8, 0xD9, 0xDA, 0xDB
 APPS = range(0xE0, 0xF0)
 
 _TEM = 0x01
-_ALONE = RESTARTS | {_TEM}  # without a segment
-# Inside image data 0xFF is followed by 0, or begins a marker. Several 0xFF may stand before a marker; a pattern that
-# says so is twenty times slower than this one.
+_ALONE = RESTARTS | {_TEM}  # markers without a segment
+# Inside image data 0xFF is followed by 0, or begins a marker. Several 0xFF may precede a marker; a pattern for that is
+# twenty times slower than this one.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00]")
 
 
@@ -29,8 +29,8 @@ class MarkerError(ValueError):
 
 
 def header_segments(data: bytes | memoryview) -> Iterator[tuple[int, int, int]]:
-    """(marker, start, end) of each segment up to the first scan's, which is the last; bytes `start + 4` to `end` are
-    what it holds.
+    """(marker, start, end) of each segment up to the first scan's, which is the last; its content is bytes `start + 4`
+    to `end`.
 
     `data` begins with 0xFFD8. Raises MarkerError.
     """
@@ -62,7 +62,7 @@ def header_segments(data: bytes | memoryview) -> Iterator[tuple[int, int, int]]:
 def is_whole(data: bytes) -> bool:
     """Whether `data` is a JPEG of 8 bits with a header that decoders read, and ends with its end marker.
 
-    Image data is not looked at, and a file with bytes behind its end is not called whole.
+    Image data is not checked, and a file with bytes after its end is not accepted.
     """
     if not (data.startswith(SIGNATURE) and data.endswith(b"\xff\xd9")):
         return False

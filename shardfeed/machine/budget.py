@@ -18,7 +18,7 @@ def cpu_budget(root: str = "/") -> int:
     for directory in _cgroup_directories(root, "cpu"):
         quota, period = _numbers(directory, "cpu.max", 2)  # version 2: "<quota or max> <period>", microseconds
         if quota is None:
-            (quota,) = _numbers(directory, "cpu.cfs_quota_us", 1)  # version 1; -1 where there is no quota
+            (quota,) = _numbers(directory, "cpu.cfs_quota_us", 1)  # version 1; -1 without a quota
             (period,) = _numbers(directory, "cpu.cfs_period_us", 1)
         if quota is not None and period is not None and quota > 0 and period > 0:
             granted = min(granted, quota / period)
@@ -65,8 +65,8 @@ def _memory_limits(root: str) -> Iterator[tuple[str, int]]:
 def _cgroup_directories(root: str, controller: str) -> Iterator[str]:
     """Every directory that may limit this process: its own cgroup and those above, in both versions' hierarchies.
 
-    A container often sees its own cgroup mounted as the top one while /proc names the path on the host, so each
-    path is tried from the whole down to nothing. Directories that are not there are yielded too.
+    A container often sees its own cgroup mounted as the top one while /proc names the path on the host, so each path is
+    tried from the whole down to nothing. Missing directories are yielded too.
     """
     try:
         with open(os.path.join(root, "proc/self/cgroup")) as file:

@@ -12,7 +12,7 @@ from shardfeed.errors import StorageError
 from shardfeed.machine.budget import memory_budget, memory_free
 from shardfeed.text import size_text
 
-KEPT_SHARE = 1 / 4  # of the memory granted, left for what uses the files: about what a shuffle buffer may take
+KEPT_SHARE = 1 / 4  # share of the memory left for the reader of the files: about the size of a shuffle buffer
 _IN_MEMORY = ("tmpfs", "ramfs")
 
 

@@ -77,7 +77,7 @@ _lifelines: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 def hold_lifeline(end: Connection) -> None:
-    """Keep `end`, whose closing tells a worker that this process is gone, out of forks of this process."""
+    """Keep `end` out of forks of this process: a worker detects the end of this process by its closing."""
     _lifelines.add(end)
 
 
@@ -108,12 +108,11 @@ def keep_heap() -> None:
 
 
 def limit_arenas(cpus: int) -> None:
-    """Have malloc share `cpus` arenas among all threads of this process from now on, at least 2, rather than 8 a core.
+    """Limit malloc to `cpus` arenas for all threads of this process from now on, at least 2, instead of 8 per core.
 
-    Each iteration reads with new threads, and malloc gives each another arena, which keeps the room of all records that
-    were ever read in it: a shuffle buffer of 260 MB took 2.6 GB after some epochs on 2 cores, and 0.7 with 2 arenas.
-    Where the environment says how many (MALLOC_ARENA_MAX, GLIBC_TUNABLES), or the C library is not glibc, nothing
-    happens.
+    Each iteration reads with new threads, and malloc gives each a new arena, which keeps the memory of all records ever
+    read in it: a shuffle buffer of 260 MB took 2.6 GB after some epochs on 2 cores, and 0.7 with 2 arenas. If the
+    environment sets their number (MALLOC_ARENA_MAX, GLIBC_TUNABLES), or the C library is not glibc, nothing happens.
     """
     if "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", ""):
         return

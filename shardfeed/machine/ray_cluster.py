@@ -15,9 +15,9 @@ from ray.exceptions import RayError
 
 from shardfeed.errors import UsageError, WorkerLostError
 
-_ANSWERS = 5.0  # seconds in which an address must answer; Ray itself tries for minutes, and cannot be interrupted
+_ANSWERS = 5.0  # seconds in which a cluster must answer; Ray itself tries for minutes, and cannot be interrupted
 _SILENCE = 20.0  # seconds without an answer from the head; after 60 Ray ends this process
-_CHOSEN = (None, "auto", "local")  # addresses that leave it to Ray
+_CHOSEN = (None, "auto", "local")  # addresses for which Ray chooses the cluster
 
 
 def check_address(address: str | None) -> None:
@@ -25,7 +25,7 @@ def check_address(address: str | None) -> None:
     if address in _CHOSEN:
         return
     host, _, port = address.rpartition(":")
-    if "/" in address:  # ray://...: Ray Client runs what we do here elsewhere, where the output may not be
+    if "/" in address:  # ray://...: Ray Client would run our code on another machine, which may not see the output
         raise UsageError(
             "address", f"got {address!r}", "run on a machine of the cluster, with HOST:PORT of the head node"
         )
@@ -34,10 +34,10 @@ def check_address(address: str | None) -> None:
 
 
 class _Connection:
-    """Ray has one per process, whoever uses it."""
+    """Ray has one connection per process, shared by all users."""
 
     def __init__(self) -> None:
-        self.guard = threading.RLock()  # a finalizer may leave while another is joined
+        self.guard = threading.RLock()  # a finalizer may run while another cluster is joined
         self.users: weakref.WeakSet[Cluster] = weakref.WeakSet()
         self.made_here: tuple[str, str] | None = None
 
@@ -98,7 +98,7 @@ class Cluster:
                 raise WorkerLostError(place, problem, "start it again, then run the same command again") from error
 
     def leave(self, actors: list[Any]) -> None:
-        """End actors at once, and the connection if it was made here and nobody else uses it; again does nothing."""
+        """End actors at once, and the connection if it was made here and is unused; a second call does nothing."""
         with _connection.guard:
             if self not in _connection.users:
                 return

@@ -1,4 +1,4 @@
-"""Location of a path given by the user: on the local disk, or at an address (s3://bucket/name)."""
+"""Location of a path given by the user: on the local disk, or at a URL (s3://bucket/name)."""
 
 import os
 import re
@@ -16,18 +16,18 @@ _TOOLS = {
 
 
 def is_address(path: object) -> bool:
-    """Whether `path` is an address (s3://...), of whatever kind."""
+    """Whether `path` is a URL (s3://...), of any kind."""
     return isinstance(path, str | bytes | os.PathLike) and _ADDRESS.match(os.fsdecode(path)) is not None
 
 
 def check_without_secrets(address: str, remedy: str) -> None:
-    """Raise UsageError for an address with a query or a password: it would be in errors, manifests and pickles."""
+    """Raise UsageError for a URL with a query or a password, which would be in errors, manifests and pickles."""
     if without_secrets(address) != address:
         raise UsageError(address, "got a URL with a query or a password", remedy)
 
 
 def check_local(path: str | bytes | os.PathLike[str]) -> None:
-    """Raise UsageError if `path` is an address (s3://...), where a local file system is read or written."""
+    """Raise UsageError if `path` is a URL (s3://...), for code that needs a local file system."""
     text = os.fsdecode(path)
     if found := _ADDRESS.match(text):
         tool = _TOOLS.get(found[1].lower(), "its own tool")
@@ -35,16 +35,16 @@ def check_local(path: str | bytes | os.PathLike[str]) -> None:
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """The absolute path. Raises UsageError if it is an address (s3://...)."""
+    """The absolute path. Raises UsageError if it is a URL (s3://...)."""
     check_local(path)
     return os.path.abspath(os.fspath(path))
 
 
 def located(path: str | os.PathLike[str], storage: Storage = LOCAL) -> tuple[Storage, str]:
-    """The storage of a dataset and its directory there: of an address (s3://bucket/name) the bucket, else `storage`.
+    """The storage of a dataset and its directory there: for a URL (s3://bucket/name) the bucket, else `storage`.
 
-    Raises UsageError for an address of another kind than `ObjectStorage` reads, or with a query or a password;
-    MissingExtraError without its package.
+    Raises UsageError for a URL that `ObjectStorage` does not read, or with a query or a password; MissingExtraError
+    without its package.
     """
     text = os.fspath(path)
     if type(storage) is not LocalStorage:  # other storages define their own paths

@@ -1,6 +1,6 @@
 """Atomic creation of a directory: one writer at a time, a hidden sibling, one rename.
 
-    /data/.flowers.lock        who makes or changes /data/flowers (an flock: released when its owner ends)
+    /data/.flowers.lock        its writer (an flock: released when its process ends)
     /data/.flowers.building/   the directory while it is being made
 
 Paths are absolute, without a trailing slash.
@@ -62,7 +62,7 @@ def _publish(building: str, out: str) -> None:
 
 
 def give_name(staged: str, out: str) -> None:
-    """Make a finished directory `out` by one rename, or exchange it with the one that has this name."""
+    """Rename a finished directory to `out`, or exchange it with the directory of this name."""
     if os.path.lexists(out):
         exchange(staged, out)
     else:

@@ -12,7 +12,7 @@ _ONE = 1 << 31
 
 
 def replaced_crc32c(crc: int, old: bytes, new: bytes, behind: int) -> int:
-    """Compute the CRC-32C of `new` and `behind` more bytes, from the `crc` with `old`, as long, instead of `new`.
+    """Compute the CRC-32C of `new` and `behind` more bytes from the `crc` with `old`, equally long, in place of `new`.
 
     A CRC is linear: a difference at the beginning adds its own remainder, times x to the power of the number of bits
     after it.

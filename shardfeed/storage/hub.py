@@ -1,4 +1,4 @@
-"""Datasets on the Hugging Face Hub: the commit that a revision is now, the address of its files, and the token."""
+"""Datasets on the Hugging Face Hub: the current commit of a revision, the URL of its files, and the token."""
 
 import errno
 import json
@@ -17,9 +17,9 @@ _SECONDS = 30
 
 
 def bound(address: str) -> tuple[str, str]:
-    """The root of a repository at the commit that the address means at this moment, and the same address there.
+    """The root of a repository at the URL's current commit, and the same URL at this commit.
 
-    Raises UsageError for an address of another form, or if there is no such revision; StorageError.
+    Raises UsageError for a URL of another form, or if there is no such revision; StorageError.
     """
     found = _ADDRESS.fullmatch(address)
     if found is None:

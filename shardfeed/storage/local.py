@@ -23,7 +23,7 @@ from shardfeed.storage.checksum import extend_crc32c, replaced_crc32c
 
 TEMPORARY = ".partial"  # suffix of a file that is being written
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-# Another file system, one without links, a file of somebody else, or one that has as many names as it may.
+# A different file system, one without links, a file of another user, or a file with the maximum number of links.
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -31,10 +31,10 @@ _AT_FDCWD = -100
 _NAME_MAX = 255  # limits.h: bytes of a file name
 _IOV_MAX = 1024  # limits.h: buffers in one writev
 _MOST_WAITING = _IOV_MAX // 2  # buffers: a record has a few
-_FEW_FILES = 1000  # left on a disk: so few that they are worth a word
-_SETTLE = 0.05  # seconds: who takes a lock writes its name within microseconds
+_FEW_FILES = 1000  # left on a disk: with fewer, messages name the number
+_SETTLE = 0.05  # seconds: the owner of a lock writes its name within microseconds
 _NAMELESS = 1.0  # seconds after which the owner of a lock is called "another run"
-# Bytes: the disk starts on so many while the next are made, so that fsync has little left to wait for.
+# Bytes after which the disk starts writing while more are made, so that fsync waits for little.
 _WRITEBACK = 8 << 20
 _GATHER = 1 << 20  # bytes written at once: fewer, larger calls take a third less of the system's time
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
@@ -53,7 +53,7 @@ def _guard(path: str | bytes, verb: str, action: Callable[[], _T]) -> _T:
 
 
 def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
-    """The StorageError for an `error` met while doing `verb` ("write", "rename") at `path`; keeps its errno."""
+    """The StorageError for an `error` of `verb` ("write", "rename") at `path`; keeps its errno."""
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     remedy = "run the same command again to resume"
     if error.errno in NO_ROOM:
@@ -114,8 +114,8 @@ class NewFile:
         self._sync_directory = sync_directory
         self.size, self.crc32c = after or (0, 0)
         self._waiting: list[bytes] = []
-        self._written = self.size  # bytes of it that are in the file
-        self._begun = self.size  # bytes from the start that the disk was asked to begin writing
+        self._written = self.size  # bytes that are in the file
+        self._begun = self.size  # bytes from the start that the disk was told to begin writing
         if after is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             self._fd = _guard(path, "create", lambda: os.open(self.temporary, flags, 0o666))
@@ -132,7 +132,7 @@ class NewFile:
             self._flush()
 
     def begin_with(self, data: bytes) -> None:
-        """Overwrite the zeros at the beginning with `data`, as long, which was not known before."""
+        """Overwrite the zeros at the beginning with `data`, of equal length, which was not known before."""
         self._flush()
         done = 0
         while done < len(data):
@@ -192,8 +192,8 @@ class NewFile:
             kind = type(raised)
             raise
         finally:
-            fd, self._fd = self._fd, -1  # whoever meets an error later may leave the block once more
-            with suppress(OSError):  # after fsync it has nothing left to say, and before, another error is on its way
+            fd, self._fd = self._fd, -1  # an error handler may leave the block a second time
+            with suppress(OSError):  # after fsync closing cannot fail, and before it another error is being raised
                 os.close(fd)
             if kind is not None:
                 self._remove()
@@ -220,8 +220,8 @@ def _temporary(path: str) -> str:
 
 
 def _reopened(path: str, temporary: str, after: tuple[int, int]) -> int:
-    """A descriptor behind the first `after` (size, CRC-32C) bytes of an unfinished file, all else of it cut away."""
-    if not os.path.exists(temporary):  # it had been given its name, and what was to be written down then was not
+    """A descriptor after the first `after` (size, CRC-32C) bytes of an unfinished file, truncated there."""
+    if not os.path.exists(temporary):  # it had been renamed, but the next record was not written
         _guard(path, "rename", lambda: os.rename(path, temporary))
     fd = _guard(path, "open", lambda: os.open(temporary, os.O_RDWR))
     try:
@@ -234,7 +234,7 @@ def _reopened(path: str, temporary: str, after: tuple[int, int]) -> int:
             crc = extend_crc32c(crc, chunk)
         if (size, crc) != after:
             raise IntegrityError(temporary, "differs from the data written", "write it again from the start")
-        _guard(path, "cut", lambda: os.ftruncate(fd, size))  # the descriptor stands there already
+        _guard(path, "cut", lambda: os.ftruncate(fd, size))  # the descriptor is at this position already
     except BaseException:
         os.close(fd)
         raise
@@ -249,7 +249,7 @@ def write_file(path: str, data: bytes) -> tuple[int, int]:
 
 
 def make_directory(path: str) -> None:
-    """Create one directory if it is not there, durably."""
+    """Create one directory, durably, unless it exists."""
 
     def make() -> None:
         with suppress(FileExistsError):
@@ -267,7 +267,7 @@ def publish(staged: str, final: str) -> None:
 
 
 def move_file(path: str, final: str) -> None:
-    """Give a finished file another path of its file system, durably; the directory is made if it is not there."""
+    """Move a finished file within its file system, durably; the directory is created if it is missing."""
     directory = os.path.dirname(final)
     if not os.path.isdir(directory):
         make_directory(directory)
@@ -323,7 +323,7 @@ def exchange(staged: str, final: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory and all in it, if it is there."""
+    """Remove a directory and its content, if it exists."""
 
     def remove() -> None:
         with suppress(FileNotFoundError):
@@ -333,7 +333,7 @@ def remove_tree(path: str) -> None:
 
 
 def remove_file(path: str) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file, if it exists."""
 
     def remove() -> None:
         with suppress(FileNotFoundError):
@@ -343,9 +343,9 @@ def remove_file(path: str) -> None:
 
 
 class Lock:
-    """One writer per output: an flock on `path`, which ends with its process, however it ends.
+    """One writer per output: an flock on `path`, released whenever its process ends.
 
-    The file holds who owns it, for the other's message, and is removed on release. Raises BusyError when taken.
+    The file names the owner, for other processes' messages, and is removed on release. Raises BusyError if taken.
     """
 
     def __init__(self, path: str, owner: str) -> None:
@@ -361,7 +361,7 @@ class Lock:
             except OSError as error:
                 os.close(self._fd)
                 raise storage_error(path, "lock", error) from error
-            # The owner before us may have removed the file between our open and our lock: then others lock a new one.
+            # The previous owner may have removed the file between our open and our lock: then others lock a new file.
             with suppress(FileNotFoundError):
                 if os.stat(path).st_ino == os.fstat(self._fd).st_ino:
                     break
@@ -375,7 +375,7 @@ class Lock:
             raise storage_error(path, "write", error) from error
 
     def _first(self) -> str:
-        """Return the owner of the lock; not a dead one, if the new owner has just taken it over."""
+        """Return the owner of the lock; waits briefly if a new owner has just taken it over."""
         deadline = time.monotonic() + _NAMELESS
         while True:
             time.sleep(_SETTLE)
@@ -384,7 +384,7 @@ class Lock:
                 return escape(name) or "another run"
 
     def release(self) -> None:
-        """Remove the file and let the next run in. Raises nothing: a file that stays does not lock."""
+        """Remove the file and release the lock. Raises nothing: a remaining file does not lock."""
         _locks.discard(self)
         with suppress(StorageError):
             remove_file(self.path)
@@ -401,5 +401,5 @@ def _let_go_of_locks() -> None:
             os.close(lock._fd)
 
 
-# A fork has the same lock, which would outlive its owner with it.
+# A fork shares the lock, which would then outlive its owner.
 os.register_at_fork(after_in_child=_let_go_of_locks)

@@ -1,8 +1,8 @@
 """Object stores and web servers as storage: S3, Google Cloud Storage, Azure, HTTP and the Hugging Face Hub, by obstore.
 
 Each file is bound to the version that was read first: a later read of another version is an error, not other bytes.
-obstore's threads belong to one process. A child forked after their first use would wait for them for ever, so it gets
-an error here instead.
+obstore's threads belong to one process. A child forked after their first use would wait for them forever, so it gets an
+error here instead.
 """
 
 import errno
@@ -35,10 +35,10 @@ _ROOT = re.compile(r"([a-z0-9]+)://([^/?#]+)", re.IGNORECASE)
 
 _PAGE = 1000  # files of a listing in one answer
 _AT_ONCE = 32  # concurrent requests of one process: more did not help at 30 ms per request
-_REQUEST_SECONDS = 45  # for one of at most READ_BYTES, larger reads are several: 280 kB/s is the least speed
-_DEADLINE_SECONDS = 120  # after which nothing is asked again
-_TRIES = 3  # of what obstore, which retries by itself, has given up: an answer that was cut, late or another
-_PAUSE_SECONDS = 0.1  # before the second of them, and twice as long before each later one
+_REQUEST_SECONDS = 45  # for a request of at most READ_BYTES (larger reads are divided): 280 kB/s is the minimum speed
+_DEADLINE_SECONDS = 120  # after which no request is repeated
+_TRIES = 3  # for errors after obstore's own retries: an answer that was truncated, late or wrong
+_PAUSE_SECONDS = 0.1  # before the second attempt, and twice as long before each later one
 _RETRY = {
     "max_retries": 6,
     "retry_timeout": timedelta(seconds=_DEADLINE_SECONDS / _TRIES),
@@ -65,7 +65,7 @@ _CAUSES = (
     (r"status(?: code)?:? 40[13]", "access denied", _ACCESS),
     (r"status(?: code)?:? 400", "the server refuses the request", f"{_ACCESS}, and AWS_REGION"),
 )
-# The same of what may pass, without an answer of the server.
+# The same for temporary errors without an answer of the server.
 _PASSING = (
     ("dns error", "no server has this name"),
     ("connection ?refused", "the server refuses connections"),
@@ -79,19 +79,19 @@ _process: int | None = None  # which has used obstore
 
 
 Buffer = Any  # bytes, or what has the buffer protocol
-# ETag, or None; time of the last change where there is no ETag; bytes.
+# ETag, or None; time of the last change if there is no ETag; bytes.
 Version = tuple[str | None, object, int]
 
 
 class ObjectStorage:
-    """A bucket, or a web server: `root` is its address without a path, such as "s3://bucket" or "https://host".
+    """A bucket, or a web server: `root` is its URL without a path, such as "s3://bucket" or "https://host".
 
     A repository of the Hub is "hf://datasets/USER/REPO@COMMIT", which never changes.
 
     Credentials, region and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...); for S3 from
     boto3 if it is installed and the environment has none. They are never pickled, nor part of an error.
 
-    Raises UsageError for any other address, MissingExtraError without obstore.
+    Raises UsageError for any other URL, MissingExtraError without obstore.
     """
 
     most_open = sys.maxsize  # no descriptors
@@ -144,7 +144,7 @@ class ObjectStorage:
 
         def next_page() -> Any:
             nonlocal stream
-            pages, stream = stream, None  # one that raises is not asked again: it would seem to end
+            pages, stream = stream, None  # an iterator that has raised is not used again: it would seem to end
             if pages is None:
                 below = f"{key}/" if key else None
                 pages = iter(obstore.list(self.store, below, offset=last or None, chunk_size=_PAGE))
@@ -157,7 +157,7 @@ class ObjectStorage:
             last = page[-1]["path"]
 
     def open(self, path: str, size: int | None = None) -> OpenFile:
-        """A file. With its `size` no request is made until it is read, and FileNotFoundError comes then."""
+        """A file. If `size` is given, no request is made before the first read, which may raise FileNotFoundError."""
         file = _Object(self, path, size)
         if size is None:
             file.fetch_all()
@@ -170,7 +170,7 @@ class ObjectStorage:
         return self.version_of(self.call(path, lambda: obstore.head(self.store, self.key(path))))
 
     def version_of(self, meta: Any) -> Version:
-        """The version of an answer. In a repository of the Hub a commit has one, whatever its servers call it."""
+        """The version of an answer. In a repository of the Hub it is the commit, whatever its servers report."""
         return (None, None, meta["size"]) if self._scheme == "hf" else _version(meta)
 
     def read_many(self, parts: Sequence[Part]) -> list[bytes]:
@@ -232,7 +232,7 @@ class ObjectStorage:
             except ValueError:  # of obstore
                 raise UsageError(path, "is not a valid URL", "check host, port and path (no '..')") from None
             except BaseException as error:
-                if type(error).__name__ == "PanicException":  # of obstore, for what no request can hold
+                if type(error).__name__ == "PanicException":  # of obstore, for values that do not fit into a request
                     raise UsageError(path, *_NOT_VALID) from None
                 raise
             time.sleep(_PAUSE_SECONDS * 2 ** (tries - 1))
@@ -253,7 +253,7 @@ class _Object:
         self._storage, self.path, self._size = storage, path, size
         self._etag: str | None = None
         self._version: Hashable = None
-        self._content: bytes | None = None  # of a file whose size nobody knew
+        self._content: bytes | None = None  # of a file of unknown size
         self._lock = threading.Lock()
 
     @property
@@ -278,7 +278,7 @@ class _Object:
         return b"".join(self.pieces(start, end))
 
     def pieces(self, start: int, end: int) -> Iterator[Buffer]:
-        """The bytes from `start` to `end`, a request each 12 MB."""
+        """The bytes from `start` to `end`, with one request per 12 MB."""
         for at in range(start, end, READ_BYTES):
             yield self._get((at, min(at + READ_BYTES, end)))
 
@@ -332,7 +332,7 @@ def _new_store(root: str, scheme: str) -> Any:
     if not re.match("(https?://[^/]|$)", endpoint):
         raise UsageError(named, "is not a URL", "set it to one such as http://localhost:9000")
     options: dict[str, Any] = {"timeout": timedelta(seconds=_REQUEST_SECONDS), "connect_timeout": timedelta(seconds=10)}
-    if scheme == "http" or endpoint.startswith("http://"):  # as was asked for by that address
+    if scheme == "http" or endpoint.startswith("http://"):  # as the URL requires
         options["allow_http"] = True
     if scheme == "hf":
         options["default_headers"] = authorization()
@@ -361,7 +361,7 @@ def _failed(path: str, number: int, problem: str, remedy: str) -> StorageError:
 
 
 def _cause(error: Exception) -> tuple[str, str]:
-    """Explain an error: problem, and remedy unless it may pass; without obstore's words, which may hold credentials."""
+    """Explain an error: problem, and remedy unless temporary; without obstore's text, which may hold credentials."""
     text = re.sub(r"https?://(?!169\.254)\S+", "", str(error))
     found = re.search(r"status(?: code)?:? (\d{3})", text, re.IGNORECASE) or re.search(r"\b([45]\d\d) [A-Z]", text)
     status = f"HTTP status {found[1]}" if found else ""

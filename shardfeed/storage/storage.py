@@ -1,8 +1,8 @@
-"""Storage that a dataset is read from: directories that can be listed, and files whose ranges of bytes can be read;
-and the local disk as one.
+"""Storage that a dataset is read from: directories that can be listed, and files with random access; and the local
+disk.
 
-All reading of a dataset goes through these methods, so that another kind of storage is another class with them:
-`objects.py` has buckets and web servers. Only local disks are written to: see `local.py`.
+All reading of a dataset uses these methods, so that another kind of storage is one more class with them: `objects.py`
+has buckets and web servers. Only local disks are written to: see `local.py`.
 """
 
 import os
@@ -16,10 +16,10 @@ from shardfeed.errors import escape
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import storage_error
 
-# Of records that are read at once, by one request: a block of 8 MB, the default in a bucket, has it to spare where its
-# records are larger than most.
+# Bytes of records read by one request: more than a block of 8 MB, the default in a bucket, even if its records are
+# larger than average.
 READ_BYTES = 12 << 20
-_PIECE_BYTES = 1 << 30  # one system call gives no more than two of these
+_PIECE_BYTES = 1 << 30  # one system call returns at most twice this
 
 
 class Entry(NamedTuple):
@@ -30,14 +30,14 @@ class Entry(NamedTuple):
 
 
 class OpenFile(Protocol):
-    """One file, opened: all reads see one state of it, also when another file takes its name meanwhile.
+    """An open file: all reads see one state of it, even if another file takes its name meanwhile.
 
-    It has no position, so it serves many threads at once, and it closes when the last reader lets go of it.
+    It has no position, so many threads can use it at once, and it is closed with its last reference.
     """
 
     @property
     def path(self) -> str:
-        """Path or address, for errors."""
+        """Path or URL, for errors."""
         ...
 
     @property
@@ -47,11 +47,11 @@ class OpenFile(Protocol):
 
     @property
     def version(self) -> Hashable:
-        """A value that another file under the same path does not share: of the state that was opened."""
+        """A value that identifies the opened state: another file under the same path has a different one."""
         ...
 
     def read(self, start: int, size: int) -> bytes:
-        """`size` bytes from `start` on; fewer only where the file ends. Raises OSError."""
+        """`size` bytes from `start` on; fewer only at the end of the file. Raises OSError."""
         ...
 
 
@@ -63,25 +63,25 @@ class Part(NamedTuple):
     size: int
 
     def read(self) -> bytes:
-        """The bytes; fewer only where the file ends. Raises OSError."""
+        """The bytes; fewer only at the end of the file. Raises OSError."""
         return self.file.read(self.start, self.size)
 
 
 def pieces(offsets: np.ndarray, row: int, end: int, most: int = READ_BYTES) -> Iterator[tuple[int, int]]:
-    """Records `row` to `end` in pieces (first, behind the last) of at most `most` bytes, or of one record.
+    """Records `row` to `end` in pieces (first, end) of at most `most` bytes, or of one record.
 
-    `offsets`: int64 [n + 1], ascending: where each record begins, and where the last one ends.
+    `offsets`: int64 [n + 1], ascending: the start of each record, and the end of the last one.
     """
     while row < end:
         last = row + 1
-        if last < end:  # else one record, as usual where any record may come next
+        if last < end:  # else one record, as usual for random access
             last = min(end, max(last, int(np.searchsorted(offsets, offsets.item(row) + most, "right")) - 1))
         yield row, last
         row = last
 
 
 class Storage(Protocol):
-    """A place for datasets. Pickles, because a split takes it to other processes."""
+    """A place for datasets. Pickles, because a split is sent to other processes with it."""
 
     @property
     def most_open(self) -> int:
@@ -90,7 +90,7 @@ class Storage(Protocol):
 
     @property
     def survives_fork(self) -> bool:
-        """Whether a process that was forked after files were read may read on."""
+        """Whether a process that was forked after files were read may continue to read."""
         ...
 
     def entries(self, directory: str) -> Sequence[Entry]:
@@ -143,7 +143,7 @@ def sizes_by_name(storage: Storage, directory: str, below: Sequence[str] = ()) -
     return found
 
 
-_CHUNK = 1 << 20  # bytes that stay in the processor's cache
+_CHUNK = 1 << 20  # bytes that fit into the processor's cache
 _REMOTE_CHUNK = 8 << 20  # bytes that take longer to send than a request to arrive
 
 
@@ -161,7 +161,7 @@ class _LocalFile:
         return os.pread(self._fd, size, start)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        """`close` is bound here: at the interpreter's end `os` may be gone before a split that a global holds."""
+        """`close` is bound here: at the interpreter's end `os` may be deleted before a split in a global variable."""
         if hasattr(self, "_fd"):
             close(self._fd)
 

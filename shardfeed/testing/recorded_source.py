@@ -22,7 +22,7 @@ from shardfeed.formats.example import decode
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL
 
-_LOOKED_AT = 20  # samples of which the record is read, spread over the source
+_LOOKED_AT = 20  # samples with records that are read, spread over the source
 
 
 class RecordedSourceContract:

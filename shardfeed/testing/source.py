@@ -23,7 +23,7 @@ from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceFile, findings_of
 from shardfeed.naming import check_split_name
 
-_LOOKED_AT = 20  # samples of which the image is read, spread over the source
+_LOOKED_AT = 20  # samples with images that are read, spread over the source
 _TYPES = {"int64": int, "float32": float, "bytes": bytes}
 
 

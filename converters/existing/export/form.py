@@ -148,7 +148,7 @@ def name_of(names: tuple[str, ...], label: Any, item: Item, key: str) -> str:
 
 
 def class_lines(names: tuple[str, ...]) -> bytes:
-    """A class list, one a line in label order."""
+    """A class list, one per line in label order."""
     return "".join(f"{name}\n" for name in names).encode()
 
 

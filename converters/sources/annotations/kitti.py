@@ -26,7 +26,7 @@ _IGNORED = b"DontCare"  # an unlabelled region: a crowd, which training and eval
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """Text files of KITTI's 15 columns in a folder beside one of images."""
+    """Text files of KITTI's 15 columns in a folder next to a folder of images."""
     found = _folders(look)
     return (
         None if found is None else Evidence("kitti", f"{found[0]} and {found[1]} with 15 columns per line", sure=True)

@@ -37,7 +37,7 @@ from shardfeed.version import __version__
 if TYPE_CHECKING:
     from shardfeed.storage.objects import ObjectStorage, Version
 
-UNLISTED = -1  # instead of a modification time: for an address of unknown size and version
+UNLISTED = -1  # instead of a modification time: for a URL of unknown size and version
 ASSUMED_BYTES = 100_000  # of an image that was not listed; shards are planned by it
 
 _ADDRESS = re.compile(rb"(?:s3|gs|az|https?)://", re.IGNORECASE)
@@ -95,9 +95,9 @@ def at_address(content: Any) -> Any:
 
 
 def fetch(content: Any, max_bytes: int) -> bytes:
-    """The bytes of a content at an address: from threads before, or now. Raises RejectedError, StorageError.
+    """The bytes of a content at a URL: fetched ahead by threads, or now. Raises RejectedError, StorageError.
 
-    StorageError is for what other images would not escape either, such as a network that is gone.
+    StorageError is for faults that also affect other images, such as a lost network.
     """
     begun = _under_way.pop(content, None)
     return begun.result() if begun is not None else _fetch(content, max_bytes)
@@ -140,7 +140,7 @@ def _storage(root: str) -> "ObjectStorage":
 
 
 def storage_of(address: str) -> "ObjectStorage":
-    """The bucket or server of an address. Raises UsageError, MissingExtraError."""
+    """The bucket or server of a URL. Raises UsageError, MissingExtraError."""
     scheme, _, rest = address.partition("://")
     return _storage(f"{scheme.lower()}://{rest.partition('/')[0]}")
 
@@ -196,7 +196,7 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _download(url: str, max_bytes: int) -> bytes:
-    """The bytes at an address, `max_bytes` + 1 at most. Raises RejectedError with the last status and the attempts."""
+    """The bytes at a URL, `max_bytes` + 1 at most. Raises RejectedError with the last status and the attempts."""
     started = time.monotonic()
     written = urllib.parse.quote(url, safe="%/:=&?~#+!$,;'@()*[]")
     for attempt in range(1, _TRIES + 1):
@@ -251,7 +251,7 @@ def _in_words(cause: object) -> str:
 
 
 class _Part(NamedTuple):
-    """A piece of a file at an address, as `FilePart`."""
+    """A piece of a file at a URL, as `FilePart`."""
 
     path: bytes
     offset: int
@@ -295,7 +295,7 @@ class Ranges(io.RawIOBase):
         return len(data)
 
     def _piece(self, number: int) -> bytes:
-        """A piece; from the second in a row on, those behind it are begun as well."""
+        """A piece; from the second consecutive piece on, the following pieces are requested as well."""
         path, size, mtime_ns = self._whole.path, self._whole.size, self._whole.mtime_ns
         behind = number + (_PIECES if number == self._last + 1 and number else 1)
         for one in range(number, min(behind, -(-size // _PIECE_BYTES))):

@@ -24,12 +24,12 @@ from shardfeed.errors import LabelFileError, argument, without_secrets
 from shardfeed.text import some
 
 _ADDRESS = re.compile(r"\s*(?:https?|s3|gs|az)://([^/?#\s]+)(/[^?#]*)?", re.IGNORECASE)
-# Names of a column of addresses, those that are preferred first.
+# Names of a column of URLs, the preferred ones first.
 _USUAL = ("image_url", "img_url", "url", "image_uri", "uri", *WORDS["path"])
 
 
 def column_of_addresses(table: LabelTable, lookup: PathLookup, asked: Column | None) -> Column | None:
-    """Return the column with the addresses of images; None if a row names a file of `lookup`, or no address.
+    """Return the column with the URLs of images; None if a row names a file of `lookup`, or no URL.
 
     `asked`: the column that the user named. Raises LabelFileError if several columns fit.
     """
@@ -59,7 +59,7 @@ def _names_file(lookup: PathLookup, cell: str, head: str) -> bool:
 
 
 def has_header(table: LabelTable, column: Column) -> bool:
-    """Whether the first row has no address in the column of addresses."""
+    """Whether the first row has no URL in the column of URLs."""
     first = next(iter(table))
     return not _ADDRESS.match(str(_cells(first).get(column)))
 
@@ -69,7 +69,7 @@ def _cells(record: Record) -> Mapping[Column, object]:
 
 
 class AddressLookup(PathLookup):
-    """Finds addresses: all those in a column of a table, in place of the files of a folder."""
+    """Finds URLs: all URLs in a column of a table, instead of the files of a folder."""
 
     def __init__(self, table: LabelTable, column: Column) -> None:
         cells = (_cells(record).get(column) for record in table)
@@ -101,13 +101,13 @@ def _name(address: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class AddressListing(Listing):
-    """Addresses by number, sorted by their names. Their sizes are not known: one is assumed for all."""
+    """URLs by number, sorted by their names. Their sizes are unknown: one size is assumed for all."""
 
     addresses: Sequence[bytes] = ()
 
     @classmethod
     def of(cls, named: Iterable[tuple[bytes, str]]) -> "AddressListing":
-        """The listing of addresses with their names."""
+        """The listing of URLs with their names."""
         pairs = sorted((key, address.encode("utf-8", "surrogateescape")) for key, address in named)
         keys = [key for key, _ in pairs]
         ends = np.cumsum([0, *map(len, keys)], dtype=np.int64)
@@ -115,11 +115,11 @@ class AddressListing(Listing):
         return cls(b"", b"".join(keys), ends, sizes, times, addresses=[address for _, address in pairs])
 
     def file(self, index: int) -> SourceFile:
-        """The address of image `index`, as a file."""
+        """The URL of image `index`, as a file."""
         return SourceFile(self.addresses[index], self.sizes.item(index), self.mtimes.item(index))
 
     def take(self, indices: np.ndarray) -> "AddressListing":
-        """These addresses only."""
+        """Only these URLs."""
         taken = super().take(indices)
         assert isinstance(taken, AddressListing)
         return replace(taken, addresses=[self.addresses[i] for i in indices.tolist()])

@@ -44,7 +44,7 @@ class Columns:
 
     @property
     def first_row(self) -> int:
-        """Index of the first row with an image: 1 behind a header, else 0."""
+        """Index of the first row with an image: 1 after a header, else 0."""
         return int(self.names is not None)
 
     @property
@@ -180,7 +180,7 @@ class _Choice:
         raise self._error(f"{len(known) or 'none'} of them has a known name for labels", remedy)
 
     def _binary(self, columns: Sequence[Column]) -> int:
-        """Count the `columns` with 0, 1 or -1 in the first row behind the header."""
+        """Count the `columns` with 0, 1 or -1 in the first row after the header."""
         row = next(islice(self.table, int(self.header), None), None)
         cells = {} if row is None else row.cells if isinstance(row.cells, Mapping) else dict(enumerate(row.cells))
         return sum(cells.get(column) in ("0", "1", "-1") for column in columns)  # type: ignore[call-overload]  # keys alike

@@ -207,7 +207,7 @@ class LabelTable:
                 yield Record(line, cells)
 
     def _is_counted(self) -> bool:
-        """Whether the first line is a number of rows, and the next names the columns behind the path, as CelebA's."""
+        """Whether the first line is a number of rows, and the next names the columns after the path, as in CelebA."""
         try:
             first, names, row = (line.split() for line in islice(self.lines(), 3))
         except (ValueError, LabelFileError):  # not three, or not text, which is reported when the rows are read

@@ -251,7 +251,7 @@ def number_column(
 
 
 def are_signed(columns: Iterable[Cells]) -> bool:
-    """Whether columns of marks have 1 and -1 alone: a 0 beside them may say no, and -1 that it is unknown."""
+    """Whether columns of marks have only 1 and -1: with a 0, that may mean "no", and -1 "unknown"."""
     return all(cell in _SIGNED for cells in columns for cell in cells.values if isinstance(cell, str))
 
 

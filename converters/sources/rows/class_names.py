@@ -1,4 +1,4 @@
-"""Names of classes as other programs leave them: lists, numbered lists, TFDS's label files, label maps.
+"""Class names in files of other programs: lists, numbered lists, TFDS's label files, label maps.
 
 daisy                     one a line, the first is label 0's
 0:daisy                   TF-Slim's labels.txt
@@ -158,7 +158,7 @@ def _after_colon(tokens: list[_Token], at: int) -> int:
 
 
 def _fields(tokens: list[_Token], at: int, place: str, line: int) -> tuple[dict[str, str], int]:
-    """The item's own fields, the last of each counts, and the position behind its end."""
+    """The item's own fields (the last of each counts), and the position after its end."""
     found: dict[str, str] = {}
     depth, name = 1, ""
     while at < len(tokens):

@@ -175,7 +175,7 @@ def repeated(values: np.ndarray) -> np.ndarray:
 
 
 class ByteStrings(Sequence[bytes]):
-    """Many byte strings one after the other, 8 bytes each besides their own; `add` appends one."""
+    """Many byte strings, concatenated, with 8 more bytes for each; `add` appends one."""
 
     def __init__(self, strings: Iterable[bytes] = ()) -> None:
         self._blob, self._ends = bytearray(), array("q", [0])

@@ -1,4 +1,4 @@
-"""One field that annotations give for each image besides those they need, such as its video or patient, for groups."""
+"""An additional field of each image in annotations, such as its video or patient, for groups."""
 
 from array import array
 from collections.abc import Mapping

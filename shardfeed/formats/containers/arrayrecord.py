@@ -61,7 +61,7 @@ class _ArrayRecord:
         return Written(FileInfo(self._file.size, self._file.crc32c), offsets, sizes)
 
     def discard(self) -> None:
-        with suppress(RuntimeError):  # what could not be written goes anyway
+        with suppress(RuntimeError):  # unwritten data is discarded anyway
             self._writer.close()
         self._file.__exit__(RuntimeError, None, None)
 
@@ -79,7 +79,7 @@ def _places(path: str, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
     Raises IntegrityError if a chunk does not have the requested form.
     """
-    ends = np.zeros(len(sizes), np.int64)  # in what lies between the blocks' headers
+    ends = np.zeros(len(sizes), np.int64)  # in the bytes between the blocks' headers
     row = -2
     for row, (end, kind, decoded) in enumerate(islice(chunks(path), len(sizes) + 1), -1):
         if (kind & 0xFF, decoded) != (_SIGNATURE, 0) if row < 0 else (kind, decoded) != (_ONE_RECORD, sizes[row]):

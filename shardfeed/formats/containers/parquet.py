@@ -45,7 +45,7 @@ class _Output:
         self._file = file
         self.expected: deque[bytes] = deque()  # images expected next, in this order
         self.offsets = array("q")
-        self.dropped = False  # whatever comes now
+        self.dropped = False  # no images are expected
 
     def write(self, data: bytes) -> int:
         """A page, the header of one, or a part of the footer."""
@@ -197,7 +197,7 @@ class _Column:
         if len(self._shape) > 1:
             values = [np.reshape(np.array(value, object), self._shape).tolist() for value in values]
         try:
-            # Text is checked to be UTF-8 where it is made from bytes.
+            # Text is checked to be UTF-8 when it is made from bytes.
             return pa.array(_decoded(values) if self._text else values, self.type)
         except UnicodeDecodeError:
             raise UsageError(f"feature {self.key}", "is text, but not valid UTF-8") from None

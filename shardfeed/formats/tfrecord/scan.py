@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
     @property
     def payload(self) -> bytes:
-        """Payload of the record; b"" where there is no record."""
+        """Payload of the record; b"" if there is no record."""
         return self.framed[HEADER_BYTES:-FOOTER_BYTES] if self.framed else b""
 
 

@@ -68,7 +68,7 @@ class Pair(NamedTuple):
 
 @dataclass
 class Pairs:
-    """`images`, `masks`: how many of each there are; `unwanted`: images that are not wanted. `beside`: other files."""
+    """`images`, `masks`: number of each; `unwanted`: number of images not selected. `beside`: other files."""
 
     found: list[Pair] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)

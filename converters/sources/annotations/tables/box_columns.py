@@ -132,7 +132,7 @@ def _box_of_corners(cells: Sequence[str]) -> Box:
 
 
 def _predictions(cells: list[str]) -> list[list[str]]:
-    """ImageNet's `n01751748 111 108 260 307 n01751748 ...` behind the image, a row each. Raises ValueError."""
+    """ImageNet's `n01751748 111 108 260 307 n01751748 ...` after the image, one row per image. Raises ValueError."""
     image, said = cells[0].strip(), cells[1].split()
     if len(said) % 5 or any(not _is_number(cell) for i, cell in enumerate(said) if i % 5):
         raise ValueError(f"got '{escape(cells[1][:40])}', expected the class and four numbers per box")

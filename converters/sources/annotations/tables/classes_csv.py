@@ -173,7 +173,7 @@ def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, 
 
 
 def _heads(table: LabelTable, first: tuple[int, list[str]] | None) -> list[str]:
-    """The classes that the first row names, behind `filename`. Raises LabelFileError."""
+    """The classes named in the first row, after `filename`. Raises LabelFileError."""
     if first is None:
         raise LabelFileError(table.path, "no rows in it", "write one row per image")
     line, (path, *heads) = first

@@ -1,4 +1,4 @@
-"""Create ML: a JSON list of images with their boxes; centre and size in pixels. Roboflow writes one a split."""
+"""Create ML: a JSON list of images with their boxes; centre and size in pixels. Roboflow writes one per split."""
 
 import math
 from collections.abc import Mapping

@@ -119,7 +119,7 @@ def _image(place: str, data: Mapping[str, Any]) -> str:
 
 
 def _name(found: Annotations, address: str) -> str:
-    """The image that an address means: the name as it was uploaded, else without what was put before it."""
+    """The image of a URL: by the name as uploaded, else without the prefix that was added."""
     parts = urlsplit(address)
     local = parse_qs(parts.query).get("d")  # /data/local-files/?d=photos/a.jpg
     path = local[0] if local else unquote(parts.path)

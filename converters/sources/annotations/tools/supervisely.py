@@ -15,7 +15,7 @@ _READ = ("rectangle", "polygon")
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images beside the annotations, in `img`; datasets that are called like splits are those."""
+    """The images next to the annotations, in `img`; datasets named like splits are splits."""
     found = Annotations(look.path, look, options, tasks=TASKS)
     for path, folder in all_of(look, "supervisely"):
         document = load(path)

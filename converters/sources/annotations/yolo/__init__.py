@@ -1,1 +1,1 @@
-"""Datasets as YOLO's tools have them: Ultralytics' data.yaml, Roboflow's exports, Darknet, LabelImg's folders."""
+"""Datasets of YOLO's tools: Ultralytics' data.yaml, Roboflow's exports, Darknet, LabelImg's folders."""

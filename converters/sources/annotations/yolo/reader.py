@@ -1,7 +1,7 @@
-"""Datasets as YOLO's tools have them: Ultralytics' data.yaml, Roboflow's exports, Darknet, LabelImg's folders.
+"""Datasets of YOLO's tools: Ultralytics' data.yaml, Roboflow's exports, Darknet, LabelImg's folders.
 
-Labels are found by Ultralytics' rule: the last folder `images` of the path is `labels` there, and the name ends in
-`.txt`. Else they lie beside the image.
+Labels are found by Ultralytics' rule: the last folder `images` of the path is replaced by `labels`, and the name ends
+in `.txt`. Otherwise labels are next to the image.
 """
 
 import os
@@ -218,7 +218,7 @@ class _Reading:
                 yield skipped.key, skipped
 
     def _of_list(self, file: int) -> Iterator[tuple[bytes, int | Skipped]]:
-        """The images that a list names, one a line: from the root, from its folder, or from another machine's root."""
+        """The images in a list, one per line: relative to the root, to its folder, or to another machine's root."""
         key = self._files.key(file)
         folder = name_text(key.rpartition(b"/")[0])
         dropped = ""  # the beginning of paths of another machine, the same for all of them
