@@ -18,7 +18,7 @@ ReadPayloads = Callable[[np.ndarray], list[bytes]]
 
 
 class Skip:
-    """Skip damaged records, at most `limit` different ones; one more raises IntegrityError.
+    """Skip up to `limit` different damaged records; one more raises IntegrityError.
 
     Example:
         damaged = Skip(10)
@@ -26,8 +26,9 @@ class Skip:
         model.fit(batches, epochs=3)
         print(damaged.found)
 
-    `found`: a RecordError for each, in the order in which they were found. Each is counted and warned about once, even
-    if several epochs read it. One Skip may serve several datasets and threads; another process counts its own.
+    `found`: a RecordError for each damaged record, in the order of their detection. Each is counted and warned about
+    once, even if several epochs read it. One Skip may serve several datasets and threads; another process counts its
+    own.
     """
 
     def __init__(self, limit: int) -> None:

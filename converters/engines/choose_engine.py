@@ -14,8 +14,8 @@ class LocalWorkers:
 
     Args:
         count: number of processes; default one per CPU available to this process.
-        start_method: "spawn", "forkserver" or "auto". "auto" is the default of the command line: fork, which starts in
-            half the time, if there are few images and this process has one thread, else spawn.
+        start_method: "spawn", "forkserver" or "auto". "auto", the default of the command line, forks if there are few
+            images and this process has one thread, which halves the start time, and spawns otherwise.
 
     Example:
         convert("photos", "out", workers=LocalWorkers(8, start_method="forkserver"))

@@ -97,9 +97,9 @@ def survey(
         path: the folder. If it holds no shards itself, but its subfolders do, each subfolder is a split.
         split_name: the one split that all files belong to; default: taken from their names.
         splits: split -> `glob` pattern of its files, relative to the folder; the files may have any names.
-        image_key: the feature with the image, which readers of the dataset get as `image/encoded`; default that key,
-            else the only feature whose values are images by their bytes.
-        label_key: the feature with the label, which readers of the dataset get as `image/class/label`; default that
+        image_key: the feature with the image, which readers of the dataset get as `image/encoded`; default: that key,
+            else the only feature with values that are images by their bytes.
+        label_key: the feature with the label, which readers of the dataset get as `image/class/label`; default: that
             key, else the only integer feature with a usual name, such as `label`, `class` or `target`.
         class_names: names of the label's classes, or of the objects' classes if images have none: a list from label 0,
             or a mapping by number. Default: the names in the folder's `KEY.labels.txt` (TFDS), `labels.txt` or

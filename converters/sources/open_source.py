@@ -61,7 +61,7 @@ def open_source(
         path: a folder, a file, or several files: `train-{00000..00012}.tar`; or a URL of any of these in a bucket, such
             as "s3://bucket/photos".
         reader: the name of the reader, if two would fit: for example "coco" or "webdataset", or "folder" or "labels" to
-            ignore annotations. Or your own `Reader`, whose exceptions are passed on.
+            ignore annotations. Or your own `Reader`; its exceptions are passed on.
         include: one or more patterns of the files to take, relative to the folder; default all. `*` matches any part of
             a name, `**` any folders. A pattern without "/" matches names in every folder (`*.png`), one with "/" begins
             at the folder (`train/**/*.png`); a pattern that matches a folder matches everything in it.

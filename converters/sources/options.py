@@ -93,7 +93,7 @@ class LabelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationOptions:
-    """Options for files with boxes, masks, key points or captions of images.
+    """Options for annotation files with boxes, masks, key points or captions.
 
     Example:
         open_source("instances.json", options=AnnotationOptions(images="photos", tasks=["masks"]))

@@ -75,7 +75,7 @@ class Sample:
     """One image with its labels, objects and split.
 
     `key` is the unique, relative name of the sample: it decides the sample's split and position, and is stored as
-    `image/filename`. Bytes, because a file name need not be UTF-8. `image` is the encoded file: where to read it, its
+    `image/filename`. It is bytes, because a file name need not be UTF-8. `image` is the encoded file: its location, its
     bytes, or a picklable callable that returns them. `features` holds the sample's labels by feature key: exactly the
     keys of `source.schema.features`. `split` names the split, or is None if the plan's shares decide. `objects`: the
     objects in the image, if the schema has boxes (the kind "box"); the worker computes the values of

@@ -43,7 +43,7 @@ def prefetch_threads(
 ) -> Prefetcher:
     """Run each producer in a thread of this process: for producers that wait (files, network) or work in NumPy.
 
-    Batches are passed on as they are, so a producer must not write to an array after it has yielded it.
+    Batches are passed on without a copy, so a producer must not write to an array after it has yielded it.
 
     Example:
         def producer(worker):

@@ -112,7 +112,7 @@ def make_batches(
     damaged: Skip | None = None,
     workers: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of outputs of `transform(features, seed)`, which takes any features and returns any nest of tensors.
+    """Make batches of the outputs of `transform(features, seed)`, which may return any nest of tensors.
 
     With the same `seed`, order (except "stream") and batch size, the following give the same samples with the same
     seeds: iteration i of a finite dataset; an endless dataset from step i * steps_per_epoch on; and iteration i of

@@ -34,8 +34,8 @@ Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
 class Feed:
     """Batches of a training run: `model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=n)`.
 
-    `order` says which samples each step has. `start_step`: the step, counted from the start of epoch 0, at which each
-    iteration of `batches` starts. `build(step)` makes the batches from `step` on; users call `at`.
+    `order` determines the samples of each step. `start_step`: the step, counted from the start of epoch 0, at which
+    each iteration of `batches` starts. `build(step)` makes the batches from `step` on; users call `at`.
 
     Example:
         feed = distribute(strategy, data["train"], batch_size=512, image_size=224)

@@ -39,7 +39,7 @@ def eval_batches(
     damaged: Skip | None = None,
     workers: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
+    """Make batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
 
     (images uint8 [b, height, width, 3], labels int64 [b]), each image cropped by `resize_center_crop(image_size)`; b is
     `batch_size`, less in the last batch. For any other transform use

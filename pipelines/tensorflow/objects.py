@@ -74,20 +74,20 @@ def detection(
 
     - "images": uint8 [height, width, 3].
     - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 in rows without an object.
-    - "num_objects": int32 [], how many the window shows. If there are more than m, the m largest are returned.
+    - "num_objects": int32 [], number of objects in the window. If there are more than m, the m largest are returned.
     - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which map pixel coordinates
       back to the stored image; see `boxes_to_source`.
     - "masks", "keypoints", "crowd", "area", "image_id", if requested.
 
-    Objects are in the order in which they are stored. Boxes are clipped to the window; an object whose box then has no
-    area is dropped. Its label, mask, key points, crowd flag and area are dropped with it.
+    Objects are in stored order. Boxes are clipped to the window; an object whose box then has no area is dropped. Its
+    label, mask, key points, crowd flag and area are dropped with it.
 
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`.
         boxes: one of Keras' formats: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of
             `image`; "rel_xyxy", "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
         max_objects: maximum number per image, 1 or more.
-        min_visible: the share of an object's box, 0..1, that the window has to show; else the object is dropped.
+        min_visible: the share of an object's box, 0..1, that must be inside the window; else the object is dropped.
         label_offset: added to the labels, 0 or more: 1 for models that use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object; "flag" adds
             "crowd", int64 [m]: 1 for groups, 0 for other objects, -1 in rows without an object; "drop" leaves them out.
@@ -96,10 +96,9 @@ def detection(
         keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
             that are missing or outside of the window. Mirroring swaps left and right key points, as the dataset
             defines.
-        area: adds "area", float32 [m]: the area of the object's region in the output of `image`, in pixels squared;
-            -1 in rows without an object.
-            If the window cuts an object, its area shrinks in proportion to its box, which is an estimate. In a dataset
-            without areas it is the area of the box.
+        area: adds "area", float32 [m]: the area of the object's region in the output of `image`, in pixels squared; -1
+            in rows without an object. If the window cuts an object, its area shrinks in proportion to its box, which is
+            an estimate. If the dataset has no areas, the area of the box is used.
         image_id: adds "image_id", int64: the id in `image/source_id`, as COCO's evaluation needs it.
 
     Raises:

@@ -106,9 +106,9 @@ def to_device(
 
     Images (4-D uint8 tensors [b, channels, height, width]) become (image / 255 - mean) / std on the device, in their
     own memory format: channels-last from `torch_loader`. Without `mean`, `std` and `dtype`, images stay uint8, and
-    nothing is computed. Other tensors are copied as they are, NumPy arrays become tensors. Copies are made from pinned
-    memory; tensors that the loader has not pinned are pinned here. On the CPU, and on devices other than CUDA, batches
-    are moved and normalised without a stream.
+    nothing is computed. Other tensors are copied unchanged, and NumPy arrays become tensors. Copies are made from
+    pinned memory; tensors that the loader has not pinned are pinned here. On the CPU, and on devices other than CUDA,
+    batches are moved and normalised without a stream.
 
     Args:
         loader: a PyTorch loader, or any iterable of batches: tensors, arrays, or a nest of them.

@@ -90,7 +90,7 @@ def torch_loader(
             batch's first sample and the epoch.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many; each is replaced by another sample of the batch. None: the first damaged record raises.
-        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the number of
+        workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
             available CPUs, divided among the ranks of this machine.
         ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
             is initialised, else from torchrun's environment variables, else rank 0 of 1.
@@ -181,7 +181,7 @@ def torch_eval_loader(
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many. A batch without any intact record is left out too; with several ranks, which must have the same number
             of steps, it raises IntegrityError. None: the first damaged record raises.
-        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the number of
+        workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
             available CPUs, divided among the ranks of this machine.
         ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
             is initialised, else from torchrun's environment variables, else rank 0 of 1.
@@ -227,7 +227,7 @@ def torch_predict_loader(
         image_transform: instead of `image_size`, as in `torch_eval_loader`.
         key: key of a feature with one value per record, or of the kind "tags", to return instead of the file name.
         damaged: as in `torch_eval_loader`.
-        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the number of
+        workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
             available CPUs, divided among the ranks of this machine.
         ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
             is initialised, else from torchrun's environment variables, else rank 0 of 1.

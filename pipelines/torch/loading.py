@@ -125,9 +125,9 @@ class SampleLoader(DataLoader[Any]):
 class TorchLoader(SampleLoader):
     """A DataLoader for training: each iteration is the next epoch, and the state is the number of batches taken.
 
-    `order` says which samples each step has. `step`: number of batches handed out so far, over all epochs, not counting
-    batches that workers have prefetched. `endless`: whether an iteration has no end, as with a `start_step`. An
-    iteration that returned a batch and is left before its end counts as an epoch: the next iteration starts another.
+    `order` determines the samples of each step. `step`: number of batches handed out so far, over all epochs, not
+    counting batches that workers have prefetched. `endless`: whether an iteration has no end, as with a `start_step`.
+    An iteration that returned a batch and is left before its end counts as an epoch: the next iteration starts another.
     Made by `torch_loader`.
 
     Example:

@@ -72,14 +72,14 @@ def detection(
     """A transform that returns (image, target); loaders then return (images, list of targets), as torchvision's
     detectors take them.
 
-    images are uint8 [b, 3, height, width]. A target is a dict of tensors, for the k objects that the image's window
-    shows, in the order in which they are stored:
+    images are uint8 [b, 3, height, width]. A target is a dict of tensors, for the k objects in the image's window, in
+    stored order:
 
     - boxes, float32 [k, 4], clipped to the window; an object whose box then has no area is dropped. labels, int64 [k].
       iscrowd, int64 [k].
     - area, float32 [k]: of the object's region, in pixels squared of the output of `image`. If the window cuts an
-      object, its area shrinks in proportion to its box, which is an estimate. In a dataset without areas it is the area
-      of the box.
+      object, its area shrinks in proportion to its box, which is an estimate. If the dataset has no areas, the area of
+      the box is used.
     - orig_size, int64 [2]: height and width of the stored image.
     - image_id, int64 []: the id in `image/source_id`, as COCO's evaluation needs it.
     - scale, offset, unless the image's transform mirrors: float32 [2] each, x and y, which map pixel coordinates back

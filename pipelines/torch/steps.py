@@ -22,9 +22,9 @@ class Ranks:
 
     Args:
         rank: 0 to `ranks` - 1.
-        ranks: how many processes there are, on all machines.
-        local: how many of them run on this machine and share its CPUs and memory. None: the environment variable
-            LOCAL_WORLD_SIZE, which torchrun sets, else 1.
+        ranks: number of processes on all machines.
+        local: number of these processes that run on this machine and share its CPUs and memory. None: the environment
+            variable LOCAL_WORLD_SIZE, which torchrun sets, else 1.
 
     Raises:
         UsageError: for invalid numbers.

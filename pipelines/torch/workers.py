@@ -30,7 +30,8 @@ class Workers:
     Each process has one PyTorch thread and one OpenCV thread. A transform that needs more can set them.
 
     Args:
-        count: how many, 0 for none. None: the number of available CPUs, divided among the ranks of this machine.
+        count: number of processes, 0 for none. None: the number of available CPUs, divided among the ranks of this
+            machine.
         prefetch: number of batches that each process makes ahead, 1 or more. None: 2, or 1 if 2 would take a quarter of
             the available memory.
         pin_memory: whether batches are copied to memory that a GPU reads directly. None: if there is a CUDA GPU.

@@ -58,7 +58,7 @@ def from_dicts(
     A dict has "image": a path, the bytes of an encoded file, or a picklable function that returns them. Optional:
 
     * "key": the sample's unique name, by default the path. "split": its split, by default chosen by `convert`.
-      "image_id": its own id, which evaluation tools use; if one dict has it, all must.
+      "image_id": its id for evaluation tools; if one dict has it, all must.
     * "label": its class, a name or a number from 0. Or "tags": a list of different classes; a missing list means no
       classes.
     * "caption" or "captions": a text, or a list of them.

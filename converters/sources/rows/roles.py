@@ -56,7 +56,7 @@ class ColumnInfo:
 
     `word`: the part of the name that is compared with the usual names of each role; default: the part after the last
     "/" or ".". `role`: the role that the format itself states, which takes precedence over the word. `class_names`: in
-    label order, where the format has them.
+    label order, if the format has them.
 
     Example:
         infos = [ColumnInfo("image", "image"), ColumnInfo("name", "text", role="key")]
