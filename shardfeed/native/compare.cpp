@@ -62,10 +62,12 @@ class Source {
                 return;
             }
         }
-        while (count <= 56) {
-            int byte = next_byte();
-            if (byte < 0) over += 8, byte = 0;
-            held |= uint64_t(byte) << (56 - count), count += 8;
+        for (; count <= 56; count += 8) {
+            bool stuffed = end - at >= 2 && at[0] == 0xFF && !at[1];
+            if (end - at < 2 || (at[0] == 0xFF && !stuffed))
+                over += 8;
+            else
+                held |= uint64_t(at[0]) << (56 - count), at += 1 + stuffed;
         }
     }
     void pass(int bits) { held <<= bits, count -= bits; }
@@ -97,13 +99,6 @@ class Source {
     int64_t first(int component) const { return last[component]; }
 
   private:
-    int next_byte() {
-        if (end - at < 2) return -1;
-        if (at[0] != 0xFF) return *at++;
-        if (at[1]) return -1;
-        at += 2;
-        return 0xFF;
-    }
     const uint8_t *at, *end;
     const Scan &scan;
     int count = 0, over = 0;  // bits held, and how many of them are zeros after the end
@@ -113,8 +108,7 @@ class Source {
 // Compare the other 63 coefficients: the codes are read in `b` to find the end of the block, and their bits compared.
 bool have_same_others(Source &a, Source &b, const Lengths &table) {
     Source from = b;
-    int all = 0;
-    int place = 1;
+    int all = 0, place = 1;
     while (place < 64) {
         b.fill();
         int found = table.find(b.held), bits = found >> 8;

@@ -25,7 +25,6 @@ inline uint32_t big_endian(uint32_t word) { return SWAPS ? __builtin_bswap32(wor
 
 struct Table {
     Codes codes;
-    bool valid;
     uint16_t one[1 << LOOK];  // by the next bits, the first code: length << 8 | symbol; 0: it is longer than LOOK
     // By the next bits, all codes that lie in them with their values: how many bits these take, plus 16 if the last one
     // ends the block, plus 256 for each coefficient. 0: not even the first code does.
@@ -34,15 +33,11 @@ struct Table {
     uint16_t code[MOST + 1];          // by symbol, to write with
     uint8_t length[MOST + 1];         // 0: there is none
 
-    explicit Table(const Codes &from) : codes(from), valid(true), one{}, many{}, offset{}, code{}, length{} {
-        int next = 0, place = 0;
-        for (int bits = 1; bits <= 16; bits++, next <<= 1) {
+    explicit Table(const Codes &from) : codes(from), one{}, many{}, offset{}, code{}, length{} {
+        for (int bits = 1, next = 0, place = 0; bits <= 16; bits++, next <<= 1) {
             longest[bits] = -1;
-            for (int n = 0; n < codes.counts[bits]; n++, next++, place++) {
-                if (place >= 256 || next >= 1 << bits) {
-                    valid = false;
-                    return;
-                }
+            // libjpeg has refused tables in use that have more codes than fit.
+            for (int n = 0; n < codes.counts[bits] && place < 256 && next < 1 << bits; n++, next++, place++) {
                 int symbol = codes.symbols[place];
                 if (symbol <= MOST) code[symbol] = next, length[symbol] = bits;
                 longest[bits] = next, offset[bits] = place - next;
@@ -67,19 +62,16 @@ struct Table {
         return passed << 8 | bits;
     }
 
-    // Symbol of a code longer than LOOK; -1: there is no such code.
-    int symbol_by_length(uint64_t ahead, int &bits) const {
+    // Symbol of the code at the top of `ahead`, which has so many bits; -1: there is no such code.
+    int symbol(uint64_t ahead, int &bits) const {
+        int found = one[ahead >> (64 - LOOK)];
+        bits = found >> 8;
+        if (found) return found & 255;
         for (bits = LOOK + 1; bits <= 16; bits++) {
             int code = int(ahead >> (64 - bits));
             if (code <= longest[bits]) return codes.symbols[(code + offset[bits]) & 255];
         }
         return -1;
-    }
-
-    int symbol(uint64_t ahead, int &bits) const {
-        int found = one[ahead >> (64 - LOOK)];
-        bits = found >> 8;
-        return found ? found & 255 : symbol_by_length(ahead, bits);
     }
 };
 
@@ -98,11 +90,10 @@ class Bits {
     uint64_t ahead() const {  // at least 57 bits, the first one on top
         size_t byte = at >> 3;
         uint64_t word = 0;
-        if (byte + 8 <= size) {
-            memcpy(&word, data + byte, 8);
-            return big_endian(word) << (at & 7);
-        }
-        for (size_t n = byte; n < byte + 8; n++) word = word << 8 | (n < size ? data[n] : 0);
+        if (byte + 8 <= size)
+            memcpy(&word, data + byte, 8), word = big_endian(word);
+        else
+            for (size_t n = byte; n < byte + 8; n++) word = word << 8 | (n < size ? data[n] : 0);
         return word << (at & 7);
     }
     void pass(size_t bits) { at += bits; }
@@ -186,25 +177,25 @@ inline bool pass_others(Bits &bits, const Table &table) {
     return true;
 }
 
-enum class Result { whole, no_code, damaged, marker, no_room };
-
 // Read the MCUs from `from` up to `to`, without a marker in between; with WRITE, write them with one every `interval`.
+// Returns 0, or a result of native.h.
 template <bool WRITE>
-Result pass_mcus(Bits &bits, const Coder &coder, int64_t from, int64_t to, int64_t interval, int64_t *predicted, Writer &out) {
+int64_t pass_mcus(Bits bits, const Coder &coder, int64_t from, int64_t to, int64_t interval, int64_t *predicted,
+                  Writer &out) {
     int64_t last[4] = {};
     for (int64_t mcu = from; mcu < to; mcu++) {
         if (WRITE && mcu && mcu % interval == 0) {
-            if (!out.has_room()) return Result::no_room;
+            if (!out.has_room()) return SHARDFEED_NO_ROOM;
             out.put_marker(int(mcu / interval - 1));
             memset(predicted, 0, sizeof last);
         }
         for (int n = 0; n < coder.scan.blocks; n++) {
             const Block &block = coder.scan.block[n];
-            if (bits.is_over()) return Result::damaged;
-            if (WRITE && !out.has_room()) return Result::no_room;
+            if (bits.is_over()) return SHARDFEED_DAMAGED;
+            if (WRITE && !out.has_room()) return SHARDFEED_NO_ROOM;
             uint64_t ahead = bits.ahead();
             int length, size = coder.first[block.first]->symbol(ahead, length);
-            if (size < 0 || size > MOST) return Result::damaged;
+            if (size < 0 || size > MOST) return SHARDFEED_DAMAGED;
             bits.pass(length + size);
             if (WRITE) {
                 int k = block.component;
@@ -214,15 +205,15 @@ Result pass_mcus(Bits &bits, const Coder &coder, int64_t from, int64_t to, int64
                 }
                 int64_t difference = last[k] - predicted[k];
                 predicted[k] = last[k];
-                if (std::llabs(difference) >= 1 << MOST) return Result::damaged;
+                if (std::llabs(difference) >= 1 << MOST) return SHARDFEED_DAMAGED;
                 size = difference ? 32 - __builtin_clz(unsigned(std::llabs(difference))) : 0;
                 const Table &table = *coder.written[block.first];
-                if (!table.length[size]) return Result::no_code;
+                if (!table.length[size]) return SHARDFEED_NO_CODE;
                 if (difference < 0) difference += (1 << size) - 1;
                 out.put(uint64_t(table.code[size]) << size | uint64_t(difference), table.length[size] + size);
             }
             size_t begin = bits.passed();
-            if (!pass_others(bits, *coder.others[block.others])) return Result::damaged;
+            if (!pass_others(bits, *coder.others[block.others])) return SHARDFEED_DAMAGED;
             if (WRITE) {
                 Bits source = bits.from(begin);
                 for (size_t left = bits.passed() - begin; left;) {
@@ -233,7 +224,7 @@ Result pass_mcus(Bits &bits, const Coder &coder, int64_t from, int64_t to, int64
             }
         }
     }
-    return bits.ends_here() ? Result::whole : Result::damaged;
+    return bits.ends_here() ? 0 : SHARDFEED_DAMAGED;
 }
 
 // Image data between two markers, without the zeros behind 0xFF.
@@ -262,41 +253,36 @@ class Stretches {
 };
 
 template <bool WRITE>
-Result pass_scan(const uint8_t *data, size_t size, const Coder &coder, int64_t interval, Writer &out) {
+int64_t pass_scan(const uint8_t *data, size_t size, const Coder &coder, int64_t interval, Writer &out) {
     int64_t predicted[4] = {};
     const Scan &scan = coder.scan;
     Stretches stretches(data + scan.start, data + size);
     for (int64_t mcu = 0, number = 0; mcu < scan.mcus; number++) {
         int64_t to = scan.interval ? std::min(mcu + scan.interval, scan.mcus) : scan.mcus;
-        if (stretches.next() != (to == scan.mcus ? 0xD9 : int(0xD0 | (number & 7)))) return Result::marker;
-        Bits bits = stretches.bits();
-        Result result = pass_mcus<WRITE>(bits, coder, mcu, to, interval, predicted, out);
-        if (result != Result::whole) return result;
+        if (stretches.next() != (to == scan.mcus ? 0xD9 : int(0xD0 | (number & 7)))) return SHARDFEED_MARKER;
+        int64_t problem = pass_mcus<WRITE>(stretches.bits(), coder, mcu, to, interval, predicted, out);
+        if (problem) return problem;
         mcu = to;
     }
     if (WRITE) out.fill();
-    return Result::whole;
+    return 0;
 }
 
-// False: a table has more codes than its lengths allow.
-bool set_tables(Coder &coder, const Codes *usual) {
-    bool valid = true;
+void set_tables(Coder &coder, const Codes *usual) {
     for (int n = 0; n < coder.scan.blocks; n++) {
         const Block &block = coder.scan.block[n];
         const Table *first = &table_of(coder.scan.first[block.first], block.first);
         const Table *others = &table_of(coder.scan.others[block.others], 4 + block.others);
         const Table *written = usual ? &table_of(usual[block.first & 1], 8 + (block.first & 1)) : first;
         coder.first[block.first] = first, coder.others[block.others] = others, coder.written[block.first] = written;
-        valid = valid && first->valid && others->valid && written->valid;
     }
-    return valid;
 }
 
 // Decoders have warnings about other samplings, even if every code is there.
-bool has_usual_factors(const Image &image) {
-    uint32_t first = image.factors[0];
-    return !image.factors[1] || (image.factors[1] == 0x101 && image.factors[2] == 0x101 &&
-                                 (first == 0x101 || first == 0x201 || first == 0x102 || first == 0x202 || first == 0x401));
+bool has_usual_factors(const uint32_t *factors) {
+    bool first = false;
+    for (uint32_t usual : {0x101, 0x201, 0x102, 0x202, 0x401}) first = first || factors[0] == usual;
+    return !factors[1] || (first && factors[1] == 0x101 && factors[2] == 0x101);
 }
 
 }  // namespace
@@ -304,7 +290,8 @@ bool has_usual_factors(const Image &image) {
 
 using namespace shardfeed::codes;
 
-int64_t shardfeed_recode(const uint8_t *data, size_t size, int64_t interval, const uint8_t *usual, uint8_t *out, size_t room) {
+int64_t shardfeed_recode(const uint8_t *data, size_t size, int64_t interval, const uint8_t *usual, uint8_t *out,
+                         size_t room) {
     try {
         Scan scan;
         if (interval < 1 || read_scan(data, size, scan) == Header::unknown) return SHARDFEED_UNKNOWN;
@@ -314,18 +301,13 @@ int64_t shardfeed_recode(const uint8_t *data, size_t size, int64_t interval, con
             memcpy(written[n].symbols, usual + 16, 12);
         }
         Coder coder{scan, {}, {}, {}};
-        if (!set_tables(coder, usual ? written : nullptr)) return SHARDFEED_UNKNOWN;
+        set_tables(coder, usual ? written : nullptr);
         Writer writer(out, room);
-        switch (pass_scan<true>(data, size, coder, interval, writer)) {
-        case Result::whole: return int64_t(writer.written());
-        case Result::no_code: return SHARDFEED_NO_CODE;
-        case Result::no_room: return SHARDFEED_NO_ROOM;
-        case Result::damaged: return SHARDFEED_DAMAGED;
-        case Result::marker: return SHARDFEED_MARKER;
-        }
+        int64_t problem = pass_scan<true>(data, size, coder, interval, writer);
+        return problem ? problem : int64_t(writer.written());
     } catch (...) {  // no memory
+        return SHARDFEED_NO_ROOM;
     }
-    return SHARDFEED_NO_ROOM;
 }
 
 int32_t shardfeed_is_whole(const uint8_t *data, size_t size) {
@@ -333,8 +315,9 @@ int32_t shardfeed_is_whole(const uint8_t *data, size_t size) {
         Scan scan;
         Coder coder{scan, {}, {}, {}};
         Writer none(nullptr, 0);
-        return read_scan(data, size, scan) == Header::clean && has_usual_factors(scan.image) && set_tables(coder, nullptr) &&
-               pass_scan<false>(data, size, coder, 1, none) == Result::whole;
+        if (read_scan(data, size, scan) != Header::clean || !has_usual_factors(scan.image.factors)) return 0;
+        set_tables(coder, nullptr);
+        return !pass_scan<false>(data, size, coder, 1, none);
     } catch (...) {
         return 0;
     }
