@@ -186,7 +186,7 @@ def test_what_passes_tensorflow_decodes(
         assert tf.io.decode_image(stored.encoded).shape[:2] == (stored.height, stored.width)
     assert kept or spoil is damaged_stream, "a stream carries its own checksum"
     assert rejected
-    what = f"PNG, {spoil.__name__.replace('_', ' ')}: TensorFlow decodes each one that is kept"
+    what = f"PNG, {spoil.__name__.replace('_', ' ')}: TensorFlow decodes each file that is kept"
     torture_result(what, trials=rounds, failures=0, seed=seed, kept=kept)
 
 
