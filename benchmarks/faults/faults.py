@@ -150,20 +150,20 @@ _one_more("`segmentation` is `[]`", segmentation=[], sound=True)
 _one_more("a polygon of 2 points", masks=True, segmentation=[[30, 20, 60, 40]])
 _one_more("a polygon of 7 numbers", masks=True, segmentation=[[30, 20, 60, 20, 60, 40, 30]])
 _one_more(
-    "a crowd with a run-length code",
+    "a crowd with an RLE mask",
     masks=True,
     iscrowd=1,
     sound=True,
     segmentation={"size": [80, 100], "counts": [2420, 20, 5560]},
 )
 _one_more(
-    "a run-length code with the wrong size",
+    "an RLE mask with the wrong size",
     masks=True,
     iscrowd=1,
     segmentation={"size": [100, 80], "counts": [2420, 20, 5560]},
 )
 _one_more(
-    "a run-length code that ends early", masks=True, iscrowd=1, segmentation={"size": [80, 100], "counts": [2420, 20]}
+    "an RLE mask that ends early", masks=True, iscrowd=1, segmentation={"size": [80, 100], "counts": [2420, 20]}
 )
 _one_more("`area` is negative", area=-600)
 
@@ -276,7 +276,7 @@ def _line(name: str, *lines: str, sound: bool = False) -> None:
     _fault("YOLO", name, objects=OBJECTS + len(lines), sound=sound)(make)
 
 
-_line("the class number is beyond the names", "9 0.45 0.375 0.3 0.25")
+_line("the class number exceeds the number of names", "9 0.45 0.375 0.3 0.25")
 _line("the class number is negative", "-1 0.45 0.375 0.3 0.25")
 _line("the class number is 0.5", "0.5 0.45 0.375 0.3 0.25")
 _line("the class is a name", "cat 0.45 0.375 0.3 0.25")

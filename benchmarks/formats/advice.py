@@ -87,7 +87,7 @@ def _format(usual: Read, formats: Sequence[Read], chosen: Read, decode_us: float
         return f"Take {best.format}: {faster}. `shardfeed convert SOURCE OUT --to {best.format}` writes it."
     share = decode_us / delivered(usual, decode_us)
     reason = f", because the decoder takes {share:.0%} of the time" if share > 1 / 2 else ""
-    return f"Keep {usual.format}: {best.format}, the best other format, is {factor:.2f} times as fast{reason}."
+    return f"Keep {usual.format}: {best.format}, the fastest other format, is {factor:.2f} times as fast{reason}."
 
 
 def _preload(usual: Read, decode_us: float, image_bytes: int) -> str:
@@ -97,7 +97,7 @@ def _preload(usual: Read, decode_us: float, image_bytes: int) -> str:
         return f"Read lazily: {brings}, because the page cache keeps the files. Preloading needs the memory twice."
     return (
         f"If the dataset fits into memory (these images: {size_text(image_bytes)}): {brings}. "
-        "`shardfeed.open(DIR, storage=...)` takes a storage that keeps files in memory."
+        "`shardfeed.open(DIR, storage=...)` accepts a storage object that keeps files in memory."
     )
 
 

@@ -53,7 +53,7 @@ def array_record(data: Data) -> None:
     "Grain checkpoints",
     "grain",
     "iterator.get_state(), set_state(...)",
-    "the state of another dataset or view is refused, because its `repr` differs",
+    "the state of a different dataset or view is refused, because its `repr` differs",
 )
 def checkpoint(data: Data) -> None:
     split = shardfeed.open(data.folder())["train"]

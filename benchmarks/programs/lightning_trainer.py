@@ -58,7 +58,7 @@ def epochs(data: Data) -> None:
     "Lightning, resumed within an epoch",
     "lightning",
     'trainer.fit(model, torch_loader(...), ckpt_path="last.ckpt")',
-    "the loader's state is in the checkpoint: 10 steps plus the rest equal one run",
+    "the loader's state is in the checkpoint: 10 steps and the rest together equal one uninterrupted run",
 )
 def resumed(data: Data) -> None:
     steps = len(data.values("train", "name")) // 8

@@ -21,7 +21,7 @@ def files(data: Data) -> None:
     "Ray Data, the whole folder",
     "ray",
     "ray.data.read_tfrecords('DIR', file_extensions=['tfrecord'])",
-    "all splits at once",
+    "all splits together",
 )
 def folder(data: Data) -> None:
     found = sorted(rows(ray.data.read_tfrecords(data.folder(), file_extensions=["tfrecord"])))
