@@ -135,7 +135,7 @@ MASK_KEYS, POINT_KEYS = (*OBJECT_KEYS, "mask bytes", "mask sums"), (*OBJECT_KEYS
     "tf.data, objects",
     "tensorflow",
     "tf.io.parse_example(records, {'image/object/bbox/xmin': tf.io.VarLenFeature(tf.float32), ...})",
-    "uses the keys of the Object Detection API without installing it; the API's class numbers start at 1, shardfeed's at 0",
+    "uses the Object Detection API's keys without installing it; the API's class numbers start at 1, shardfeed's at 0",
 )
 def plain_objects(data: Data) -> None:
     spec = {
