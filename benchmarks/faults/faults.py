@@ -162,9 +162,7 @@ _one_more(
     iscrowd=1,
     segmentation={"size": [100, 80], "counts": [2420, 20, 5560]},
 )
-_one_more(
-    "an RLE mask that ends early", masks=True, iscrowd=1, segmentation={"size": [80, 100], "counts": [2420, 20]}
-)
+_one_more("an RLE mask that ends early", masks=True, iscrowd=1, segmentation={"size": [80, 100], "counts": [2420, 20]})
 _one_more("`area` is negative", area=-600)
 
 
