@@ -50,7 +50,7 @@ def mnist_raw(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "torchvision's `MNIST`, the folder above `raw`",
+    "torchvision's `MNIST`, the parent folder of `raw`",
     "convert MNIST out",
     DIGITS,
 )

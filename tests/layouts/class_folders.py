@@ -262,7 +262,7 @@ def tiny_imagenet_train(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a folder of links to images outside it",
+    "a folder of symbolic links to images outside it",
     "convert subset out",
     Gives("train 2", "cat dog", {"cat/1.jpg": "cat"}),
     says="--follow-links",

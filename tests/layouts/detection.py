@@ -80,7 +80,7 @@ def coco_roboflow(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a single file of COCO: `annotations/instances_val2017.json`",
+    "a single COCO file: `annotations/instances_val2017.json`",
     "convert coco/annotations/instances_val2017.json out",
     Gives("validation 1", of="cat dog", objects=1, boxes={"b.jpg": B}),
 )
@@ -185,7 +185,7 @@ def coco128(to: Files) -> None:
     yolo_files(to, "coco128/{kind}/{split}", train2017="a b")
 
 
-@TOPIC.layout("coco128 as it is downloaded: no `data.yaml`", "convert coco128 out --class-names names.txt", ONE_SPLIT)
+@TOPIC.layout("coco128 as downloaded: no `data.yaml`", "convert coco128 out --class-names names.txt", ONE_SPLIT)
 def coco128_bare(to: Files) -> None:
     yolo_files(to, "coco128/{kind}/{split}", train2017="a b")
     to.put("names.txt", "cat\ndog")
@@ -306,7 +306,7 @@ def _voc_2012(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "VOC2012's boxes, from the folder above: `VOCdevkit`",
+    "VOC2012's boxes, from the parent folder: `VOCdevkit`",
     "convert VOCdevkit out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--reader", "voc", "masks"),
@@ -413,7 +413,7 @@ def _scenes(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "this project's scenes, one COCO file",
+    "this project's scenes, a single COCO file",
     "convert scenes/coco/instances.json out --images scenes/images",
     Gives("train 16", of="circle square triangle", objects=33, boxes={"scene_001.jpg": "square 8 11 34 37"}),
 )

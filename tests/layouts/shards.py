@@ -372,7 +372,7 @@ def tfds(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the same, from the folder above the version: `mnist/3.0.1/`",
+    "the same, from the parent folder of the version: `mnist/3.0.1/`",
     "convert mnist out",
     Gives("train 4, test 1", ("zero", "one"), gray={10: "zero", 20: "one"}),
     needs="tensorflow",

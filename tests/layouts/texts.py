@@ -33,7 +33,7 @@ def flickr8k_kaggle(to: Files) -> None:
     )
 
 
-@TOPIC.layout("Kaggle's Flickr8k, the folder", "convert flickr8k out", Gives("train 2", captions=TWO))
+@TOPIC.layout("the whole folder of Kaggle's Flickr8k", "convert flickr8k out", Gives("train 2", captions=TWO))
 def flickr8k_folder(to: Files) -> None:
     to.images("flickr8k/Images/{a,b}.jpg")
     lines = "\n".join(f"{name},{text}" for name, texts in TWO.items() for text in texts)
@@ -114,7 +114,7 @@ def coco_captions(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a COCO file of captions", "convert captions_val2017.json out --images val2017", Gives("validation 2", captions=TWO)
+    "a COCO captions file", "convert captions_val2017.json out --images val2017", Gives("validation 2", captions=TWO)
 )
 def coco_captions_file(to: Files) -> None:
     to.images("val2017/{a,b}.jpg")
@@ -135,7 +135,7 @@ def coco_keypoints(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a COCO file of key points",
+    "a COCO keypoints file",
     "convert person_keypoints_val2017.json out --images val2017 --tasks boxes,keypoints",
     Gives("validation 2", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}),
 )
