@@ -11,7 +11,7 @@ COMMANDS = {
     "verify": "compare every byte of a dataset with its manifest",
     "inspect": "show splits, classes and image sizes, and report missing files",
     "preview": "draw a contact sheet: a row of images for each class",
-    "report": "make one page about a dataset: findings, pictures, figures",
+    "report": "create an HTML page about a dataset: findings, pictures, figures",
     "bench": "measure an input pipeline and find its slow stages",
     "append": "add samples to a dataset, without rewriting its shards",
     "merge": "merge several datasets into one, matching classes by name",
@@ -21,17 +21,17 @@ COMMANDS = {
     "split": "divide the records into new splits",
     "remove": "remove records, and list where copies of them remain",
     "export": "export to class folders, COCO, YOLO, Pascal VOC, masks or CSV",
-    "salvage": "make a new dataset from the undamaged records of a damaged one",
+    "salvage": "copy the undamaged records of a dataset to a new dataset",
     "rebuild": "restore missing or damaged indexes and columns",
-    "adopt": "use TFRecords of other tools without copying them",
+    "adopt": "use existing TFRecords without copying them",
     "demo": "convert, verify and train on drawn shapes, in a minute",
     "completion": "print a shell completion script for commands and options",
 }
 
 # As `shardfeed --help` lists them: heading -> commands.
 GROUPS = {
-    "make and check a dataset": ("convert", "inspect", "verify", "preview", "report", "bench"),
-    "make datasets from datasets": ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export"),
+    "create and check a dataset": ("convert", "inspect", "verify", "preview", "report", "bench"),
+    "derive datasets from datasets": ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export"),
     "repair, and use existing TFRecords": ("salvage", "rebuild", "adopt"),
     "try and set up": ("demo", "completion"),
 }

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help="new samples, as for `convert`")
     parser.add_argument("out", help="dataset directory to create")
     new = parser.add_argument_group("appended samples")
-    new.add_argument("--split", metavar="A=F,B=F", help="shares of new samples (default: as before)")
+    new.add_argument("--split", metavar="A=F,B=F", help="fractions of new samples (default: as before)")
     add_group_arguments(new)
     new.add_argument("--seed", type=int, help="seed of order and splits (default: as before)")
     new.add_argument("--new-classes", action="store_true", help="add classes that the dataset does not have")

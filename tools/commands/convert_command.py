@@ -57,7 +57,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
         metavar="FILE",
         help="labels: CSV, TSV, JSON Lines, or 'path label' text",
     )
-    source.add_argument("--path-column", metavar="NAME|N", help="column of the image path, by name or number from 1")
+    source.add_argument("--path-column", metavar="NAME|N", help="column of the image path (numbers start at 1)")
     source.add_argument(
         "--label-column", metavar="NAME|N", action="append", help="label column; repeat for more labels"
     )
@@ -138,7 +138,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"reject larger images (default and maximum: {MAX_PIXELS})",
     )
     bytes_ = parser.add_argument_group("stored data")
-    bytes_.add_argument("--split", metavar="A=F,B=F", help="shares, e.g. train=0.9,test=0.1 (default: all train)")
+    bytes_.add_argument("--split", metavar="A=F,B=F", help="fractions, e.g. train=0.9,test=0.1 (default: all train)")
     bytes_.add_argument(
         "--split-by",
         choices=SPLIT_BY,

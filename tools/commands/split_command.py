@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `split`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
     parser.add_argument("out", help="dataset directory to create")
-    parser.add_argument("--split", metavar="A=F,B=F", required=True, help="shares, e.g. train=0.9,validation=0.1")
+    parser.add_argument("--split", metavar="A=F,B=F", required=True, help="fractions, e.g. train=0.9,validation=0.1")
     parser.add_argument(
         "--split-by",
         choices=SPLIT_BY,
