@@ -101,7 +101,7 @@ COPYING: dict[str, Contender] = {
         requirements=(_TORCH, "mosaicml-streaming==0.13.0"),
         probe="import torch",
         packages=("mosaicml-streaming", "torch"),
-        remark="if torchvision cannot be imported, empty classes replace two names that MDSWriter imports but never uses",
+        remark="if torchvision cannot be imported, empty classes replace two of its names that MDSWriter never uses",
     ),
     "litdata": Contender(
         "LitData `optimize`",
