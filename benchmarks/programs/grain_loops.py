@@ -76,7 +76,7 @@ def checkpoint(data: Data) -> None:
         raise AssertionError("the state of another view was taken")
 
 
-@check("JAX", "jax", "jax.numpy.asarray(batch)", "on Grain's batches of a split")
+@check("JAX", "jax", "jax.numpy.asarray(batch)", "tested with Grain's batches of a split")
 def arrays(data: Data) -> None:
     import jax.numpy as jnp
     import numpy as np

@@ -96,7 +96,7 @@ if __name__ == "__main__":
     "Lightning ddp, 2 processes",
     "lightning",
     'Trainer(strategy="ddp", devices=2, use_distributed_sampler=False)',
-    "the loader is made in `train_dataloader`, after the processes have connected",
+    "the loader is created in `train_dataloader`, after the processes have connected",
 )
 def two_processes(data: Data) -> None:
     with tempfile.TemporaryDirectory() as folder:
