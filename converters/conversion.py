@@ -77,27 +77,27 @@ def convert(
 ) -> Report:
     """Convert `source` into the dataset directory `out`, or continue where an earlier run stopped.
 
-    Images may have been added, removed or repaired since then: only the affected shards are written again. The bytes
-    depend only on the source and the options listed before `max_bad`, not on workers, engine or interruptions. A script
-    needs no `__main__` guard: workers do not import it.
+    Images may have been added, removed or repaired since then: only the affected shards are written again. The
+    dataset's bytes depend only on the source and the options listed before `max_bad`, not on workers, engine or
+    interruptions. A script needs no `__main__` guard: workers do not import it.
 
     Args:
-        source: the samples: a path as `open_source` takes it (an image folder, a label file or annotations), a source
+        source: the samples: a path that `open_source` accepts (an image folder, a label file or annotations), a source
             from this package, or your own source (see `shardfeed.converters.sources.source`).
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1, for samples without a split in the source; default: all in "train".
-            Use `Shares` to choose how they are drawn.
+            Use `Shares` to choose how samples are drawn.
         group_column: a column, a field of the images in annotations such as COCO's, or a feature of your own source:
             samples with the same value go to the same split.
-        group_pattern: a regular expression that matches the whole file name, or with a "/" the whole path: samples with
+        group_pattern: a regular expression for the whole file name, or, with a "/", for the whole path: samples with
             the same text in its group `group` go to the same split. "roboflow": groups versions of the same original.
         group_duplicates: files that are equal byte for byte go to the same split.
         to: the format of the shards: "tfrecord", "webdataset", "parquet", "mds" or "arrayrecord".
         shards: number of shards of each split, or the approximate bytes of source images per shard, as text like
-            "64MB". Default: shards of at most 256 MB, and at least 16 of them if each then has 8 MB or 512 images.
+            "64MB". Default: shards of at most 256 MB, and at least 16 shards if each then has 8 MB or 512 images.
         seed: decides the order of samples, and their splits if `split` draws them.
         image: how images are checked and re-encoded.
-        max_bad: rejected inputs allowed, a count or text like "0.5%"; with more, nothing is committed. Or separate
+        max_bad: limit for rejected inputs, a count or text like "0.5%"; with more, nothing is committed. Or separate
             limits: `{"images": 3, "objects": "1%"}`, where "objects" limits the annotations left out because they are
             faulty.
         no_leaks: raise an error if a file, or a group, would be in two splits.
@@ -114,8 +114,8 @@ def convert(
         UsageError: the arguments or the source are invalid; nothing was changed. Subclasses: OutputExistsError,
             PlanMismatchError (an unfinished conversion with other options is in the way), LeakError (`no_leaks`).
         TooManyRejectedError: too many inputs were rejected. If the source rejected them, nothing was written; if the
-            workers did, everything else is converted and kept. The same call with a higher `max_bad` then only commits,
-            unless all inputs were rejected; after a repair, only changed files are read again.
+            workers did, all other inputs are converted and their shards are kept. The same call with a higher `max_bad`
+            then only commits, unless all inputs were rejected; after a repair, only changed files are read again.
         StorageError, WorkerLostError: finished shards are kept; the same call resumes.
         BusyError: another process is converting into `out`.
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class RejectCode(StrEnum):
-    """The reason why an input is left out. A code never changes its meaning; new ones may be added.
+    """The reason why an input is left out. A code never changes its meaning; new codes may be added.
 
     Example:
         done = convert("photos", "out", max_bad="1%")

@@ -97,12 +97,12 @@ class Report:
     """The outcome of `convert`.
 
     `out`: the output directory. `committed`: whether it exists now. `manifest`: the dataset's manifest, even if it was
-    not committed. `rejected`: inputs left out, `normalised`: inputs stored with other bytes, `warnings`: inputs stored
-    although unusual, each sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`:
-    read in this run, `seconds`: duration of this run. `kept`: shards that an earlier run had finished. `same_pictures`:
-    images that occur, byte for byte the same, in two splits or two classes. `account`: how many annotations were read
-    and written, and which were left out; None if there are none. `planned`: the plan of a dry run. `groups`: the
-    shares that could be reached with groups kept together; None without groups.
+    not committed. `rejected`: inputs left out, `normalised`: inputs stored with different bytes, `warnings`: inputs
+    stored although unusual, each sorted by key. `notes`: sentences about the source and the run. `images`,
+    `source_bytes`: read in this run, `seconds`: duration of this run. `kept`: shards that an earlier run had finished.
+    `same_pictures`: images that occur, byte for byte the same, in two splits or two classes. `account`: how many
+    annotations were read and written, and which were left out; None if there are none. `planned`: the plan of a dry
+    run. `groups`: the shares that could be reached with groups kept together; None without groups.
 
     Example:
         report = convert("photos", "out", max_bad="1%")

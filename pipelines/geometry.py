@@ -157,11 +157,11 @@ def to_source(view: View) -> tuple[np.ndarray, np.ndarray]:
 
 
 def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """Convert predicted boxes from pixels of the model's input to pixels of the source image, float32 [..., n, 4].
+    """Convert predicted boxes from pixels of the model's input to pixels of the stored image, float32 [..., n, 4].
 
     Args:
         boxes: [..., n, 4] as xmin, ymin, xmax, ymax, for one image or a batch of them.
-        scale: [..., 2], x and y, as `detection` returns it for a transform that does not mirror.
+        scale: [..., 2], x and y, as `detection` returns it for a transform that does not flip.
         offset: [..., 2], likewise.
 
     Example:
@@ -173,13 +173,13 @@ def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) ->
 
 
 def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Resample predicted masks from the model's input to the source image, [k, height, width], by nearest pixels.
+    """Resample predicted masks from the model's input to the stored image, [k, height, width], by nearest pixels.
 
     Args:
         masks: [k, height, width] for one image.
-        scale: [2], x and y, as `detection` returns it for a transform that does not mirror.
+        scale: [2], x and y, as `detection` returns it for a transform that does not flip.
         offset: [2], likewise.
-        size: (height, width) of the source image. Parts that the model did not see are 0.
+        size: (height, width) of the stored image. Parts that the model did not see are 0.
 
     Example:
         height, width = target["orig_size"].tolist()

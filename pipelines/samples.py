@@ -156,7 +156,7 @@ class Mixture:
 
 
 def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
-    """Combine splits, of one dataset or several, drawing from each by its weight.
+    """Combine splits of one dataset or several, drawing from each in proportion to its weight.
 
     Each split fills its share of each batch, by weight, rounded down or up, whatever its size: samples of a small split
     repeat more often. An epoch has as many samples as all splits together, unless `Global(epoch_samples=...)` sets
@@ -166,9 +166,9 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
         parts: pairs of a split and its weight, a number above 0.
 
     Raises:
-        UsageError: if there are no parts, if one is empty or its weight is not above 0, if the class names of a shared
-            label, of key points or of segmentation masks differ (a number would have two meanings), and if they share
-            no feature.
+        UsageError: if there are no parts, if a part is empty or its weight is not above 0, if the class names of a
+            shared label, of key points or of segmentation masks differ (a number would have two meanings), or if the
+            parts share no feature.
 
     Example:
         both = mix([(flowers["train"], 3), (plants["train"], 1)])

@@ -49,11 +49,11 @@ class WaitRecorder:
         return text if since is None else f"{text}; waiting since step {since:,}"
 
     def watch(self, batches: Any) -> Any:
-        """Return the same batches, and record the wait for each.
+        """Return the same batches, and record the wait for each batch.
 
         Args:
             batches: a `tf.data.Dataset`: the result is a dataset with the same elements. Or any other iterable, such as
-                a PyTorch loader: the result has its length and attributes (`state_dict`), too.
+                a PyTorch loader: the result has the same length and attributes (such as `state_dict`).
 
         If `tf.distribute` places a `tf.data` pipeline on several devices, it adds buffers: the recorded waits are then
         the waits for the buffers.
@@ -95,7 +95,7 @@ class WaitRecorder:
         return (np.array(self._came) - np.array(self._asked)) * 1e3
 
     def share(self, last: int | None = None) -> float:
-        """Compute the share of the time, 0 to 1, that was spent waiting: in the whole run, or in its `last` steps."""
+        """Compute the fraction of the time spent waiting, 0 to 1: in the whole run, or in its `last` steps."""
         asked, came = (np.array(times[-(last or 0) :]) for times in (self._asked, self._came))
         spent = came[-1] - asked[0] if len(came) else 0.0
         return float((came - asked).sum() / spent) if spent > 0 else 0.0
@@ -114,7 +114,7 @@ class WaitRecorder:
         return found
 
     def callback(self) -> "keras.callbacks.Callback":
-        """Make a Keras callback that adds the share of each epoch to its logs, as `waiting`.
+        """Create a Keras callback that logs the fraction of each epoch spent waiting for batches, as `waiting`.
 
         Keras's progress bar, `History`, `CSVLogger` and `TensorBoard` show this value.
         """

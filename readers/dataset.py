@@ -22,7 +22,7 @@ _SHOWN = 5  # files named in an error before "and n more"
 
 
 class Dataset(Mapping[str, Split]):
-    """A mapping from split names to `Split`, made by `shardfeed.open`. It pickles as a directory path and a manifest.
+    """A mapping from split names to `Split`, created by `shardfeed.open`. It is pickled as its path and manifest.
 
     Example:
         data = shardfeed.open("flowers")
@@ -42,7 +42,7 @@ class Dataset(Mapping[str, Split]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names in label order: of images, else of objects, pixels or tags; empty if there are no classes.
+        """Class names of images in label order, else of objects, pixels or tags; empty if there are no classes.
 
         Raises UsageError if images have no classes and several other features have different class lists; the message
         says where each list is stored.
@@ -74,11 +74,11 @@ class Dataset(Mapping[str, Split]):
 def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
     """Open a dataset directory on the local disk, at a URL (s3, gs, az, hf, https), or through your own `storage`.
 
-    No shard is read: names and sizes are compared with the manifest. For a dataset in a bucket with more than 1,000
-    files, or on a web server, they are compared when the files are read: opening takes at most three requests.
+    No shard is read: file names and sizes are compared with the manifest. For a dataset of more than 1,000 files in a
+    bucket, or on a web server, they are compared when files are read: opening takes at most three requests.
 
     Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
-    when shards or indexes are missing, have a different size, or are not part of it (the message names up to five).
+    when shards or indexes are missing, have a different size, or do not belong to the dataset (up to five are named).
 
     Example:
         data = shardfeed.open("flowers")

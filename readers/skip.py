@@ -26,7 +26,7 @@ class Skip:
         model.fit(batches, epochs=3)
         print(damaged.found)
 
-    `found`: a RecordError for each damaged record, in the order of their detection. Each is counted and warned about
+    `found`: a RecordError for each damaged record, in the order of detection. A record is counted and warned about
     once, even if several epochs read it. One Skip may serve several datasets and threads; another process counts its
     own.
     """

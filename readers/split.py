@@ -49,7 +49,7 @@ _FOR_PIPELINES = (
 
 @dataclass(frozen=True)
 class ShardSlice:
-    """The records of one shard that belong to a view: of the shard's `records`, skip `skip`, then take `take`.
+    """The records of a shard that belong to a view: skip the first `skip` of the shard's `records`, then take `take`.
 
     `path`: the shard file. `format`: its format. `first`: position of the shard's first record in the whole split.
 
@@ -67,11 +67,11 @@ class ShardSlice:
 
 
 class Split(Sequence[Record]):
-    """One split, or a part of one: `len(split)`, `split[i]`, `split[a:b]`, `split[:0.1]`, `split.select(...)`.
+    """A split, or a part of a split: `len(split)`, `split[i]`, `split[a:b]`, `split[:0.1]`, `split.select(...)`.
 
-    `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or an array for others. It can be
-    used directly as a map-style dataset of PyTorch. A slice takes sample indices, or shares of the split as floats
-    within 0..1: `split[:0.1]` is the first tenth, `split[0.1:]` the rest.
+    `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or an array for other features. A
+    `Split` can be used directly as a map-style dataset of PyTorch. A slice takes sample indices, or fractions of the
+    split as floats from 0 to 1: `split[:0.1]` is the first tenth, `split[0.1:]` the rest.
 
     Example:
         train = data["train"]
@@ -98,19 +98,19 @@ class Split(Sequence[Record]):
 
     @property
     def formats(self) -> Mapping[str, int]:
-        """Number of records by `image/format` as read, for the whole split, even if this is a slice; {} if unknown."""
+        """Number of records by `image/format` ("raw" if decoded), in the whole split even for a slice; {}: unknown."""
         copy = self._shards.copy
         return {"raw": self._shards.info.records} if copy and copy.decoded else self._shards.info.formats
 
     @property
     def record_bytes(self) -> int:
-        """Size of the stored records in bytes, with framing; for a part of the split, estimated from its length."""
+        """Size of the stored records in bytes, with framing; estimated if this is only a part of the split."""
         info = self._shards.info
         return info.size * len(self) // max(1, info.records)
 
     @property
     def read_bytes(self) -> int:
-        """Size of the records as read, in bytes, with framing: differs from `record_bytes` for a decoded copy."""
+        """Size in bytes of the records as read, with framing; for a decoded copy it differs from `record_bytes`."""
         info = self._shards.copy.info if self._shards.copy else self._shards.info
         return info.size * len(self) // max(1, info.records)
 
@@ -118,8 +118,8 @@ class Split(Sequence[Record]):
     def fingerprint(self) -> str:
         """A hash, 32 hex digits; equal only if two views hold the same records, shard by shard, in the same order.
 
-        It is BLAKE2b over the sizes and checksums of the shards in the manifest, and the view's positions in the split.
-        It does not depend on the path or the name of the dataset, nor on which copy of it is read.
+        It is the BLAKE2b hash of the shards' sizes and checksums in the manifest, and of the view's positions in the
+        split. It does not depend on the path or the name of the dataset, nor on which copy of the dataset is read.
         """
         digest = hashlib.blake2b(self.name.encode(), digest_size=16)
         for shard in self._shards.info.shards:
@@ -144,11 +144,11 @@ class Split(Sequence[Record]):
 
     @property
     def contiguous(self) -> bool:
-        """Whether the samples follow each other in the shards, so that they can be read as a stream."""
+        """Whether the samples are consecutive in the shards, so that they can be read as a stream."""
         return isinstance(self._places, range) and self._places.step == 1
 
     def check_streamable(self) -> None:
-        """Check that the split can be streamed: its samples follow each other; else raise UsageError."""
+        """Check that the split can be streamed, that is, that its samples are consecutive. Raises UsageError if not."""
         if not self.contiguous:
             problem = "samples that are not consecutive cannot be streamed"
             raise UsageError(f"split {self.name}", problem, 'use order="global"')
@@ -189,9 +189,9 @@ class Split(Sequence[Record]):
     def select(self, which: ArrayLike) -> "Split":
         """Return a view of selected samples; `which`: a bool mask [n], or indices, int [k], in any order.
 
-        `split.select(split.column("image/height") >= 224)` keeps the large images. The view holds 8 bytes per sample,
-        and cannot be streamed. Raises UsageError for a mask of another length, and for indices that are out of range or
-        not integers.
+        `split.select(split.column("image/height") >= 224)` keeps the large images. The view takes 8 bytes of memory per
+        sample, and cannot be streamed. Raises UsageError for a mask of a different length, and for indices that are out
+        of range or not integers.
 
         Example:
             large = data["train"].select(data["train"].column("image/height") >= 24)
@@ -212,8 +212,8 @@ class Split(Sequence[Record]):
     def column(self, key: str) -> np.ndarray:
         """Return the value of feature `key` in each sample: int64 [n], float32 [n], or bytes as objects [n].
 
-        Labels come from the column that was stored with the dataset; for other features the records are read, except
-        for their images. Raises UsageError unless the feature has one value per record, IntegrityError for damage.
+        Labels come from the column stored with the dataset; for other features the records are read, except for their
+        images. Raises UsageError unless the feature has one value per record, IntegrityError if a record is damaged.
 
         Example:
             labels = data["train"].column("image/class/label")
@@ -235,7 +235,7 @@ class Split(Sequence[Record]):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
 
     def where(self, index: int) -> str:
-        """Return the location of the sample at `index`, as errors name it: shard file, record number and offset.
+        """Return the location of the sample at `index` as error messages show it: shard file, record number and offset.
 
         Example:
             print(data["train"].where(0))  # shard, record and offset
@@ -258,9 +258,9 @@ class Split(Sequence[Record]):
         return (self[i] for i in range(len(self)))
 
     def without_damaged(self, damaged: Skip) -> Iterator[Record]:
-        """Yield the samples in order, without damaged records, which `damaged` counts up to its limit.
+        """Yield the samples in order, except damaged ones; `damaged` counts these and sets their maximum number.
 
-        Raises IntegrityError if there are more.
+        Raises IntegrityError if more records are damaged.
 
         Example:
             skip = Skip(10)
@@ -278,7 +278,7 @@ class Split(Sequence[Record]):
         return self._shards.payloads(np.array([self.place(index)]))[0]
 
     def payloads(self, indices: np.ndarray) -> list[bytes]:
-        """Return the serialized Examples at `indices`, int64 [k], in order; neighbours in a shard are read at once.
+        """Return the serialized Examples at `indices`, int64 [k], in order; adjacent records are read together.
 
         Raises IndexError, RecordError.
         """

@@ -59,9 +59,9 @@ def verify(
     """Read every byte of a dataset and compare it with the manifest.
 
     `check_record` is called with each record's payload (`--deep`); a ShardfeedError that it raises is reported as
-    damage of that record. `progress` is called with the bytes of each file when it is done. Raises UsageError if `path`
-    is not a dataset, StorageError when a file cannot be read. A damaged manifest is reported in the result, without
-    further checks.
+    damage to that record. `progress` is called with the size of each file in bytes once the file is read. Raises
+    UsageError if `path` is not a dataset, StorageError when a file cannot be read. A damaged manifest is reported in
+    the result, without further checks.
 
     Example:
         for damage in verify("flowers").damages:

@@ -34,15 +34,15 @@ class Engine(Protocol):
     warnings: list[str]
 
     def start(self, tasks: int) -> None:
-        """Start workers early, at most one per task; `run` starts any that are missing."""
+        """Start workers early, at most one per task; `run` starts any missing workers."""
         ...
 
     def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = ...) -> Iterator[Receipt]:
-        """Yield the receipt of each task, in no particular order, once its shard is durable and in its place."""
+        """Yield the receipt of each task, in no particular order, once the shard is durable and has its final name."""
         ...
 
     def done(self) -> tuple[int, int]:
-        """Number of images read so far and their bytes, including lost attempts."""
+        """Number of images read so far, and their bytes; images read again after the loss of a worker count twice."""
         ...
 
     def stop(self) -> None:

@@ -36,7 +36,7 @@ from shardfeed.version import __version__
 
 
 def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
-    """Make a dataset of the surveyed files: in their own folder, or in the new directory `out`, with links to them.
+    """Create a dataset from the surveyed files: in their own folder, or in the new directory `out`, with links to them.
 
     Without `out`, all other files in the folder stay unchanged and are listed in the manifest. Raises UsageError if the
     files do not have shardfeed's names and `out` is not given, OutputExistsError, StorageError, BusyError.

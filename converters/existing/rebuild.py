@@ -33,7 +33,7 @@ _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """Result of `rebuild`. `files`: name -> fault of each file that can be rebuilt; if `written`, they have been
+    """Result of `rebuild`. `files`: name -> fault of each file that can be rebuilt; if `written`, these files have been
     rebuilt.
 
     `lost`: name -> fault, of damaged files that cannot be rebuilt from the dataset's shards.

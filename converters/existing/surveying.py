@@ -95,17 +95,17 @@ def survey(
 
     Args:
         path: the folder. If it holds no shards itself, but its subfolders do, each subfolder is a split.
-        split_name: the one split that all files belong to; default: taken from their names.
+        split_name: the one split that all files belong to; default: inferred from file names.
         splits: split -> `glob` pattern of its files, relative to the folder; the files may have any names.
         image_key: the feature with the image, which readers of the dataset get as `image/encoded`; default: that key,
             else the only feature with values that are images by their bytes.
         label_key: the feature with the label, which readers of the dataset get as `image/class/label`; default: that
-            key, else the only integer feature with a usual name, such as `label`, `class` or `target`.
+            key, else the only integer feature with a known name, such as `label`, `class` or `target`.
         class_names: names of the label's classes, or of the objects' classes if images have none: a list from label 0,
             or a mapping by number. Default: the names in the folder's `KEY.labels.txt` (TFDS), `labels.txt` or
             `label_map.pbtxt`, else the names stored with the labels, else the numbers.
         partial: accept a split even if the names of its shards show that others are missing.
-        progress: called with bytes read.
+        progress: called with the number of bytes read.
 
     Raises:
         UsageError: the files cannot become a dataset, because of their names or contents: for example, they are

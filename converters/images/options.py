@@ -68,16 +68,16 @@ class ImageOptions:
             `resize_shorter`.
         resize_filter: the filter for shrinking: "lanczos" (the sharpest), "bicubic", or "hamming" (the fastest, about
             as good as area averaging). Enlarging is always bicubic.
-        quality: 1 to 100; if given, every JPEG is re-encoded at this quality. None: only images that must be encoded
-            are, at quality 92. Not for "raw".
+        quality: 1 to 100; if given, every JPEG is re-encoded at this quality. None: only images that have to be
+            re-encoded are encoded, at quality 92. Not for "raw".
         baseline: progressive JPEGs that are not re-encoded are converted to baseline JPEGs, losslessly. Needs the
             package `turbojpeg` (the extra `baseline`), which is checked when a conversion is planned. Not for "raw".
-        seekable: JPEGs get restart markers, and records store where their rows begin (`image/restarts`), so that a crop
-            can be decoded without the rest. True: all JPEGs; JPEGs that are not re-encoded get markers losslessly,
+        seekable: JPEGs get restart markers, and records store where the rows of the JPEG begin (`image/restarts`), so
+            that a crop can be decoded alone. True: all JPEGs; JPEGs that are not re-encoded get markers losslessly,
             which needs the extra `seekable`, checked when a conversion is planned. None: only re-encoded JPEGs with a
-            side of 384 pixels or more, which makes them at most 2 % larger. False: none. Not True for "raw".
-        png_to_jpeg: images that would be stored as PNG are stored as JPEG, with `quality` or 92, for readers that
-            support only JPEG; not for "raw".
+            side of 384 pixels or more, which grow by at most 2 %. False: none. Not True for "raw".
+        png_to_jpeg: images that would be stored as PNG are stored as JPEG, at `quality` or 92, for readers that support
+            only JPEG; not for "raw".
         background: colour behind transparent pixels: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of three,
             each 0 to 255.
         max_pixels: limit of height * width; larger images are rejected as E_TOO_LARGE before they are decoded.
@@ -172,7 +172,7 @@ class ImageOptions:
         return found  # type: ignore[return-value]  # as above
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value; it differs between any two options that could give different bytes."""
+        """Return a JSON value that differs for any two sets of options that could give different bytes."""
         return {
             "sha256": self.sha256,
             "check": self.check,

@@ -25,7 +25,7 @@ def filter(
     missing_ok: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Create the dataset `out` from the records that meet all of these conditions, in the same splits and order.
+    """Create the dataset `out` from the records that meet all given conditions, in the same splits and order.
 
     Records are copied byte for byte: classes keep their names and numbers, even if no record of a class remains
     (`relabel` renumbers).
@@ -34,17 +34,17 @@ def filter(
         dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
         where: a condition on features, such as `class in (cat, dog) and height >= 224 and not format == png`. Features
-            are named by their whole key or the end of it; `class` and `split` have their usual meaning, and `objects`
-            is the number of objects. Operators: == != < <= > >= in, not in; combined with and, or, not and parentheses.
-            Class names and texts are plain words or quoted. A feature with several values matches if any does.
-        keys: keep only these keys, given as in `remove`.
+            are named by their whole key or its end; `class` and `split` have their usual meaning, and `objects` is the
+            number of objects. Operators: == != < <= > >= in, not in; combined with and, or, not and parentheses. Class
+            names and texts are plain words or quoted. A feature with several values matches if any value does.
+        keys: keep only records with these keys, given as in `remove`.
         min_objects: keep only images with at least this many objects.
         missing_ok: ignore keys that no record has.
         **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
-        UsageError: a condition that cannot be parsed, names that the dataset does not have, or no record left; and as
-            in `reshard`.
+        UsageError: a condition cannot be parsed, the dataset lacks a name, or no record would be left; and as in
+            `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `reshard`.
 
     Example:

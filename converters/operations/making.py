@@ -21,7 +21,7 @@ class MakingOptions(TypedDict, total=False):
     Attributes:
         max_bad: damaged records that may be left out, a count or text like "0.5%"; with more, nothing is committed.
             Default: none.
-        no_leaks: raise an error if a file would be in two splits, by its stored hash.
+        no_leaks: raise an error if a file, identified by its stored hash, would be in two splits.
         to: the format of the shards, as in `convert`; default: the format of the (first) dataset.
         shards: number of shards of each split, or text like "64MB", as in `convert`; default: chosen as in a
             conversion.

@@ -26,7 +26,7 @@ def remove(
     """Create the dataset `out` without the records that have these keys, in the same splits and order.
 
     `out` contains nothing of the removed records. They are still in `dataset`, which is only read: the report's notes
-    say where, and which of these files are shared with other datasets.
+    say where, and which shards of `dataset` are shared with other datasets.
 
     Args:
         dataset: a dataset's directory, or an open `Dataset`; it is only read.

@@ -9,7 +9,7 @@ from shardfeed.converters.report import Report
 
 
 def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[MakingOptions]) -> Report:
-    """Create the dataset `out` from the same records, in the same splits and order, in other shards.
+    """Create the dataset `out` from the same records, in the same splits and order, in different shards.
 
     Args:
         dataset: a dataset's directory, or an open `Dataset`; it is only read.
@@ -19,7 +19,7 @@ def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[
     Raises:
         TooManyRejectedError: too many records are damaged; the error names them, and nothing is committed.
         UsageError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `convert` and `shardfeed.open`.
-            After a StorageError or a kill, call it again to continue.
+            After a StorageError or a kill, the same call continues.
 
     Example:
         reshard("flowers", "few", shards=1)

@@ -29,15 +29,15 @@ def split(
 ) -> Report:
     """Create the dataset `out` from the same records in new splits, drawn at random, each in a new random order.
 
-    A record's key decides its split and position, as in a conversion with these shares and this seed. Records are
-    copied byte for byte, except for their id (`image/source_id`): ids that a conversion assigned are assigned again in
-    a new split if they are out of order there.
+    A record's key decides its split and position, as in a conversion with the same shares and seed. Records are copied
+    byte for byte, except for their id (`image/source_id`): ids that a conversion assigned are assigned again in a new
+    split if they are out of order there.
 
     Args:
         dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
         split: share of each new split, adding up to 1; use `Shares` to choose how they are drawn.
-        of: the split to divide; all others are kept. Default: all splits are put together and divided.
+        of: the split to divide; all other splits are kept. Default: all splits are combined and divided.
         group_column: a feature, `image/patient` or `patient`: records with the same value go to the same split. With
             `of`, a record whose group also has records in a kept split moves to that split.
         group_pattern, group_duplicates: as in `convert`; duplicates are found by the stored hashes.

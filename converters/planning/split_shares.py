@@ -33,7 +33,7 @@ class Shares:
     Args:
         shares: split name -> share, adding up to 1.
         by: "exact": each split gets exactly its share of images, also within each class of the first label; adding
-            images then moves a few others to another split. "hash": each image's own key decides its split; adding
+            images then moves a few others to a different split. "hash": each image's own key decides its split; adding
             images moves no others, and shares are exact only on average.
 
     Example:
@@ -45,7 +45,7 @@ class Shares:
 
     @classmethod
     def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
-        """Make `Shares` from a mapping; a `Shares` is returned unchanged."""
+        """Create `Shares` from a mapping; a `Shares` is returned unchanged."""
         return split if isinstance(split, Shares) else cls(split)
 
 

@@ -42,10 +42,10 @@ _BETWEEN = re.compile(r"[-._ 0-9]+")  # separators around the name of a split in
 
 
 class Look:
-    """A view of the files at `path` for recognising formats: reads lazily, and nothing twice.
+    """A view of the files at `path` for recognising formats. It reads lazily and reads nothing twice.
 
-    `include`, `exclude`, `follow_links`: the files to take, as in `list_files`. Only some files of each kind in a
-    folder are examined, and no hidden ones; the reader that is chosen then lists all.
+    `include`, `exclude`, `follow_links`: the files to use, as in `list_files`. Only some files of each kind in a folder
+    are examined, and no hidden files; the chosen reader then lists all files.
 
     Example:
         look = Look("photos")
@@ -185,7 +185,7 @@ class Look:
         return bool(files) and not folders
 
     def list_files(self, root: str | None = None, *, chosen: bool = True) -> Listing:
-        """List the files below `root` (default: the folder of the path) that the patterns select; all if not `chosen`.
+        """List the files below `root` (default: the path's folder) that the patterns select; all files if not `chosen`.
 
         Each listing is made once, and used for recognising and for reading. Raises UsageError if there is no file.
         """
@@ -201,7 +201,7 @@ class Look:
     def list_images(self, root: str | None = None, files: Listing | None = None) -> tuple[Listing, Listing]:
         """List all files below `root`, and the images that the patterns select: patterns apply to images only.
 
-        `files`: the listing, if it was made already. Raises UsageError if there is no file, or no image is selected.
+        `files`: the listing, if it exists already. Raises UsageError if there is no file, or no image is selected.
         """
         files = self.list_files(root, chosen=False) if files is None else files
         choice = Choice.of(self.include, self.exclude)
@@ -252,7 +252,7 @@ class SourceFiles:
 
 
 def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
-    """Find the files at a path or pattern. Raises UsageError if there are none, or if a file of a pattern is missing.
+    """Find the files at a path or pattern. Raises UsageError if there are none, or if a pattern names a missing file.
 
     Example:
         files = find_files("shards/{000..003}.tar", (".tar",))

@@ -77,7 +77,7 @@ class MaskTable:
 
 
 class AnnotationCode(StrEnum):
-    """The reason why an annotation is not written. A code never changes its meaning; new ones may be added.
+    """The reason why an annotation is not written. A code never changes its meaning; new codes may be added.
 
     Example:
         done = convert(open_source("instances.json", options=AnnotationOptions(images="photos")), "out")

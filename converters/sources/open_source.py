@@ -44,9 +44,9 @@ def open_source(
 ) -> Source:
     """Open a path as a source, choosing the reader by its content.
 
-    Annotation files (such as COCO's, or a folder with some) are recognised by their content, and so are files of many
-    samples: tars, Parquet, records, databases, arrays. Any other file is taken as a label file, and any other folder as
-    a folder of classes, or of images with the class in the file name.
+    Annotation files (such as COCO's, or a folder with some) are recognised by their content, and so are files that hold
+    many samples: tars, Parquet, TFRecords, databases, arrays. Any other file is treated as a label file, and any other
+    folder as a folder with one subfolder per class, or with images whose file names contain the class.
 
     Example:
         open_source("photos")                                                 # photos/cat/1.jpg, photos/train/cat/1.jpg
@@ -62,16 +62,15 @@ def open_source(
             as "s3://bucket/photos".
         reader: the name of the reader, if two would fit: for example "coco" or "webdataset", or "folder" or "labels" to
             ignore annotations. Or your own `Reader`; its exceptions are passed on.
-        include: one or more patterns of the files to take, relative to the folder; default all. `*` matches any part of
-            a name, `**` any folders. A pattern without "/" matches names in every folder (`*.png`), one with "/" begins
-            at the folder (`train/**/*.png`); a pattern that matches a folder matches everything in it.
+        include: one or more patterns of the files to include, relative to the folder; default all. `*` matches any part
+            of a name, `**` any folders. A pattern without "/" matches names in every folder (`*.png`), one with "/"
+            begins at the folder (`train/**/*.png`); a pattern that matches a folder matches everything in it.
         exclude: one or more patterns of the files to leave out.
-        follow_links: also take files and folders outside of the folder if links in it lead there.
+        follow_links: also include files and folders outside of the folder if links in it lead there.
         options: `LabelOptions`, `AnnotationOptions` or `ColumnOptions`.
 
     Raises:
-        UsageError: options that do not go together, a missing path, files without classes, or files that fit two
-            readers.
+        UsageError: options contradict each other, the path is missing, files have no classes, or files fit two readers.
         LabelFileError: a label file is ambiguous.
         StorageError: the folder cannot be read.
     """

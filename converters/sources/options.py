@@ -39,18 +39,19 @@ class LabelOptions:
         images: the folder that the paths in a label file are relative to; default: the folder of the label file.
         pattern: a regular expression that matches file names; its group `label` is the class.
         unlabelled: read images without labels: all images in a folder, or the ones listed in a file.
-        class_names: names in label order, or the path of a file with one per line; or a mapping from column to one of
-            these.
-        format: the label file's format: "csv", "tsv", "jsonl", "text" or "parquet"; default: decided by its name.
-        path_column: the column of paths, by name or number from 0; default: a column with a usual name.
+        class_names: names in label order, or the path of a file with one per line; or a mapping from column to either.
+        format: the label file's format: "csv", "tsv", "jsonl", "text" or "parquet"; default: by the file's name.
+        path_column: the column of paths, by name or number from 0; default: the column with a known name such as
+            "path", else the first (not in JSON or Parquet).
         label_columns: the columns of labels, by name or number from 0; the first is the class.
-        text_columns: columns of text that is not a class, such as captions.
+        text_columns: columns of text other than class names, such as captions.
         number_columns: columns of numbers that are not classes; a mapping may give the feature:
             `{"age": Feature("float32")}`.
         one_hot: columns of 0 and 1 (or -1 and 1), one per class.
         split_column: the column of split names; default: the column named "split".
-        group_column: a column to store for `convert(..., group_column=)`, as text unless another option names it.
-        header: whether the first row names the columns; default: decided by its content.
+        group_column: a column to store for use as `convert(..., group_column=)`; as text unless another option names
+            it.
+        header: whether the first row names the columns; default: inferred from its content.
         delimiter: separator of the cells of a CSV file; default: detected from its first row.
         encoding: the label file's encoding; default: from the byte order mark, else UTF-8.
         label_separator: separator between several labels in a cell of the first label column; or a mapping from column
@@ -108,10 +109,10 @@ class AnnotationOptions:
         unit: unit of boxes, key points and outlines; default: as the format defines. A source in pixels whose boxes all
             lie within 0 to 1 is refused unless `unit` is given.
         boxes_on: whether annotations refer to the "upright" or the "stored" image if EXIF rotates it; needed only if
-            the annotations do not say.
+            the annotations do not state which.
         voc_origin: the number of the first pixel in Pascal VOC's files, 0 or 1.
         colours: colours of masks: a file with `name,r,g,b` per line.
-        void: the value of mask pixels without a class; default: as the format defines, else 255; "none": there is no
+        void: the value of mask pixels without a class; default: as the format defines, else 255; "none": masks have no
             such value.
         group_column: a field of each image, such as `video_id` in COCO's `images`, to store as the text `image/NAME`,
             so that `convert(..., group_column=)` can use it.
@@ -151,16 +152,16 @@ class AnnotationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """Options for files with many samples each: tars, Parquet, records, databases, arrays.
+    """Options for files that hold many samples: tars, Parquet, TFRecords, databases, arrays.
 
     Example:
         open_source("digits.npz", options=ColumnOptions(columns={"image": "x", "label": "y"}))
 
     Attributes:
         columns: role -> name of the column (array, dataset, feature, key) in the file. Roles: "image", "label", "key",
-            "text", "split", "mask", "objects", or the key of another feature. Default: the usual names.
+            "text", "split", "mask", "objects", or the key of another feature. Default: columns with known names.
         unlabelled: read samples without labels, even if the file has some.
-        class_names: in label order, or the path of a file with one per line; default: the names in the file, else
+        class_names: names in label order, or the path of a file with one per line; default: the names in the file, else
             numbers.
         label_offset: the number of the first class in the file, subtracted from each label: 1 if 0 is the background.
         label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.

@@ -19,9 +19,10 @@ _HERE = "shardfeed.converters.sources"
 @dataclass(frozen=True)
 class Evidence:
     """Evidence that a path fits a reader, as text: `found`, the evidence itself; `missing`, the files or options still
-    needed to read it.
+    needed to read the path.
 
-    `name`: the reader's name, as in `--reader`. `sure`: whether this excludes all other readers, whatever they find.
+    `name`: the reader's name, as in `--reader`. `sure`: whether the evidence excludes all other readers, whatever they
+    find.
 
     Example:
         def recognise(look, options):
@@ -97,7 +98,7 @@ class Reader:
         module: a module with `recognise` and `read`, or its name below `shardfeed.converters.sources`. With `marks`,
             `read` is enough.
         options: the class of its options.
-        takes: the names of the options that it takes; others are refused.
+        takes: the names of the options that it accepts; all others are refused.
         suffixes: suffixes of file names, in lower case; a folder must have a file with one of them. Empty: any suffix
             except those of images.
         chooses_files: whether it supports include, exclude and follow_links.
@@ -123,9 +124,9 @@ class Reader:
     marks: Marks | None = None
 
     def recognise(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
-        """Return evidence that this reader fits the path, else None; `given`: options by name, all known to the reader.
+        """Return evidence that this reader fits the path, or None; `given`: options by name, all known to the reader.
 
-        If a library reports that the path is damaged, the evidence says so as `missing`.
+        If a library reports that the path is damaged, `missing` of the evidence contains the report.
         """
         options = of_reader(self.options, given)
         try:

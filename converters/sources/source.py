@@ -17,7 +17,7 @@ from shardfeed.schema import Schema, Value
 class SourceFile:
     """An image file: `path` to open, its `size` in bytes and `mtime_ns` when it was listed.
 
-    The worker compares both when it reads, and rejects a file that changed in between (`E_SOURCE_CHANGED`).
+    The worker compares `size` and `mtime_ns` when it reads, and rejects a file that has changed (`E_SOURCE_CHANGED`).
 
     Example:
         status = os.stat("photos/rose/0001.jpg")
@@ -116,10 +116,10 @@ class Findings:
     """Facts for the report that a source found while it listed its samples.
 
     `rejected`: inputs that cannot be samples. `notes`: sentences, for example on skipped hidden files or repeated rows.
-    `folder`: the absolute path of the folder if the source takes every file in it; a dataset must not be written there,
-    or the next conversion would read its files as images. `account`: counts and list of the annotations that belong to
-    no sample, or were left out while reading. `in_files`: whether inputs are parts of larger files, so that patterns
-    cannot exclude them.
+    `folder`: the absolute path of the folder if the source reads every file in it; a dataset must not be written there,
+    or the next conversion would read the dataset's files as images. `account`: counts and a list of the annotations
+    that belong to no sample, or were left out while reading. `in_files`: whether inputs are parts of larger files, so
+    that patterns cannot exclude them.
 
     Example:
         source = ImageFolder("photos")

@@ -96,14 +96,14 @@ def cached(samples: Mixture, cache: CacheLike) -> Mixture: ...
 @overload
 def cached(samples: Samples, cache: CacheLike) -> Samples: ...
 def cached(samples: Any, cache: CacheLike) -> Any:
-    """Return the same samples, read from a copy in the cache's directory. The copy is made now unless it exists.
+    """Return the same samples, read from a copy in the cache's directory. The copy is created now unless it exists.
 
     All shards that hold samples of the split or view are copied whole: so take views of a cached split, rather than
     caching each view. Length, order, positions, fingerprint, columns and labels are the same as in the split; `formats`
     and `image/format` are "raw" if images are stored decoded.
 
-    An existing copy is used if its manifest and the sizes of its files are right; otherwise it is made again, with a
-    warning. If another process is making it, this one waits. CRCs are checked as the copy is made and as it is read.
+    An existing copy is used if its manifest and the sizes of its files are right; otherwise it is created again, with a
+    warning. If another process is creating it, this process waits. CRCs are checked when a copy is created and read.
 
     Args:
         samples: a split, a part of one, or a `mix`, each part of which is cached.

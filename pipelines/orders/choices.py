@@ -20,13 +20,13 @@ class Stream:
     """Shards in random order, several interleaved, read in sequence, and shuffled through a buffer of records.
 
     The fastest order on disks and networks where sequential reads are fast; for TensorFlow only. Records on a local
-    disk are read by a plain tf.data graph, records in a bucket 8 MiB at a time, of 16 shards. Records of a shard stay
-    close together unless the buffer is large.
+    disk are read by a plain tf.data graph; records in a bucket are read from 16 shards, 8 MiB at a time. Records of a
+    shard stay close together unless the buffer is large.
 
     Args:
-        buffer: records held to be shuffled, 1 or more. None: 16,384, or fewer if these would take more than a quarter
-            of the available memory. It is part of the order: set it to get the same order on a machine with less
-            memory.
+        buffer: number of records held for shuffling, 1 or more. None: 16,384, or fewer if these would take more than a
+            quarter of the available memory. `buffer` is part of the order: set it to get the same order on a machine
+            with less memory.
         epoch_samples: number of samples in an epoch, from 1 to all of them. None: all.
 
     Raises UsageError for numbers below 1.
@@ -46,14 +46,14 @@ class Stream:
 class Global:
     """A permutation of all samples, different in each epoch, read at random: any sample may come at any position.
 
-    With `balance` or `weights`, and for a `mix`, samples are drawn by class (or by part) instead: each batch has each
-    class's share, rounded down or up, and all samples of a class are used before any of them repeats.
+    With `balance` or `weights`, and for a `mix`, samples are drawn by class (or by part) instead: each class fills its
+    share of each batch, rounded down or up, and all samples of a class are used before any of them repeats.
 
     Args:
         balance: give all classes of a label the same share. "class": the label `image/class/label`, or
             `image/object/class/label` if it is missing; or the key of another label. If samples have several classes,
-            from objects or tags, a sample counts for its rarest one, and samples without a class form their own class;
-            to find the classes, all records are read once. None: classes are ignored, unless there are weights.
+            from objects or tags, a sample counts for its rarest class, and samples without a class form their own
+            class; to find the classes, all records are read once. None: classes are ignored, unless there are weights.
         weights: the shares of the classes, by name, or in the order of the labels; 0 leaves a class out. Samples
             without a class form the class named "", the last in this order.
         epoch_samples: number of samples in an epoch, from 1 to all of them; if drawn by class or by part, any number.
@@ -87,10 +87,11 @@ class Blocks:
     """Blocks of adjacent records in random order, shuffled within a window: for spinning disks, and for buckets.
 
     Args:
-        block_bytes: size of a block, which is read at once; about 1 MiB. For buckets larger blocks pay off: if no order
-            is given, 8 MiB is the default there.
-        buffer: records of a window, 1 or more; one window is read while another is used. None: a quarter of the default
-            of `Stream`. It is part of the order: set it to get the same order on a machine with less memory.
+        block_bytes: size of a block, which is read in one request; about 1 MiB. Larger blocks pay off for buckets:
+            there, the default order has blocks of 8 MiB.
+        buffer: number of records in a window, 1 or more; the next window is read while one is used. None: a quarter of
+            the default of `Stream`. `buffer` is part of the order: set it to get the same order on machines with less
+            memory.
         epoch_samples: number of samples in an epoch, from 1 to all of them. None: all.
 
     Raises UsageError for numbers below 1.

@@ -44,13 +44,13 @@ def order_samples(
 
     Args:
         samples: a split, a part of one, or a `mix`.
-        batch_size: samples of a step, of all replicas or ranks together.
+        batch_size: samples per step over all replicas or ranks.
         seed: 0 to 2^63 - 1; for the order, and for each sample's augmentation.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
         drop_remainder: True: an epoch has whole batches only. False: its last batch may be smaller.
 
-    Raises UsageError if there are no samples, if they cannot fill a batch, and for an order that they do not support.
+    Raises UsageError if there are no samples, if they cannot fill a batch, or if they do not support the order.
 
     Example:
         samples, order = order_samples(data["train"], batch_size=256, order="global", seed=7)

@@ -48,7 +48,7 @@ class Position:
 
     @classmethod
     def from_json(cls, text: str | bytes, place: object = "position") -> "Position":
-        """Read a position that `to_json` wrote. Raises IntegrityError, naming `place`, for any other text."""
+        """Read a position that `to_json` wrote. Raises an IntegrityError that names `place` for any other text."""
         try:
             value = json.loads(text)
             if type(value["format"]) is not int or value["format"] > _FORMAT:
@@ -79,7 +79,7 @@ class Position:
         return cls.from_json(data, path)
 
     def check(self, order: Order, place: object = "position") -> None:
-        """Check that the step was counted in `order`; else raise OrderMismatchError, which names the differences."""
+        """Check that the step was counted in `order`. If not, raise OrderMismatchError, which names the differences."""
         saved, wanted = self.order.to_json(), order.to_json()
         differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
         if not differing:

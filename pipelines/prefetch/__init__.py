@@ -1,4 +1,4 @@
-"""Batches from any Python producers, made ahead of their use: in threads, in processes or on a Ray cluster.
+"""Batches from any Python producers, prepared ahead of their use: in threads, in processes or on a Ray cluster.
 
 prefetch_threads, prefetch_processes, prefetch_ray    start the producers
 Producer, Worker                                      a producer, and the worker that runs it

@@ -1,4 +1,4 @@
-"""Batches from any Python producers, made ahead of their use: in threads, in processes or on a Ray cluster.
+"""Batches from any Python producers, prepared ahead of their use: in threads, in processes or on a Ray cluster.
 
     with prefetch_processes([producer] * 4, buffer=2) as batches:
         for batch in batches: ...
@@ -68,9 +68,9 @@ def prefetch_processes(
 ) -> Prefetcher:
     """Run each producer in a process of this machine: for producers that compute in Python.
 
-    Arrays come through shared memory, `buffer` + 2 batches for each producer, and stay valid as long as they are kept.
-    Producers must be picklable. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError if a worker
-    was killed, and StorageError if there is not enough memory.
+    Arrays are passed in shared memory, which holds `buffer` + 2 batches per producer; they stay valid as long as they
+    are kept. Producers must be picklable. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError if
+    a worker was killed, and StorageError if there is not enough memory.
 
     Example:
         def producer(worker):
@@ -102,14 +102,14 @@ def prefetch_ray(
     seed: int = 0,
     address: str | None = None,
 ) -> Prefetcher:
-    """Run each producer in an actor of a Ray cluster: if one machine does not make batches fast enough.
+    """Run each producer in an actor of a Ray cluster: for producers that one machine cannot run fast enough.
 
     `address`: "host:port" of the cluster's head; None takes, in this order: the cluster that this process is connected
     to, the one in RAY_ADDRESS, one running on this machine, or a new one on this machine. Producers must be picklable
     (with cloudpickle); arrays are in Ray's object store and are read-only. If an actor or its node is lost, the
-    producer starts again elsewhere, and the batches that were already taken are made again and skipped. A producer must
-    therefore produce the same batches each time. A restart gives a RuntimeWarning. WorkerLostError is raised if three
-    restarts fail, if no cluster can be joined, or if its head has not answered for 20 seconds.
+    producer starts again in a new actor, and the batches that were already taken are produced again and skipped. A
+    producer must therefore produce the same batches each time. A restart emits a RuntimeWarning. WorkerLostError is
+    raised if three restarts fail, if no cluster can be joined, or if its head has not answered for 20 seconds.
 
     Example:
         with prefetch_ray([producer] * 64, address="10.0.0.1:6379") as batches:

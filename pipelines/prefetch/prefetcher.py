@@ -53,12 +53,12 @@ class Workers(ABC):
 
 
 class Prefetcher:
-    """Batches of producers that run ahead of their consumer. Made by `prefetch_threads`, `prefetch_processes` or
+    """Batches of producers that run ahead of their consumer. Created by `prefetch_threads`, `prefetch_processes` or
     `prefetch_ray`.
 
-    Can be iterated repeatedly, one iteration at a time: each is an epoch with new seeds. Workers start with the first
-    iteration and stay for the next ones. They end at the end of `with`, with `close`, when the prefetcher is
-    garbage-collected, when an iteration is left early, and after an error.
+    It can be iterated repeatedly, one iteration at a time: each iteration is an epoch with new seeds. Workers start
+    with the first iteration and are kept for the next ones. They end at the end of `with`, with `close`, when the
+    prefetcher is garbage-collected, when an iteration is left early, and after an error.
 
     Example:
         with prefetch_threads([producer] * 4) as prefetcher:
@@ -137,7 +137,7 @@ class Prefetcher:
         self._stop = self._workers = None
 
     def statistics(self) -> Statistics:
-        """Return statistics of the current epoch, or of the last one if none is running."""
+        """Return statistics of the current epoch, or of the last epoch if none is running."""
         return self._waits.statistics()
 
 

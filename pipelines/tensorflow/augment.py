@@ -81,23 +81,23 @@ def random_resized_crop(
     flip: bool = True,
     antialias: bool = False,
 ) -> GeometricTransform:
-    """Crop a random window of the image, resize it to `size`, and mirror it half of the time: the usual training crop.
+    """Crop a random window of the image, resize it to `size`, and flip it half of the time: the usual training crop.
 
-    Returns uint8 [height, width, 3]. The same seed cuts the same window, here and in `pipelines.torch`.
-    Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
+    Returns uint8 [height, width, 3]. The same seed gives the same window, here and in `pipelines.torch`. Source:
+    Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
         size: pixels, one side or (height, width).
-        area: the window's share of the image area, (min, max) within 0..1, drawn uniformly.
+        area: the window's fraction of the image area, (min, max) within 0..1, drawn uniformly.
         aspect_ratio: the window's width over its height, (min, max), drawn uniformly on a logarithmic scale. If ten
-            draws do not fit into the image (because it is very long), the window is the largest centred one with an
-            aspect ratio in that range.
-        flip: mirror left and right, half of the time.
+            draws do not fit into the image (because it is very long), the window is centred and as large as possible
+            with an aspect ratio in that range.
+        flip: flip left and right, half of the time.
         antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which costs
             more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
-        UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
+        UsageError: for a size that is not positive, or a range that is empty or out of bounds.
 
     Example:
         crop = random_resized_crop(224, area=(0.25, 1.0))
@@ -163,8 +163,8 @@ def random_windows(
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> GeometricTransform:
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
-    Returns uint8 [height, width, 3]. The window is the largest centred one with the aspect ratio of `size`, scaled by
-    `crop_fraction`.
+    Returns uint8 [height, width, 3]. The window is centred and as large as possible with the aspect ratio of `size`,
+    then scaled by `crop_fraction`.
 
     Args:
         size: pixels, one side or (height, width).
@@ -174,7 +174,7 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
             more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
-        UsageError: for a size that is not positive, and for a fraction that is not within 0..1.
+        UsageError: for a size that is not positive, or a fraction that is not within 0..1.
 
     Example:
         crop = resize_center_crop(224)
@@ -208,7 +208,7 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> Geometri
             more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
-        UsageError: for a size that is not positive, and for a fill that is not within 0..255.
+        UsageError: for a size that is not positive, or a fill that is not within 0..255.
 
     Example:
         images = make_batches(data["train"], letterbox(512, fill=128), batch_size=16)

@@ -30,27 +30,27 @@ class Backup(keras.callbacks.Callback):
         backup = Backup("run", feed, every=100)
         model.fit(backup.batches, steps_per_epoch=feed.steps_per_epoch, epochs=9, callbacks=[backup], shuffle=False)
 
-    The same lines start a run and, after a kill, continue it; after the last epoch they do not train, and the model has
-    its final weights. With a larger number of epochs, training continues from there.
+    The same lines start a run and, after a kill, continue it; once the last epoch is finished, `fit` does not train,
+    and the model has its final weights. With more epochs, training continues from there.
 
     `directory`: created if it is missing; use one per run. `every`: steps between two backups; None for one at the end
-    of each epoch. There is always one more at the end of `fit`, unless its loss is not finite.
+    of each epoch. One more is always saved at the end of `fit`, unless the loss is not finite.
 
     A backup holds the variables of the model and its optimizer, the states of the model's seed generators, and the
-    position. That makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's
-    operations are deterministic (`tf.config.experimental.enable_op_determinism`). The resumed run may have a different
-    number of replicas.
+    position in the data. A resumed run therefore ends with the weights of the uninterrupted run, bit for bit if the
+    device's operations are deterministic (`tf.config.experimental.enable_op_determinism`). The resumed run may have a
+    different number of replicas.
 
-    Metrics are not saved: in the resumed epoch they cover only its remaining steps, also in the history. The state of
-    other callbacks, such as the best loss so far, is not saved either, but their changes to the model and the optimizer
-    are. Put this callback last in the list, so that the last backup includes weights that another callback sets at the
-    end of `fit`.
+    Metrics are not saved: for the resumed epoch they cover only the remaining steps, even in the history. The state of
+    other callbacks, such as the best loss so far, is not saved either, but changes that they made to the model and the
+    optimizer are saved. Put this callback last in the list, so that the last backup includes weights that another
+    callback sets at the end of `fit`.
 
     The model must be built before `fit`, and have the layers and the optimizer of the previous run. With
     `steps_per_execution`, the steps of an epoch and `every` must be multiples of it.
 
-    Raises OrderMismatchError when the backup is from a run with another order: other data, seed or batch size;
-    IntegrityError for a damaged one; UsageError, when `fit` starts, for a `fit` that cannot be resumed exactly;
+    Raises OrderMismatchError when the backup is from a run with a different order (different data, seed or batch size);
+    IntegrityError for a damaged backup; UsageError, when `fit` starts, for a `fit` that cannot be resumed exactly;
     StorageError when a backup cannot be written: the previous one stays intact.
     """
 
@@ -70,7 +70,7 @@ class Backup(keras.callbacks.Callback):
 
     @property
     def step(self) -> int:
-        """Number of steps done in the backup, counted from epoch 0; without a backup, the feed's first step."""
+        """Number of steps finished at the time of the backup, from epoch 0; without a backup, the feed's first step."""
         return self._saved.position.step if self._saved else self._feed.start_step
 
     @property
@@ -110,7 +110,7 @@ class Backup(keras.callbacks.Callback):
         self._trained._initial_epoch = self.step // steps  # as keras.callbacks.BackupAndRestore does
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Save the finished epoch."""
+        """Save the state after the previous epoch if a backup is due, or restore the saved state in a resumed run."""
         self._trained._initial_epoch = None  # it would also apply to the model's next `fit`
         expected = self._done // self._feed.steps_per_epoch
         if epoch != expected:
@@ -121,7 +121,7 @@ class Backup(keras.callbacks.Callback):
         self._before(_EPOCH, self._every is None or self._done % self._every == 0)
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Save finished steps; end a resumed epoch, which is shorter than `fit` expects, after its last step.
+        """Save the state if a backup is due; end a resumed epoch, shorter than `fit` expects, after its last step.
 
         Unlike `on_train_batch_end`, this does not make Keras wait for the end of each step.
         """
@@ -132,7 +132,7 @@ class Backup(keras.callbacks.Callback):
             self._trained.stop_training = _CUT
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Undo the stop that ended a resumed epoch, so that training continues; a stop by another callback is kept."""
+        """Undo the stop that ended a resumed epoch, so that training continues; keep another callback's stop."""
         if self._trained.stop_training is _CUT:
             self._trained.stop_training = False
 

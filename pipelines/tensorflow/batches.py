@@ -38,9 +38,9 @@ def train_batches(
 
     For a feature of the kind "tags", a set of classes, labels are multi-hot: float32 [batch_size, classes].
 
-    Each image is cropped by `random_resized_crop(image_size)`. An epoch has every sample once, or draws samples by
-    class if the order says so. The last, incomplete batch is dropped: `len(samples) % batch_size` samples, different
-    ones in each epoch. The dataset's cardinality is set: the steps of an epoch, or infinite.
+    Each image is cropped by `random_resized_crop(image_size)`. An epoch has every sample once, or samples drawn by
+    class if `order` requires this. The last, incomplete batch is dropped: `len(samples) % batch_size` samples,
+    different ones in each epoch. The dataset's cardinality is the number of steps of an epoch, or infinite.
 
     With the same `seed`, order (except "stream") and batch size, the following give the same samples and crops:
     iteration i of a finite dataset; an endless dataset from step i * steps_per_epoch on; and iteration i of
@@ -50,8 +50,8 @@ def train_batches(
     iteration of a finite dataset draws its epoch's seed from a generator seeded with `seed`, so two finite datasets
     agree with each other, but not with an endless one.
 
-    If OpenCV is installed, Python threads make the images, which takes less CPU time than TensorFlow's operations. The
-    windows are the same, and pixels differ by at most one level of 255.
+    If OpenCV is installed, Python threads decode and crop the images, which takes less CPU time than TensorFlow's
+    operations. The crop windows are the same, and pixels differ by at most one level of 255.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
@@ -60,21 +60,21 @@ def train_batches(
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        label: key of a feature with one number per record, or of the kind "tags". Those without one (NaN) are left out.
+        label: key of a feature with one number per record, or of a "tags" feature. Records with NaN are left out.
         start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
             always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
             "stream", which reads (but does not decode) up to an epoch to get there.
         batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed, int64
             [2], for `tf.random.stateless_*`, depends on the epoch and the batch's first sample. None: no change.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
-            replaced by another sample of the same step, or with "stream" by a neighbour in its shard. None: the first
-            damaged record raises.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
+            damaged record is replaced by another sample of the same step, or with "stream" by a nearby record of its
+            shard. None: the first damaged record raises.
         workers: number of samples decoded, and of shards or batches read, in parallel, 1 or more. None: the number of
             available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: if there are no samples or too few for a batch, and for an unknown label or order, and values out of
-            range.
+        UsageError: if there are no samples or too few for a batch, if the label or the order is unknown, or if a value
+            is out of range.
         tf.errors.OpError: while iterating, for a damaged record or an image that cannot be decoded.
 
     Example:
@@ -121,15 +121,15 @@ def make_batches(
     draws its epoch's seed from a generator seeded with `seed`. Use "stored" with `drop_remainder=False` for evaluation:
     each iteration is epoch 0 again.
 
-    The transforms of this package, passed directly, make images as `train_batches` does; your own transform runs as a
-    graph. With order "stream" and your own transform, the whole pipeline is a graph without Python functions.
+    The transforms of this package, if passed directly, create images in the same way as `train_batches`; your own
+    transform runs as a graph. With order "stream" and your own transform, the whole pipeline is a graph without Python.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         transform: a function of a sample's features and its seed that returns tensors of one shape for all samples, or
             of varying shapes with `pad`. Features: a dict from key to scalar, or to 1-D tensor [n] if ragged;
-            `image/format` is a constant if all images have the same format. Seed: int64 [2], the sample's own in this
-            epoch, for `tf.random.stateless_*`. The transform is traced once, like a function for `Dataset.map`.
+            `image/format` is a constant if all images have the same format. Seed: int64 [2], different for each sample
+            and epoch, for `tf.random.stateless_*`. The transform is traced once, like a function for `Dataset.map`.
         batch_size: samples per batch.
         seed: 0 to 2^63 - 1; for the order and for the samples' seeds. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
@@ -139,21 +139,21 @@ def make_batches(
             "stream", which reads (but does not decode) up to an epoch to get there.
         drop_remainder: True: samples that would not fill an epoch's last batch are left out. False: the last batch is
             smaller; only for finite epochs, and not if samples are drawn by class or by part.
-        pad: a number with which components of varying shape are padded at the end to the longest of the batch; strings
+        pad: the value used to pad components of varying shape, at their end, to the longest one in the batch; strings
             are padded with "". None: shapes do not vary.
-        keys: the features to parse. None: all of the schema.
+        keys: the features to parse. None: all features of the schema.
         batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed, int64
             [2], for `tf.random.stateless_*`, depends on the epoch and the batch's first sample. None: no change.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
-            replaced by another sample of the same step, or with "stream" by a neighbour in its shard; with
-            `drop_remainder=False` it is not replaced, and the cardinality is unknown. None: the first damaged record
-            raises.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
+            damaged record is replaced by another sample of the same step, or with "stream" by a nearby record of its
+            shard; with `drop_remainder=False` it is not replaced, and the cardinality is unknown. None: the first
+            damaged record raises.
         workers: number of samples transformed, and of shards or batches read, in parallel, 1 or more. None: the number
             of available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: if there are no samples or too few for a batch, and for an unknown key or order, shapes that vary
-            without `pad`, and values out of range.
+        UsageError: if there are no samples or too few for a batch, if a key or the order is unknown, if shapes vary
+            without `pad`, or if a value is out of range.
         tf.errors.OpError: while iterating, for a damaged record or an image that cannot be decoded.
 
     Example:

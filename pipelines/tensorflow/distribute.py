@@ -35,7 +35,7 @@ class Feed:
     """Batches of a training run: `model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=n)`.
 
     `order` determines the samples of each step. `start_step`: the step, counted from the start of epoch 0, at which
-    each iteration of `batches` starts. `build(step)` makes the batches from `step` on; users call `at`.
+    each iteration of `batches` starts. `build(step)` creates the batches from `step` on; users call `at`.
 
     Example:
         feed = distribute(strategy, data["train"], batch_size=512, image_size=224)
@@ -58,10 +58,10 @@ class Feed:
         return self.build(self.start_step)
 
     def at(self, start: int | str | bytes) -> "Feed":
-        """Return the same batches from another step onwards: a number, or the result of `position`.
+        """Return a feed of the same batches that starts at `start`: a step number, or the result of `position`.
 
-        Raises OrderMismatchError for a position from a feed with other data, seed or global batch size, IntegrityError
-        for text that is not a position, UsageError for a number below 0.
+        Raises OrderMismatchError for a position from a feed with different data, seed or global batch size,
+        IntegrityError for text that is not a position, UsageError for a number below 0.
         """
         if isinstance(start, str | bytes):
             position = Position.from_json(start)
@@ -92,12 +92,12 @@ def distribute(
     """Endless training batches for all replicas of a strategy, on one machine or on several workers.
 
     With `image_size`, batches are (images uint8 [b, height, width, 3], labels int64 [b]), each image cropped by
-    `random_resized_crop(image_size)`; with `transform`, they hold its outputs. b is `batch_size / replicas`.
+    `random_resized_crop(image_size)`; with `transform`, batches hold its outputs. b is `batch_size / replicas`.
 
     The same seed, order and global batch size give the same samples in each step for any number of replicas and
     workers: epoch i is the same as in `train_batches(start_step=0)` and, except for "stream", in `torch_loader`. With
     "stream" each worker (of a MultiWorkerMirroredStrategy) streams its own part of the split, so the samples of a step
-    depend on the number of workers. `feed.at(step)` starts at another step; save `feed.position(step)` with the model.
+    depend on the number of workers. `feed.at(step)` starts at `step`; save `feed.position(step)` with the model.
 
     Args:
         strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
@@ -110,23 +110,23 @@ def distribute(
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        label: with `image_size`: key of a feature with one number per record, or of the kind "tags", which becomes
+        label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
             multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
-        pad: a number with which components of varying shape are padded at the end to the longest of the replica's
-            batch; strings are padded with "". None: shapes do not vary.
+        pad: the value used to pad components of varying shape, at their end, to the longest one in the replica's batch;
+            strings are padded with "". None: shapes do not vary.
         batch_transform: a function of a replica's batch and its seed that returns a new batch, for example MixUp. The
             seed, int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None:
             batches stay as they are.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
-            replaced by another sample of the same step, or with "stream" by a neighbour in its shard. None: the first
-            damaged record raises.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
+            damaged record is replaced by another sample of the same step, or with "stream" by a nearby record of its
+            shard. None: the first damaged record raises.
         workers: number of samples transformed, and of shards or batches read, in parallel, 1 or more. None: the number
             of available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: if there are no samples or too few for a batch, if the replicas cannot share a batch evenly, for an
-            unknown label or order, for values out of range, and unless exactly one of `image_size` and `transform` is
-            given.
+        UsageError: if there are no samples or too few for a batch, if the batch size is not a multiple of the number of
+            replicas, if the label or the order is unknown, if a value is out of range, or if not exactly one of
+            `image_size` and `transform` is given.
 
     Example:
         strategy = tf.distribute.MirroredStrategy()

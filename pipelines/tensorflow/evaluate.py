@@ -41,27 +41,27 @@ def eval_batches(
 ) -> tf.data.Dataset:
     """Make batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
 
-    (images uint8 [b, height, width, 3], labels int64 [b]), each image cropped by `resize_center_crop(image_size)`; b is
-    `batch_size`, less in the last batch. For any other transform use
+    Batches are (images uint8 [b, height, width, 3], labels int64 [b]). Each image is cropped by
+    `resize_center_crop(image_size)`; b is `batch_size`, or less in the last batch. For any other transform use
     `make_batches(split, transform, order="stored", drop_remainder=False, ...)`.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per batch, over all replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
-        label: key of a feature with a number per record, or of the kind "tags", which becomes multi-hot. Samples whose
-            number is missing (NaN) are left out, and a warning counts them.
-        replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then divide
-            each batch among the replicas, and the last two batches may have other sizes (`last_batches`) so that no
-            replica gets an empty one.
+        label: key of a feature with one number per record, or of a "tags" feature, which becomes multi-hot. Samples
+            whose number is missing (NaN) are left out, and a warning counts them.
+        replicas: `strategy.num_replicas_in_sync`, for a model created under a strategy. `evaluate` and `fit` then
+            divide each batch among the replicas, and the sizes of the last two batches (`last_batches`) may differ so
+            that no replica gets an empty part.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
             cardinality is unknown with a `Skip`. None: the first damaged record raises.
         workers: number of samples decoded, and of batches read, in parallel, 1 or more. None: the number of available
             CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: if there are no samples, or fewer than replicas, if the label is missing, if the batch size is not a
-            multiple of `replicas`, and for values out of range.
+        UsageError: if there are no samples or fewer samples than replicas, if the label is missing, if the batch size
+            is not a multiple of `replicas`, or if a value is out of range.
         tf.errors.OpError: while iterating, for a damaged record or an image that cannot be decoded.
 
     Example:
@@ -85,18 +85,18 @@ def predict_batches(
 ) -> tf.data.Dataset:
     """Batches for prediction: every sample exactly once, in stored order, with its file name. No label is needed.
 
-    (images uint8 [b, height, width, 3], names string [b]): images and batches are the same as in `eval_batches`.
+    Batches are (images uint8 [b, height, width, 3], names string [b]), with the same images as in `eval_batches`.
 
-    With several processes, each takes a part: `split[rank / ranks : (rank + 1) / ranks]`. Each sample is in exactly one
-    part, and its name identifies its prediction, so the results can simply be concatenated.
+    With several processes, give each process a part: `split[rank / ranks : (rank + 1) / ranks]`. Each sample is in
+    exactly one part, and its name identifies its prediction, so the results can simply be concatenated.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per batch, over all replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
-        key: key of a feature with one value per record, or of the kind "tags", to return instead of the file name.
-        replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model made
-            under a strategy: its rows are in the order of `split.column("image/filename")`.
+        key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
+        replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model
+            created under a strategy: the predictions are in the order of `split.column("image/filename")`.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
             cardinality is unknown with a `Skip`. None: the first damaged record raises.
         workers: as in `eval_batches`.
@@ -245,7 +245,7 @@ def distribute_eval(
     cropped by `resize_center_crop(image_size)`; with `transform` instead, they are (its outputs, mask). In every step
     each replica has b = `batch_size / replicas` samples, and all replicas have the same number of steps. Over all
     replicas and steps, `mask` is True exactly once for each sample of the split. It is False for repeated samples that
-    fill the last step or replace damaged ones: they are real samples, so that any model can process them; leave them
+    fill the last step or replace damaged ones: such repeats are real samples, so any model can process them; leave them
     out of every sum. Keras's `evaluate` and `fit` cannot leave samples out of the loss: use `eval_batches` for them.
 
     Args:
@@ -256,10 +256,10 @@ def distribute_eval(
         transform: instead of `image_size`: a function of a sample's features (a dict from key to scalar, or to 1-D
             tensor for a ragged feature) and its seed, int64 [2], that returns tensors of one shape, or of varying
             shapes with `pad`.
-        label: with `image_size`: key of a feature with one number per record, or of the kind "tags", which becomes
+        label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
             multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
-        pad: a number with which components of varying shape are padded at the end to the longest of the replica's
-            batch; strings are padded with "". None: shapes do not vary.
+        pad: the value used to pad components of varying shape, at their end, to the longest one in the replica's batch;
+            strings are padded with "". None: shapes do not vary.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. None: the
             first damaged record raises.
         workers: number of samples transformed, and of batches read, in parallel, 1 or more. None: the number of
@@ -267,8 +267,8 @@ def distribute_eval(
 
     Raises:
         UsageError: if there are no samples, if the label is missing, if the batch size is not a multiple of the number
-            of replicas, if workers have different numbers of replicas, for values out of range, and unless exactly one
-            of `image_size` and `transform` is given.
+            of replicas, if workers have different numbers of replicas, if a value is out of range, or if not exactly
+            one of `image_size` and `transform` is given.
 
     Example:
         feed = distribute_eval(strategy, data["validation"], batch_size=512, image_size=224)

@@ -49,7 +49,7 @@ class Labelled:
 def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
-    For your own transform; `train_batches` does the same for a feature of the kind "tags".
+    Use it in your own transform; `train_batches` does the same for a "tags" feature.
 
     Args:
         labels: int64 [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
@@ -77,12 +77,12 @@ def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
 def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = CAPTION) -> tf.Tensor:
     """Draw one of the captions of a sample by its seed: a string [], empty if the sample has none.
 
-    All captions are equally likely. Another epoch may draw a different one; the same seed draws the same one, here and
-    in `pipelines.torch`, and a resumed run draws the same captions as an uninterrupted one.
+    All captions are equally likely. A different epoch may draw a different caption; the same seed draws the same
+    caption, here and in `pipelines.torch`, and a resumed run draws the same captions as an uninterrupted run.
 
     Args:
         features: features of one sample, with `key`: strings [n], or one string, which is returned unchanged.
-        seed: int64 [2], the sample's own, as a transform gets it.
+        seed: int64 [2], the sample's own, as passed to a transform.
         key: key of the feature with the captions.
 
     Raises:

@@ -75,8 +75,8 @@ def detection(
     - "images": uint8 [height, width, 3].
     - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 in rows without an object.
     - "num_objects": int32 [], number of objects in the window. If there are more than m, the m largest are returned.
-    - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which map pixel coordinates
-      back to the stored image; see `boxes_to_source`.
+    - "scale", "offset", unless the image's transform flips: float32 [2] each, x and y, which map pixel coordinates back
+      to the stored image; see `boxes_to_source`.
     - "masks", "keypoints", "crowd", "area", "image_id", if requested.
 
     Objects are in stored order. Boxes are clipped to the window; an object whose box then has no area is dropped. Its
@@ -87,15 +87,14 @@ def detection(
         boxes: one of Keras' formats: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of
             `image`; "rel_xyxy", "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
         max_objects: maximum number per image, 1 or more.
-        min_visible: the share of an object's box, 0..1, that must be inside the window; else the object is dropped.
+        min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped.
         label_offset: added to the labels, 0 or more: 1 for models that use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object; "flag" adds
             "crowd", int64 [m]: 1 for groups, 0 for other objects, -1 in rows without an object; "drop" leaves them out.
-            In a dataset without that feature no object is such a group.
+            In a dataset without crowd flags, no object counts as a group.
         masks: adds "masks", uint8 [m, height, width], 1 inside of the object, else 0.
         keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
-            that are missing or outside of the window. Mirroring swaps left and right key points, as the dataset
-            defines.
+            that are missing or outside of the window. Flipping swaps left and right key points, as the dataset defines.
         area: adds "area", float32 [m]: the area of the object's region in the output of `image`, in pixels squared; -1
             in rows without an object. If the window cuts an object, its area shrinks in proportion to its box, which is
             an estimate. If the dataset has no areas, the area of the box is used.
@@ -103,7 +102,7 @@ def detection(
 
     Raises:
         UsageError: for values out of range; and when batches are made, if the dataset has no objects or lacks a
-            requested feature, or if key points cannot be mirrored.
+            requested feature, or if key points cannot be flipped.
 
     Example:
         train = make_batches(
@@ -216,7 +215,7 @@ class Detection:
 
 
 def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void: int | None = None) -> "Segmentation":
-    """A transform for semantic segmentation: (image, mask), a class for each pixel of the image.
+    """A transform for semantic segmentation: (image, mask), where the mask has a class for each pixel of the image.
 
     Image uint8 [height, width, 3], mask uint8 [height, width, 1]; uint16 if the dataset has too many classes for uint8.
     The mask is resized by nearest pixel. The void value is kept: pass it to the loss,
@@ -225,9 +224,9 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`. The padding of a letterbox is
             void.
-        sample_weight: adds a third part, float32 [height, width], 0 where the mask is void, else 1; void pixels of the
-            mask then become 0, a class that every loss accepts.
-        void: the value of pixels without a class. None: the dataset's.
+        sample_weight: adds a third element, float32 [height, width], 0 where the mask is void, else 1; void pixels of
+            the mask then become 0, a class that every loss accepts.
+        void: the value of pixels without a class. None: the dataset's void value.
 
     Raises:
         UsageError: for values out of range; and when batches are made, if the dataset has no segmentation masks, or has

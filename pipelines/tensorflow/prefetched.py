@@ -19,19 +19,19 @@ def as_dataset(prefetcher: Prefetcher, *, signature: Any = None, steps: int | No
     """A tf.data.Dataset of a prefetcher's batches, for Keras `fit` or any tf.data code; each iteration is an epoch.
 
     A batch that does not fit the signature, or an exception in a producer, ends the dataset with a tf.errors.OpError
-    whose message has the reason.
+    whose message contains the reason.
 
     Args:
         prefetcher: result of `prefetch_threads`, `prefetch_processes` or `prefetch_ray`; its batches are arrays and
             numbers, or a nest of them.
-        signature: a nest of `tf.TensorSpec` with the structure of the batches, with tuples for lists. None: found from
-            the first two batches, which are taken now and returned first in the first iteration. The first dimension of
-            each array is None, because a last batch is often smaller; other dimensions are the same as in both batches,
-            or None if they differ.
-        steps: batches per epoch, if known: Keras shows it, and an epoch with a different number ends with an error.
+        signature: a nest of `tf.TensorSpec` with the structure of the batches, but tuples instead of lists. None: found
+            from the first two batches, which are read now and returned first in the first iteration. The first
+            dimension of each array is None, because a last batch is often smaller; other dimensions are as in both
+            batches, or None if they differ.
+        steps: batches per epoch, if known: Keras shows it, and an epoch with more or fewer batches ends with an error.
 
     Raises:
-        UsageError: if there is no batch to inspect, or if one holds anything but arrays and numbers.
+        UsageError: if there is no batch to inspect, or if a batch holds anything but arrays and numbers.
 
     Example:
         with prefetch_processes([producer] * 4) as batches:

@@ -7,7 +7,7 @@
     decode_image, to_device                                     decode a JPEG to a tensor; copy a batch to a device
     Ranks, Workers, TorchLoader, SampleLoader, Collate          processes, workers, and types
 
-The loader's batch sampler is a shardfeed order, its dataset reads a batch at once and decodes it in a worker, and its
+The loader's batch sampler is a shardfeed order, its dataset reads a whole batch and decodes it in a worker, and its
 state is one integer.
 """
 

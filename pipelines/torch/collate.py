@@ -53,7 +53,7 @@ class Collate:
     become int64, float32 or bool [k]; bytes and text, lists of them, and each `Target` go into a list. Other dicts,
     tuples and named tuples are collated recursively.
 
-    With `collate_fn`, that function makes the batch instead, from a list of samples. In a loader, its draws from the
+    With `collate_fn`, this function makes the batch instead, from a list of samples. In a loader, its draws from the
     generators of PyTorch, `random` and NumPy depend only on the batch's first sample and its epoch.
 
     `check_room`, if given, is called with the size of a batch in bytes before the batch goes to shared memory; once a

@@ -102,7 +102,7 @@ def to_device(
     std: Sequence[float] | None = None,
     dtype: torch.dtype | None = None,
 ) -> DeviceFeed:
-    """Iterate over any loader with its tensors copied to a device ahead of their use.
+    """Iterate over any loader, copying its tensors to a device ahead of their use.
 
     Images (4-D uint8 tensors [b, channels, height, width]) become (image / 255 - mean) / std on the device, in their
     own memory format: channels-last from `torch_loader`. Without `mean`, `std` and `dtype`, images stay uint8, and
@@ -113,14 +113,14 @@ def to_device(
     Args:
         loader: a PyTorch loader, or any iterable of batches: tensors, arrays, or a nest of them.
         device: for example "cuda:0".
-        ahead: number of batches copied ahead, 1 or more.
-        mean: one number for each channel, as torchvision gives them (0.485, 0.456, 0.406); with `std`. None: 0.
+        ahead: number of batches copied in advance, 1 or more.
+        mean: one number for each channel, such as torchvision's (0.485, 0.456, 0.406); with `std`. None: 0.
         std: one number for each channel; with `mean`. None: 1.
         dtype: a floating-point dtype. None: float32 if there is a `mean`.
 
     Raises:
-        UsageError: for `mean` without `std` or the other way round, or if their lengths differ, and for a dtype that is
-            not floating-point; during iteration, for images whose number of channels differs from `mean`.
+        UsageError: if only one of `mean` and `std` is given, if their lengths differ, or if the dtype is not
+            floating-point; during iteration, if the number of channels of an image is not the length of `mean`.
 
     Example:
         loader = torch_loader(data["train"], batch_size=256, image_size=224, seed=7)

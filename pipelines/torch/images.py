@@ -42,23 +42,23 @@ def random_resized_crop(
     flip: bool = True,
     antialias: bool = True,
 ) -> "GeometricTransform":
-    """Crop a random window of the image, resize it to `size`, and mirror it half of the time: the usual training crop.
+    """Crop a random window of the image, resize it to `size`, and flip it half of the time: the usual training crop.
 
-    The transform is picklable and returns uint8 [3, height, width]. The same seed cuts the same window, here and with
+    The transform is picklable and returns uint8 [3, height, width]. The same seed gives the same window, here and with
     TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
         size: pixels, one side or (height, width).
-        area: the window's share of the image area, (min, max) within 0..1, drawn uniformly.
+        area: the window's fraction of the image area, (min, max) within 0..1, drawn uniformly.
         aspect_ratio: the window's width over its height, (min, max), drawn uniformly on a logarithmic scale. If ten
-            draws do not fit into the image (because it is very long), the window is the largest centred one with an
-            aspect ratio in that range.
-        flip: mirror left and right, half of the time.
+            draws do not fit into the image (because it is very long), the window is centred and as large as possible
+            with an aspect ratio in that range.
+        flip: flip left and right, half of the time.
         antialias: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False:
             OpenCV's bilinear resize, which takes less time and aliases; pixels are the same as with TensorFlow's crop.
 
     Raises:
-        UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
+        UsageError: for a size that is not positive, or a range that is empty or out of bounds.
         MissingExtraError: without antialiasing, if OpenCV is not installed.
 
     Example:
@@ -72,15 +72,15 @@ def random_resized_crop(
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
-    The transform is picklable and returns uint8 [3, height, width]. The window is the largest centred one with the
-    aspect ratio of `size`, scaled by `crop_fraction`: 0.875 is the same as resizing the image to cover 256 x 256 and
-    cropping the centre 224 x 224.
+    The transform is picklable and returns uint8 [3, height, width]. The window is centred and as large as possible with
+    the aspect ratio of `size`, then scaled by `crop_fraction`: 0.875 is the same as resizing the image to cover 256 x
+    256 and cropping the centre 224 x 224.
 
     `antialias`: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False: OpenCV's
     bilinear resize, which takes less time and aliases. Evaluate with the same value as in training.
 
-    Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1; MissingExtraError
-    without antialiasing if OpenCV is not installed.
+    Raises UsageError for a size that is not positive, or a fraction that is not within 0..1; MissingExtraError without
+    antialiasing if OpenCV is not installed.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
@@ -105,7 +105,7 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "Geometri
             letterbox.
 
     Raises:
-        UsageError: for a size that is not positive, and for a fill that is not within 0..255.
+        UsageError: for a size that is not positive, or a fill that is not within 0..255.
         MissingExtraError: without antialiasing, if OpenCV is not installed.
 
     Example:
@@ -178,7 +178,7 @@ class ImageAndLabel(TwoSteps[tuple[torch.Tensor, Any]]):
 
 
 def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
-    """Decode the whole image: uint8 [3, height, width], gray as RGB. Raises IntegrityError if it does not decode.
+    """Decode the whole image: uint8 [3, height, width], gray as RGB. Raises IntegrityError if it cannot be decoded.
 
     Example:
         image = decode_image(data["train"][0])

@@ -33,7 +33,7 @@ class Label:
 def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
-    For your own transform; `torch_loader` does the same for a feature of the kind "tags".
+    Use it in your own transform; `torch_loader` does the same for a "tags" feature.
 
     Args:
         labels: integers [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
@@ -64,12 +64,12 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
 def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> bytes:
     """Draw one of the captions of a sample by its seed: bytes in UTF-8, empty if the sample has none.
 
-    All captions are equally likely. Another epoch may draw a different one; the same seed draws the same one, here and
-    with TensorFlow, and a resumed run draws the same captions as an uninterrupted one.
+    All captions are equally likely. A different epoch may draw a different caption; the same seed draws the same
+    caption, here and with TensorFlow, and a resumed run draws the same captions as an uninterrupted run.
 
     Args:
         record: record of one sample, with `key`: a list of bytes, or one bytes object, which is returned unchanged.
-        seed: the sample's own, as a transform gets it.
+        seed: the sample's own, as passed to a transform.
         key: key of the feature with the captions.
 
     Raises:

@@ -1,6 +1,6 @@
 """Batches for PyTorch, in one process or in many: the same samples at the same step as for TensorFlow.
 
-`torch_loader` gives a DataLoader: its batch sampler is a shardfeed order, its dataset reads a batch at once and decodes
+`torch_loader` gives a DataLoader: its batch sampler is a shardfeed order, its dataset reads a whole batch and decodes
 it in a worker, and its state is one integer. Nothing here imports TensorFlow.
 """
 
@@ -51,43 +51,43 @@ def torch_loader(
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
 ) -> TorchLoader:
-    """Make a DataLoader of training batches. Each iteration is the next epoch.
+    """Create a DataLoader of training batches. Each iteration is the next epoch.
 
     With `image_size`, batches are (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64
-    [b]), each image cropped by `random_resized_crop(image_size)`. With `image_transform`, they are (images, labels),
-    too: images from a crop with options, or from a transform of torchvision or albumentations. With `transform`, they
-    hold its outputs. b is `batch_size / ranks`.
+    [b]), each image cropped by `random_resized_crop(image_size)`. With `image_transform`, they are also (images,
+    labels); the images come from a crop with options, or from a transform of torchvision or albumentations. With
+    `transform`, batches hold its outputs. b is `batch_size / ranks`.
 
     With the same `seed`, order and global batch size, iteration i has the same samples and crop windows on any number
-    of ranks. So does iteration i of TensorFlow's `train_batches` with that order. An endless iteration reaches these
-    samples at step i * steps_per_epoch. Pixels differ from TensorFlow's, where crops are not antialiased by default.
-    For saving and resuming, see `TorchLoader`.
+    of ranks. TensorFlow's `train_batches` gives the same samples and crop windows in iteration i. An endless iteration
+    reaches them at step i * steps_per_epoch. Pixels differ from TensorFlow's, where crops are not antialiased by
+    default. For saving and resuming, see `TorchLoader`.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: size of the crops in pixels: one side, or (height, width).
-        transform: instead of `image_size`: called in a worker as `transform(record, seed)`: `record` is a dict like
+        transform: instead of `image_size`, called in a worker as `transform(record, seed)`. `record` is a dict like
             `split[i]`, `seed` is the sample's own seed in this epoch, an int from 0 to 2^63 - 1, for any generator. It
             must be picklable if workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
         image_transform: instead of `image_size`: `random_resized_crop(...)` with options, or an image transform of
             torchvision or albumentations. It gets its usual input: a uint8 tensor [3, height, width] for torchvision's
-            v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for any other. Its
-            random draws depend only on the sample's own seed, so that a resumed run is exact. It must be picklable if
-            workers are spawned.
+            v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for any other
+            transform. Its random draws depend only on the sample's own seed, so that a resumed run is exact. It must be
+            picklable if workers are spawned.
         seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
-            dataset in a bucket `Blocks(block_bytes=8 << 20)`. There is no "stream".
-        label: with `image_size` and `image_transform`: key of a feature with one number per record, or of the kind
-            "tags", a set of classes, which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
+            dataset in a bucket `Blocks(block_bytes=8 << 20)`. "stream" is not supported.
+        label: with `image_size` and `image_transform`: key of a feature with one number per record, or of a "tags"
+            feature (a set of classes), which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
             (NaN) are left out, and a warning counts them.
         start_step: None: each iteration is one epoch. A number: one endless iteration over all epochs, without a pause
             between them, which starts at this step, counted from the start of epoch 0.
-        pad: a number with which tensors of varying shape are padded at the end to the longest of the batch. None:
-            shapes do not vary.
-        collate_fn: makes a batch instead of `Collate(pad)`: called in a worker with the list of its transformed
-            samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend only on the
-            batch's first sample and the epoch.
+        pad: the value used to pad tensors of varying shape, at their end, to the longest one in the batch. None: shapes
+            do not vary.
+        collate_fn: a function that makes a batch, instead of `Collate(pad)`; called in a worker with the list of
+            transformed samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend
+            only on the batch's first sample and the epoch.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many; each is replaced by another sample of the batch. None: the first damaged record raises.
         workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
@@ -96,10 +96,10 @@ def torch_loader(
             is initialised, else from torchrun's environment variables, else rank 0 of 1.
 
     Raises:
-        UsageError: if there are no samples or too few for a batch, if the ranks cannot share a batch evenly, for an
-            unknown label or order, for values out of range, and unless exactly one of `image_size`, `transform` and
-            `image_transform` is given. While iterating: if a later iteration has started meanwhile, or if the rank of
-            this process has changed.
+        UsageError: if there are no samples or too few for a batch, if the batch size is not a multiple of the number of
+            ranks, if the label or the order is unknown, if a value is out of range, or if not exactly one of
+            `image_size`, `transform` and `image_transform` is given. While iterating: if a later iteration has started
+            meanwhile, or if the rank of this process has changed.
         RecordError: while iterating, for a damaged record.
         StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
@@ -150,47 +150,47 @@ def torch_eval_loader(
     """Batches for evaluation: every sample exactly once, in stored order, over all ranks; a DataLoader.
 
     With `image_size`, batches are (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64
-    [b]), each image cropped by `resize_center_crop(image_size)`. With `image_transform`, they are (images, labels),
-    too: images from a crop with options, or from a transform of torchvision or albumentations. With `transform`, they
-    hold its outputs.
+    [b]), each image cropped by `resize_center_crop(image_size)`. With `image_transform`, they are also (images,
+    labels); the images come from a crop with options, or from a transform of torchvision or albumentations. With
+    `transform`, batches hold its outputs.
 
-    A single rank has batches of `batch_size`, and a smaller one at the end. With several ranks, each has a consecutive
-    share of the split, and batches of about `batch_size / ranks` samples, never empty. All ranks have the same number
-    of steps: a model under DDP would wait for a rank with fewer. Add up sums and counts over the ranks, not means.
+    A single rank gets batches of `batch_size`, and a smaller last batch. With several ranks, each gets a consecutive
+    part of the split, in batches of about `batch_size / ranks` samples, never empty. All ranks have the same number of
+    steps: a model under DDP would wait for a rank with fewer. Add up sums and counts over the ranks, not means.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: size of the crops in pixels: one side, or (height, width).
-        transform: instead of `image_size`: called in a worker as `transform(record, seed)`: `record` is a dict like
+        transform: instead of `image_size`, called in a worker as `transform(record, seed)`. `record` is a dict like
             `split[i]`, `seed` is the sample's own seed, an int from 0 to 2^63 - 1. It must be picklable if workers are
             spawned. `detection(...)` and `segmentation(...)` are such transforms.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
             image transform of torchvision or albumentations. It gets its usual input: a uint8 tensor [3, height, width]
             for torchvision's v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for
-            any other. Its random draws depend only on the sample's own seed, so that a resumed run is exact. It must be
-            picklable if workers are spawned.
-        label: with `image_size` and `image_transform`: key of a feature with one number per record, or of the kind
-            "tags", a set of classes, which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
+            any other transform. Its random draws depend only on the sample's own seed, so that a resumed run is exact.
+            It must be picklable if workers are spawned.
+        label: with `image_size` and `image_transform`: key of a feature with one number per record, or of a "tags"
+            feature (a set of classes), which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
             (NaN) are left out, and a warning counts them.
-        pad: a number with which tensors of varying shape are padded at the end to the longest of the batch. None:
-            shapes do not vary.
-        collate_fn: makes a batch instead of `Collate(pad)`: called in a worker with the list of its transformed
-            samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend only on the
-            batch's first sample and the epoch.
+        pad: the value used to pad tensors of varying shape, at their end, to the longest one in the batch. None: shapes
+            do not vary.
+        collate_fn: a function that makes a batch, instead of `Collate(pad)`; called in a worker with the list of
+            transformed samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend
+            only on the batch's first sample and the epoch.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many. A batch without any intact record is left out too; with several ranks, which must have the same number
-            of steps, it raises IntegrityError. None: the first damaged record raises.
+            of steps, such a batch raises IntegrityError. None: the first damaged record raises.
         workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
             available CPUs, divided among the ranks of this machine.
         ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
             is initialised, else from torchrun's environment variables, else rank 0 of 1.
 
     Raises:
-        UsageError: if there are no samples, or fewer than ranks, if the ranks cannot share a batch evenly, for an
-            unknown label, for values out of range, and unless exactly one of `image_size`, `transform` and
-            `image_transform` is given. While iterating: if a later iteration has started meanwhile, or if the rank of
-            this process has changed.
+        UsageError: if there are no samples or fewer samples than ranks, if the batch size is not a multiple of the
+            number of ranks, if the label is unknown, if a value is out of range, or if not exactly one of `image_size`,
+            `transform` and `image_transform` is given. While iterating: if a later iteration has started meanwhile, or
+            if the rank of this process has changed.
         RecordError: while iterating, for a damaged record.
         StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
@@ -216,8 +216,8 @@ def torch_predict_loader(
 ) -> SampleLoader:
     """Batches for prediction: every sample exactly once, in stored order, with its file name. No label is needed.
 
-    (images uint8 [b, 3, height, width], names): images, batches and the shares of the ranks are the same as in
-    `torch_eval_loader`; names are a list of bytes. Each sample is on exactly one rank, and its name identifies its
+    Batches are (images uint8 [b, 3, height, width], names). Images, batches and the shares of the ranks are the same as
+    in `torch_eval_loader`; names are a list of bytes. Each sample is on exactly one rank, and its name identifies its
     prediction: gather the rows of all ranks with `torch.distributed.all_gather_object`, or write one file per rank.
 
     Args:
@@ -225,7 +225,7 @@ def torch_predict_loader(
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: size of the crops in pixels: one side, or (height, width).
         image_transform: instead of `image_size`, as in `torch_eval_loader`.
-        key: key of a feature with one value per record, or of the kind "tags", to return instead of the file name.
+        key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
         damaged: as in `torch_eval_loader`.
         workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
             available CPUs, divided among the ranks of this machine.

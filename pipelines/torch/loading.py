@@ -41,7 +41,7 @@ def _end_after(trainer: Any) -> None:
 
 
 class SampleLoader(DataLoader[Any]):
-    """A DataLoader that raises all errors unchanged, including errors of its workers. Made by `torch_eval_loader`.
+    """A DataLoader that raises all errors unchanged, including errors of its workers. Created by `torch_eval_loader`.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, image_size=224)
@@ -123,12 +123,12 @@ class SampleLoader(DataLoader[Any]):
 
 
 class TorchLoader(SampleLoader):
-    """A DataLoader for training: each iteration is the next epoch, and the state is the number of batches taken.
+    """A DataLoader for training: each iteration is the next epoch, and the state is the number of batches returned.
 
-    `order` determines the samples of each step. `step`: number of batches handed out so far, over all epochs, not
+    `order` determines the samples of each step. `step`: number of batches returned so far, over all epochs, not
     counting batches that workers have prefetched. `endless`: whether an iteration has no end, as with a `start_step`.
-    An iteration that returned a batch and is left before its end counts as an epoch: the next iteration starts another.
-    Made by `torch_loader`.
+    If you leave an iteration early, after at least one batch, it counts as an epoch: the next iteration starts a new
+    one. Created by `torch_loader`.
 
     Example:
         loader = torch_loader(data["train"], batch_size=256, image_size=224)
@@ -175,7 +175,7 @@ class TorchLoader(SampleLoader):
     def load_state_dict(self, state: dict[str, str]) -> None:
         """Continue after the batch at which `state` was taken: the next iteration gives the rest of that epoch.
 
-        Raises OrderMismatchError for a state of another dataset, seed, batch size or order, IntegrityError for a
+        Raises OrderMismatchError for a state of a different dataset, seed, batch size or order, IntegrityError for a
         damaged state.
         """
         position = Position.from_json(state["position"], "state_dict")

@@ -7,9 +7,9 @@ from torch.utils._pytree import register_pytree_node
 
 
 class Target(dict[str, Any]):
-    """Annotations of one image, by name: tensors of any length, numbers, text. Batches have a list of them.
+    """Annotations of one image, by name: tensors of any length, numbers, text. Batches contain a list of targets.
 
-    Tensors may be tv_tensors of torchvision, and remain so between processes and in pinned memory; torchvision's
+    Tensors may be torchvision tv_tensors, and stay tv_tensors between processes and in pinned memory; torchvision's
     transforms treat a Target as a dict.
 
     Example:
@@ -18,7 +18,7 @@ class Target(dict[str, Any]):
     """
 
     def pin_memory(self) -> "Target":
-        """Pin the tensors; torch calls this. Its own pinning would turn torchvision's tensors into plain ones."""
+        """Pin the tensors; called by torch. torch's own pinning would turn tv_tensors into plain tensors."""
         return Target((key, pinned(value)) for key, value in self.items())
 
 

@@ -25,15 +25,14 @@ _START_METHODS = ("fork", "spawn", "forkserver")
 
 @dataclass(frozen=True)
 class Workers:
-    """The processes of a loader that read and decode; they live as long as the loader.
+    """The worker processes of a loader, which read and decode. They live as long as the loader.
 
-    Each process has one PyTorch thread and one OpenCV thread. A transform that needs more can set them.
+    Each process has one PyTorch thread and one OpenCV thread. A transform that needs more threads can set their number.
 
     Args:
-        count: number of processes, 0 for none. None: the number of available CPUs, divided among the ranks of this
-            machine.
-        prefetch: number of batches that each process makes ahead, 1 or more. None: 2, or 1 if 2 would take a quarter of
-            the available memory.
+        count: number of processes, 0 for none. None: available CPUs, divided among the ranks of this machine.
+        prefetch: number of batches that each process prepares in advance, 1 or more. None: 2, or 1 if 2 from every
+            process would take more than a quarter of the available memory.
         pin_memory: whether batches are copied to memory that a GPU reads directly. None: if there is a CUDA GPU.
         start_method: "fork", "spawn" or "forkserver". None: Python's default.
 

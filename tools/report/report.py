@@ -34,13 +34,13 @@ def report(
 ) -> "DatasetReport":
     """Decode all images of a dataset and report its probable faults, or compare two datasets.
 
-    Datasets are only read. Takes 150 bytes of memory per image. Needs `pip install 'shardfeed[report]'`.
+    Datasets are only read. The report takes 150 bytes of memory per image and needs `pip install 'shardfeed[report]'`.
 
     Args:
         data: a dataset's directory or URL, or an open `Dataset`.
-        newer: a newer version, to compare with `data`. Images are matched by their keys.
+        newer: a newer version of the dataset, to compare with `data`. Images are matched by their keys.
         source: the image folder that the dataset was made from, so that the page can show the images that were left
-            out. Nothing else is read from it.
+            out. Only these images are read from it.
         keep: a folder in which measurements are cached, created if missing; a later report that uses it takes seconds.
         progress: called with the number of images measured since the last call; by default a bar is shown on a terminal
             and in a notebook.
@@ -70,7 +70,7 @@ def report(
 
 
 class DatasetReport:
-    """Findings about a dataset, or differences between two. Notebooks show a page, `print` a line per finding.
+    """Findings about a dataset, or differences between two datasets. Notebooks show a page, `print` one line each.
 
     Example:
         found = report("flowers")
@@ -105,7 +105,7 @@ class DatasetReport:
         return _plain(self._figures()[0])  # type: ignore[no-any-return]  # a dict
 
     def save(self, output: str | os.PathLike[str] = PAGE) -> int:
-        """Write the HTML page, and next to it a folder with the lists of images that its commands use.
+        """Write the HTML page, and next to it a folder with the lists of images that the page's commands use.
 
         Returns the page's size in bytes. The lists of flowers.html are in the folder flowers_files.
 

@@ -58,8 +58,8 @@ def export(
     Converting `out` with the commands in the result's `again` gives the same images byte for byte, and the same splits,
     labels, boxes, masks, key points, captions and ids, as far as the format can store them. Image files are written as
     they are stored, under the names in `image/filename`; names that the layout has to change are counted. Before the
-    files are renamed to `out`, the format's reader checks that it finds the same images, names, splits and labels in
-    them. If the export is killed, `out` does not exist, and the next run starts from the beginning.
+    finished folder is renamed to `out`, the format's reader checks that it finds the same images, names, splits and
+    labels in the folder. If the export is killed, `out` does not exist, and the next run starts from the beginning.
 
     Example:
         export("flowers", "flowers-folder", to="folder")
@@ -77,13 +77,12 @@ def export(
         progress: called with 1 after each image.
 
     Raises:
-        UsageError: the format cannot store the dataset's main content, or something that `drop` does not name; a file
+        UsageError: the format cannot store the dataset's main content, or other data that `drop` does not name; a file
             name leads outside `out` or is already used; `out` is inside the dataset.
         OutputExistsError: `out` already exists.
-        IntegrityError: a record is damaged (with its position), or the written files would not be read as the same
-            data.
+        IntegrityError: a record is damaged (with its position), or the written files do not hold the same data.
         MissingExtraError: "coco" with masks needs pycocotools, "yolo" needs PyYAML; both are in `shardfeed[objects]`.
-        StorageError, BusyError: no room, or another run is writing `out`.
+        StorageError, BusyError: no free space, or another run is writing `out`.
     """
     started = time.monotonic()
     if to not in FORMS:

@@ -15,11 +15,11 @@ class Exported:
         splits: images by split.
         files, size: number of files in the folder, and their size in bytes.
         left_out: kind of data that the format cannot store -> number of values, crowds or boxes.
-        renamed: number of images that get another name when they are converted again.
+        renamed: number of images that get a different name when they are converted again.
         notes: further remarks for the user, a sentence each.
-        again: the commands that convert it again; if there are several, each converts a different part.
+        again: the commands that convert the folder again; if there are several, each command converts a different part.
         dry_run: whether nothing was written.
-        seconds: how long it took.
+        seconds: duration of the export.
 
     Example:
         exported = export("flowers", "flowers-folder", to="folder")

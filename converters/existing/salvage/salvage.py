@@ -45,13 +45,14 @@ def salvage(
 ) -> Salvaged:
     """Create the new dataset `out` from all intact records in the dataset directory `path`, which is only read.
 
-    An intact shard is copied unchanged. From a damaged one, records are copied in file order if their CRCs are right,
-    if they are a tf.train.Example that fits the schema, and if they are not duplicates. Duplicates are found by
+    An intact shard is copied unchanged. From a damaged shard, a record is copied, in file order, if its CRCs are right,
+    if it is a tf.train.Example that fits the schema, and if it is not a duplicate. Duplicates are found by
     `image/filename` if a conversion made the dataset, otherwise by comparing all bytes within the split. Splits, shard
-    numbers, schema and class names are kept; without a manifest they come from file names and records. A shard with no
-    intact record is written empty. Lost records are counted in the result, and in `salvaged.json` of the new dataset.
+    numbers, schema and class names are kept; without a manifest they are inferred from file names and records. A shard
+    with no intact record becomes an empty shard. Lost records are counted in the result, and in `salvaged.json` of
+    `out`.
 
-    `progress` is called with bytes read, in total up to twice the size of the dataset.
+    `progress` is called with the number of bytes read; the total is at most twice the size of the dataset.
 
     Raises UsageError when `path` holds no shards or `out` cannot be created, IntegrityError when no record is intact or
     the manifest has a newer format, StorageError, BusyError. After an error, `out` does not exist.

@@ -128,12 +128,12 @@ def _may_say_more(path: str) -> bool:
 
 
 class Unlabelled(ListedSource):
-    """All images under `root`, in any folders, without labels; other files are counted in a note.
+    """All images under `root`, in any subfolders, without labels; other files are counted in a note.
 
     If every folder in the root, or in the one folder that holds all images, is named like a split (`train`, `val`,
-    `test` ...) and there are no files next to them, the folders are splits. No features; the path relative to `root` is
-    in `image/filename`, as for every image. `include`, `exclude`, `follow_links`: see `list_files`. Raises UsageError
-    if there is no image.
+    `test` ...) and there are no files next to them, the folders are splits. There are no features; the path relative to
+    `root` is in `image/filename`, as for every image. `include`, `exclude`, `follow_links`: see `list_files`. Raises
+    UsageError if there is no image.
 
     Example:
         convert(Unlabelled("photos"), "out")

@@ -71,24 +71,24 @@ class LabelFile(ListedSource):
 
     Columns are given by their name in the header or in JSON objects, or by number from 0 (the command line counts from
     1). The first label column gives `image/class/label` and `image/class/text`, or the float32 `image/class/value` if
-    its cells have decimal points. Another label column C gives `image/C/label` and `image/C/text`, or `image/C` if it
-    holds numbers; JSON lists give any number of values. Several classes of an image form a set (the kind "tags"),
+    its cells have decimal points. Any further label column C gives `image/C/label` and `image/C/text`, or `image/C` if
+    it holds numbers; JSON lists give any number of values. Several classes of an image form a set (the kind "tags"),
     without repeats. A column of numbers that is named like a box, mask or similar (`xmin`, `face_box`) has the kind
     "place", a position in the image. If the first label column is one of these, or its name begins with `object/`, the
     image has no class. You may write `image/C` for C. Texts are UTF-8 bytes, without leading and trailing blanks;
     numbers are int64, or float32 if one has a decimal point.
 
-    Paths are relative to `root`, or absolute and inside it; they match exactly, or match the only file whose path
-    differs from them in Unicode normalization alone. If no row matches a file, the cells are taken as ids: an id
-    matches the only image whose path without extension equals it, or else ends with it. Rows without a file are in
+    Paths are relative to `root`, or absolute and inside it; a path matches exactly, or matches the only file whose path
+    differs in Unicode normalization alone. If no row matches a file, the cells are treated as ids: an id matches the
+    only image whose path without extension equals it, or else ends with it. Rows without a file are in
     `findings.rejected`; files without a row are counted in the notes.
 
     Args:
         path: the label file.
         root: the folder that its paths are relative to.
-        include: one or more patterns of the files to take, relative to `root`. Rows of excluded files are counted.
+        include: one or more patterns of the files to include, relative to `root`. Rows of excluded files are counted.
         exclude: one or more patterns of the files to leave out.
-        follow_links: also take files outside of the folder if links in it lead there.
+        follow_links: also include files outside of the folder if links in it lead there.
         options: the options of `LabelOptions` for label files, from `format` to `missing`, `class_names` and
             `unlabelled`. `label_columns=[]` means `unlabelled`; texts and numbers are still allowed.
 

@@ -38,7 +38,7 @@ _EMPTY = "classes without objects, kept"
 
 
 class Annotations:
-    """Collector of images and their annotations, in any order; `source` makes a source of the images that exist.
+    """Collector of images and their annotations, in any order; `source` creates a source from the images that exist.
 
     Example:
         found = Annotations("boxes.json", look, options, what="box")
@@ -56,7 +56,7 @@ class Annotations:
         what: the word for an object in the report, before its number.
         unit: unit of boxes, key points and outlines.
         keypoints: the names of an object's key points.
-        masks: whether outlines are read; default: if the user asks for masks.
+        masks: whether outlines are read; default: only if the user asks for masks.
         tasks: the tasks that the format supports; others are refused.
         files: the images, if they are already listed.
         flags: keys of 0-or-1 features of objects, which the dataset has even if no object has a value for them.
@@ -124,7 +124,7 @@ class Annotations:
         awaited: int | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> int:
-        """Return the index of the image with this name, for the calls below; the same name gives the same image.
+        """Return the index of the image with this name, for the other methods; the same name gives the same index.
 
         `where`: the line or the number of the entry, for the report. `folder`: the folder below the root that the name
         is relative to, with "/" at its end. `split`, `number` (the image's id, for evaluation), `size` (width, height,
@@ -202,9 +202,9 @@ class Annotations:
                 raise LabelFileError(f"{self.place}, {_at(where)}", problem, "correct one of the two")
 
     def object(self, image: int, number: int, box: Sequence[Any] | None, label: Any = None, **known: Any) -> None:
-        """Add one object of an image, as `ObjectGather.add` does, except that its class may be any value.
+        """Add one object of an image, as `ObjectGather.add` does, except that the class may be any value.
 
-        An object that breaks a rule is listed with its code.
+        An object that breaks a rule is listed with the code of that rule.
         """
         try:
             text = label if label is None or isinstance(label, str) else class_text(label)
@@ -213,7 +213,7 @@ class Annotations:
             self.leave_out(image, error.code, f"{self.objects.what} {number}: {error.reason}")
 
     def take_rest(self, what: str) -> None:
-        """Take the images that no annotation names, as images without objects; list unusable ones as rejected.
+        """Add the images that no annotation names, as images without objects; list unusable images as rejected.
 
         `what`: text of the note that counts these images.
         """
@@ -230,7 +230,7 @@ class Annotations:
         self.ledger.notes += rest.note
 
     def caption(self, image: int, text: Any, what: str = "caption") -> None:
-        """Add a caption of an image; a caption that is empty or not text is listed (E_LINE)."""
+        """Add a caption of an image; a caption that is empty or not text is listed as left out (E_LINE)."""
         try:
             encoded = text.strip().encode()
         except (AttributeError, UnicodeEncodeError):
@@ -242,10 +242,10 @@ class Annotations:
         self._captioned.append(image)
 
     def label(self, image: int, *values: Any) -> None:
-        """Set the class or classes of an image, names or numbers: stored as sets unless every image has exactly one.
+        """Set the class or classes of an image, by name or number; stored as sets unless every image has exactly one.
 
-        An image with a value that is not a class is rejected (E_NO_LABEL), and so is an image without a class if others
-        have one.
+        An image with a value that is not a class is rejected (E_NO_LABEL), and so is an image without a class if other
+        images have one.
         """
         try:
             texts = [class_text(value) for value in values]
@@ -257,11 +257,11 @@ class Annotations:
             self._classes[image] = list(dict.fromkeys(texts))
 
     def leave_out(self, image: int | str, code: AnnotationCode, reason: str) -> None:
-        """List an annotation of an image, given by index or name, as left out; unselected images are not listed."""
+        """List an annotation of an image, given by index or name, as left out, unless the image is not selected."""
         self._left.append((image, code, reason))
 
     def reject(self, image: int | str, code: RejectCode, reason: str) -> None:
-        """List an image, given by index or name, as rejected, and do not take it."""
+        """List an image, given by index or name, as rejected, and leave it out."""
         if isinstance(image, int):
             self._rejected.add(image)
         key = self.key(image) if isinstance(image, int) else name_bytes(image)
@@ -287,7 +287,7 @@ class Annotations:
         return isinstance(self._files[image], int) and image not in self._rejected
 
     def path(self, image: int) -> bytes | None:
-        """Return the path of the image file; None if it does not exist, or `settle` has yet to find it."""
+        """Return the path of the image file; None if it does not exist or `settle` has not found it yet."""
         file = self._files[image]
         return self.listing.file(file).path if isinstance(file, int) else None
 
@@ -302,7 +302,7 @@ class Annotations:
         """Create the source: the images that exist, sorted by path, each with its annotations.
 
         `rasters`: the masks, or a function that makes them from the position of each image in the source, int64
-        [images], -1 for an image that is not in it. Raises LabelFileError if no image exists.
+        [images]; the position is -1 if the source does not contain the image. Raises LabelFileError if no image exists.
         """
         self.settle()
         if self._wants("classes"):
@@ -360,9 +360,9 @@ class Annotations:
         return isinstance(file, int) or file.code == AnnotationCode.ORPHAN or self.listing.choice.wants(file.key)
 
     def settle(self) -> None:
-        """Match names to files, once all images are named. Names that match no file are taken as ids.
+        """Match names to files, once all images are named. Names that match no file are treated as ids.
 
-        `source` calls it. Raises LabelFileError if an id matches two files, or if no image exists.
+        `source` calls this method. Raises LabelFileError if an id matches two files, or if no image exists.
         """
         if any(isinstance(file, int) for file in self._files):
             return

@@ -58,14 +58,14 @@ def from_dicts(
     A dict has "image": a path, the bytes of an encoded file, or a picklable function that returns them. Optional:
 
     * "key": the sample's unique name, by default the path. "split": its split, by default chosen by `convert`.
-      "image_id": its id for evaluation tools; if one dict has it, all must.
+      "image_id": its id for evaluation tools; if one dict has an id, all must have one.
     * "label": its class, a name or a number from 0. Or "tags": a list of different classes; a missing list means no
       classes.
     * "caption" or "captions": a text, or a list of them.
     * "boxes": [[left, top, right, bottom], ...], one per object, in pixels from the image's top left corner. An image
-      without boxes is kept. Together with boxes, "labels": the class of each; "iscrowd": 0 or 1 for each; "area":
-      pixels squared of each; "segmentation": COCO's polygons or run-length code of each, which give masks; "keypoints":
-      K times x, y and visibility (0, 1, 2) of each; "size": (width, height) of the image that was annotated.
+      without boxes is kept. With boxes, there may be one value per object of "labels": its class; "iscrowd": 0 or 1;
+      "area": in pixels squared; "segmentation": COCO's polygons or run-length encoding, from which masks are made;
+      "keypoints": x, y and visibility (0, 1, 2) of K points. "size": (width, height) of the image that was annotated.
 
     The dicts are iterated once, and their values are kept in memory, including images given as bytes.
 
@@ -74,18 +74,18 @@ def from_dicts(
         class_names: names in label order, or the path of a class list; or a mapping from "label", "tags" or "labels" to
             one of these. Default: the names that occur, sorted, or the numbers 0 to K-1.
         root: the folder that paths are relative to; the relative paths are the keys. Default: the current folder.
-        numbers: further keys of numbers that are not classes: one number per image, or a list of any length. `age`
+        numbers: further keys with numbers that are not classes: one number per image, or a list of any length. `age`
             gives the feature `image/age`, int64, or float32 if a number has a decimal point.
         texts: further keys with strings: one string per image, or a list of any length.
         fractions: whether boxes, key points and outlines are fractions of the image's sides. Default: pixels, but boxes
-            that all lie within 0 to 1 are refused; False accepts them as pixels.
-        boxes_on: whether boxes refer to the "upright" image or the "stored" one, if EXIF rotates it. Default: decided
-            by "size"; an image is rejected if its "size" does not settle this.
+            that all lie within 0 to 1 are refused; False accepts such boxes as pixels.
+        boxes_on: whether boxes refer to the "upright" image or the "stored" one, if EXIF rotates it. Default: inferred
+            from "size"; an image is rejected if its "size" does not determine which.
         keypoints: the names of an object's key points.
 
     Raises:
-        UsageError: a value is invalid; the message has the number of the dict, from 0. Missing images do not raise:
-            they are in `findings`.
+        UsageError: a value is invalid; the message has the number of the dict, from 0. Missing images raise no error:
+            `findings` lists them.
 
     Example:
         source = from_dicts(

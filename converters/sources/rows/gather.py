@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
     `file`: the number of its file. `record`: its number in that file. `where`: integers that locate the image, followed
     by the integers that locate its mask, if any. `values`: values of the columns that have a role, by name; missing
-    ones are left out. `name`: the sample's own name, b"" if it has none. `ending`: the extension that is added if its
+    values are left out. `name`: the sample's own name, b"" if it has none. `ending`: the extension that is added if its
     name has none, such as b".jpg". `fault`: why it cannot be used.
 
     Example:
@@ -63,7 +63,7 @@ class Row(NamedTuple):
 
 
 class Gather:
-    """Collector of rows; its method `source` makes a source of them.
+    """Collector of rows; its method `source` creates a source from them.
 
     Args:
         files: the files that the rows come from, in order.
@@ -125,7 +125,7 @@ class Gather:
         return RowObjects("fractions" if self._fractions else "pixels", self._upright)
 
     def reject(self, file: int, record: int, code: RejectCode, reason: str, name: bytes = b"") -> None:
-        """List a row that cannot be taken, by its name unless another rejected row has the same name."""
+        """List a row that cannot be used, by name unless another rejected row has the same name."""
         place = f"{self.files.names[file]}:{record}"
         if name and name not in self.ledger.rejected:
             self.ledger.reject(name, code, f"{escape(place)}: {reason}")
@@ -133,7 +133,7 @@ class Gather:
             self.ledger.reject(name_bytes(place), code, reason)
 
     def add(self, row: Row) -> bool:
-        """Take a row and return True, or list it as rejected and return False. Raises UsageError for a bad value."""
+        """Add a row and return True, or list it as rejected and return False. Raises UsageError for a bad value."""
         self._seen += 1
         if self._named_by is not None and not row.name:
             row = row._replace(name=_name_in(row.values.get(self._named_by)))
@@ -244,7 +244,7 @@ class Gather:
         self.ledger.leave_out(key, AnnotationCode.LINE, reason)
 
     def set_size(self, width: Any, height: Any) -> None:
-        """Set the size in pixels of the image of the last row taken, as it was annotated."""
+        """Set the size, in pixels, at which the image of the last added row was annotated."""
         self._of_objects.set_size(len(self) - 1, width, height)
 
     def _take_features(self, row: Row) -> None:
@@ -292,7 +292,7 @@ class Gather:
         """Create the source. `what`: a word for one of its files. `beside`: class names from separate files, by column.
 
         `rasters`: a function of the files' path (for errors) and the keys that returns the masks and notes on them.
-        Raises UsageError if no row can be taken, or if nothing names the classes.
+        Raises UsageError if no row can be used, or if nothing names the classes.
         """
         if not len(self):
             raise self._nothing_taken(what)

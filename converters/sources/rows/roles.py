@@ -115,8 +115,8 @@ def choose_roles(
     """Choose the role of each column: by the user's choice, else by the format, else by the column's name.
 
     `asked`: column by role or feature key, as in `ColumnOptions.columns`. `images`: whether there must be an image
-    column. `names`: columns that may hold the names of images, best first; such a column may have another role too.
-    Raises UsageError if a column is missing or holds other values, or if two columns would fit.
+    column. `names`: columns that may hold the names of images, best first; such a column may have a second role. Raises
+    UsageError if a column is missing or its values do not suit its role, or if two columns would fit.
 
     Example:
         infos = [ColumnInfo("image", "image"), ColumnInfo("label", "text")]
