@@ -50,8 +50,10 @@ class Lengths {
 // Image data as bits; the next ones are at the top of `held`.
 class Source {
   public:
+    const Scan &scan;
     uint64_t held = 0;
-    Source(const uint8_t *data, size_t size, const Scan &scan) : at(data + scan.start), end(data + size), scan(scan) {}
+    int64_t last[4] = {};  // the first coefficient of each component's last block
+    Source(const uint8_t *data, size_t size, const Scan &scan) : scan(scan), at(data + scan.start), end(data + size) {}
 
     void fill() {  // hold at least 32 bits: a code and its value take 31
         if (count >= 32) return;
@@ -96,13 +98,10 @@ class Source {
         }
         return true;
     }
-    int64_t first(int component) const { return last[component]; }
 
   private:
     const uint8_t *at, *end;
-    const Scan &scan;
     int count = 0, over = 0;  // bits held, and how many of them are zeros after the end
-    int64_t last[4] = {};
 };
 
 // Compare the other 63 coefficients: the codes are read in `b` to find the end of the block, and their bits compared.
@@ -126,39 +125,26 @@ bool have_same_others(Source &a, Source &b, const Lengths &table) {
 }
 
 bool have_same_layout(const Scan &a, const Scan &b) {
-    if (memcmp(&a.image, &b.image, sizeof(Image)) || a.mcus != b.mcus || a.blocks != b.blocks) return false;
-    for (int n = 0; n < a.blocks; n++) {
-        if (memcmp(&a.block[n], &b.block[n], sizeof(Block))) return false;
-        int others = a.block[n].others;
-        if (memcmp(&a.others[others], &b.others[others], sizeof(Codes))) return false;
-    }
-    return true;
+    return a.mcus == b.mcus && !memcmp(&a.image, &b.image, sizeof a.image) &&
+           !memcmp(a.block, b.block, sizeof a.block) && !memcmp(a.others, b.others, sizeof a.others);
 }
 
-struct Tables {  // first: of both files; the others are the same in both
-    std::unique_ptr<Lengths> first[2][4], others[4];
-    Tables(const Scan &a, const Scan &b) {
-        for (int n = 0; n < a.blocks; n++) {
-            const Block &block = a.block[n];
-            if (!first[0][block.first]) {
-                first[0][block.first] = std::make_unique<Lengths>(a.first[block.first], true);
-                first[1][block.first] = std::make_unique<Lengths>(b.first[block.first], true);
-            }
-            if (!others[block.others]) others[block.others] = std::make_unique<Lengths>(a.others[block.others], false);
-        }
+bool have_same_codes(Source &a, Source &b) {
+    std::unique_ptr<Lengths> first_a[4], first_b[4], others[4];
+    const Scan &scan = a.scan;
+    for (int n = 0; n < scan.blocks; n++) {
+        const Block &block = scan.block[n];
+        if (!first_a[block.first]) first_a[block.first] = std::make_unique<Lengths>(scan.first[block.first], true);
+        if (!first_b[block.first]) first_b[block.first] = std::make_unique<Lengths>(b.scan.first[block.first], true);
+        if (!others[block.others]) others[block.others] = std::make_unique<Lengths>(scan.others[block.others], false);
     }
-};
-
-bool have_same_codes(Source &a, Source &b, const Scan &scan, const Tables &tables) {
     for (int64_t mcu = 0; mcu < scan.mcus; mcu++) {
         if (!a.begins(mcu) || !b.begins(mcu)) return false;
         for (int n = 0; n < scan.blocks; n++) {
             const Block &block = scan.block[n];
-            int component = block.component;
-            if (!a.add(*tables.first[0][block.first], component)) return false;
-            if (!b.add(*tables.first[1][block.first], component)) return false;
-            if (a.first(component) != b.first(component)) return false;
-            if (!have_same_others(a, b, *tables.others[block.others])) return false;
+            const int k = block.component;
+            if (!a.add(*first_a[block.first], k) || !b.add(*first_b[block.first], k) || a.last[k] != b.last[k]) return false;
+            if (!have_same_others(a, b, *others[block.others])) return false;
         }
     }
     return a.pass_marker(0xD9) && b.pass_marker(0xD9);
@@ -171,11 +157,10 @@ using namespace shardfeed::codes;
 
 int32_t shardfeed_same_codes(const uint8_t *data, size_t size, const uint8_t *other, size_t other_size) {
     try {
-        Scan a, b;
+        Scan a{}, b{};  // zeros, so that what they do not use is the same
         if (read_scan(data, size, a) != Header::clean || read_scan(other, other_size, b) != Header::clean) return 0;
-        if (!have_same_layout(a, b)) return 0;
         Source from(data, size, a), to(other, other_size, b);
-        return have_same_codes(from, to, a, Tables(a, b));
+        return have_same_layout(a, b) && have_same_codes(from, to);
     } catch (...) {  // no memory
         return 0;
     }

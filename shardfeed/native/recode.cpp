@@ -149,6 +149,14 @@ class Writer {
 struct Coder {
     const Scan &scan;
     const Table *first[4], *others[4], *written[4];  // written: for first coefficients in the new file
+
+    Coder(const Scan &scan, const Codes *usual) : scan(scan) {
+        for (int n = 0; n < scan.blocks; n++) {
+            int a = scan.block[n].first, b = scan.block[n].others;
+            first[a] = &table_of(scan.first[a], a), others[b] = &table_of(scan.others[b], 4 + b);
+            written[a] = usual ? &table_of(usual[a & 1], 8 + (a & 1)) : first[a];
+        }
+    }
 };
 
 // Read the 63 codes behind the first one of a block; false if they are damaged.
@@ -268,16 +276,6 @@ int64_t pass_scan(const uint8_t *data, size_t size, const Coder &coder, int64_t 
     return 0;
 }
 
-void set_tables(Coder &coder, const Codes *usual) {
-    for (int n = 0; n < coder.scan.blocks; n++) {
-        const Block &block = coder.scan.block[n];
-        const Table *first = &table_of(coder.scan.first[block.first], block.first);
-        const Table *others = &table_of(coder.scan.others[block.others], 4 + block.others);
-        const Table *written = usual ? &table_of(usual[block.first & 1], 8 + (block.first & 1)) : first;
-        coder.first[block.first] = first, coder.others[block.others] = others, coder.written[block.first] = written;
-    }
-}
-
 // Decoders have warnings about other samplings, even if every code is there.
 bool has_usual_factors(const uint32_t *factors) {
     bool first = false;
@@ -300,10 +298,8 @@ int64_t shardfeed_recode(const uint8_t *data, size_t size, int64_t interval, con
             memcpy(written[n].counts + 1, usual, 16);
             memcpy(written[n].symbols, usual + 16, 12);
         }
-        Coder coder{scan, {}, {}, {}};
-        set_tables(coder, usual ? written : nullptr);
         Writer writer(out, room);
-        int64_t problem = pass_scan<true>(data, size, coder, interval, writer);
+        int64_t problem = pass_scan<true>(data, size, Coder(scan, usual ? written : nullptr), interval, writer);
         return problem ? problem : int64_t(writer.written());
     } catch (...) {  // no memory
         return SHARDFEED_NO_ROOM;
@@ -313,11 +309,9 @@ int64_t shardfeed_recode(const uint8_t *data, size_t size, int64_t interval, con
 int32_t shardfeed_is_whole(const uint8_t *data, size_t size) {
     try {
         Scan scan;
-        Coder coder{scan, {}, {}, {}};
         Writer none(nullptr, 0);
         if (read_scan(data, size, scan) != Header::clean || !has_usual_factors(scan.image.factors)) return 0;
-        set_tables(coder, nullptr);
-        return !pass_scan<false>(data, size, coder, 1, none);
+        return !pass_scan<false>(data, size, Coder(scan, nullptr), 1, none);
     } catch (...) {
         return 0;
     }

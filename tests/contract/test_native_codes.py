@@ -1,15 +1,10 @@
 """Huffman codes read and written by the compiled module: the bytes and the verdicts of the code that it replaces."""
 
 import random
-import shutil
-import struct
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import simplejpeg
-from seekable_images import any_jpeg, drawn, jpeg
+from seekable_images import any_jpeg, drawn, jpeg, several_jpegs
 
 from shardfeed.converters.images.baseline import NotTranscodableError
 from shardfeed.converters.images.jpeg import complaint, read_jpeg_header
@@ -18,15 +13,7 @@ from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
 from shardfeed.native import VARIABLE, library, path_in_use
 from shardfeed.native.codes import DamagedCodesError, have_same_codes, is_whole, recoded
 
-from repository import ROOT
-
 needs_module = pytest.mark.skipif(library() is None, reason=path_in_use())
-KINDS: list[dict[str, object]] = [
-    {"subsampling": "4:2:0"},
-    {"subsampling": "4:4:4", "optimize": True},
-    {"subsampling": "4:2:2", "restart_marker_blocks": 7},
-    {"progressive": True},
-]
 
 
 def damaged(data: bytes, draws: random.Random) -> bytes:
@@ -46,11 +33,6 @@ def damaged(data: bytes, draws: random.Random) -> bytes:
             case _:
                 return bytes(broken[:at]) + b"\xff\xd9"
     return bytes(broken)
-
-
-def originals(seed: int) -> list[bytes]:
-    pictures = [drawn(90, 333, seed), drawn(130, 70, seed + 1), drawn(64, 200, seed + 2).convert("L")]
-    return [jpeg(picture, **kind) for picture in pictures for kind in KINDS]
 
 
 def outcome(data: bytes) -> bytes | None:
@@ -90,7 +72,7 @@ def test_the_same_bytes_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_module
 def test_the_same_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    draws, whole = random.Random(23), originals(1)
+    draws, whole = random.Random(23), several_jpegs(1)
     made = check_outcomes([damaged(draws.choice(whole), draws) for _ in range(400)], monkeypatch)
     assert made.count(None) > 100
     assert made.count(None) < 390
@@ -99,7 +81,7 @@ def test_the_same_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_module
 @pytest.mark.long
 def test_the_same_of_many_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    draws, whole = random.Random(24), originals(5)
+    draws, whole = random.Random(24), several_jpegs(5)
     check_outcomes([damaged(draws.choice(whole), draws) for _ in range(10_000)], monkeypatch)
 
 
@@ -113,7 +95,7 @@ def decoder_is_silent(data: bytes, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 def count_whole(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many of so many damaged files are whole after all; the decoder has no word to say about them."""
-    draws, files, found = random.Random(seed), originals(seed), 0
+    draws, files, found = random.Random(seed), several_jpegs(seed), 0
     for _ in range(count):
         data = damaged(draws.choice(files), draws)
         monkeypatch.delenv(VARIABLE, raising=False)
@@ -176,36 +158,3 @@ def test_without_the_module_a_decoder_judges(monkeypatch: pytest.MonkeyPatch) ->
     assert not is_whole(data)
     assert not have_same_codes(data, data)
     assert complaint(data) is None
-
-
-@pytest.mark.long
-def test_no_byte_outside_is_touched(tmp_path: Path, seed: int) -> None:
-    fuzz(tmp_path, 60, seed)
-
-
-@pytest.mark.torture
-def test_no_byte_outside_is_touched_for_long(tmp_path: Path, seed: int, torture_result: Callable[..., None]) -> None:
-    tried = fuzz(tmp_path, seconds := 1800, seed)
-    torture_result("fuzzed compiled codes", trials=tried, failures=0, seconds=seconds, seed=seed)
-
-
-def fuzz(directory: Path, seconds: int, seed: int) -> int:
-    """Count files damaged under the sanitizers of addresses and of undefined behaviour; libjpeg judges each result."""
-    compiler = shutil.which("g++")
-    if compiler is None or library() is None:
-        pytest.skip(f"no fuzzing: {'no g++' if compiler is None else path_in_use()}")
-    native, program, corpus = ROOT / "shardfeed/native", directory / "fuzz", directory / "corpus"
-    sources = [native / f"{name}.cpp" for name in ("recode", "compare", "scan")]
-    flags = ["-std=c++17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{native}"]
-    main = ROOT / "tests/support/fuzz_codes.cpp"
-    subprocess.run([compiler, *flags, main, *sources, "-ljpeg", "-o", program], check=True)
-    draws = random.Random(seed)
-    files = [*originals(30), *(any_jpeg(draws)[0] for _ in range(60))]
-    corpus.write_bytes(b"".join(struct.pack("<I", len(data)) + data for data in files))
-    ran = subprocess.run([program, str(seed), str(seconds), corpus], cwd=directory, capture_output=True, text=True)
-    print(ran.stdout, ran.stderr)  # `missed.jpg` in the directory is the file
-    assert ran.returncode == 0
-    tried, *counts = [int(word) for word in ran.stdout.split() if word.isdigit()]
-    assert tried > seconds
-    assert min(counts) > 0
-    return tried

@@ -33,3 +33,17 @@ def any_jpeg(rng: random.Random) -> tuple[bytes, int, int]:
     elif rng.random() < 0.3:
         options["optimize"] = True
     return jpeg(image.convert("L") if rng.random() < 0.15 else image, **options), height, width
+
+
+def several_jpegs(seed: int) -> list[bytes]:
+    """Twelve JPEGs: three pictures, one of them gray, in four encodings, one of them progressive."""
+    pictures = [drawn(90, 333, seed), drawn(130, 70, seed + 1), drawn(64, 200, seed + 2).convert("L")]
+    return [jpeg(picture, **encoding) for picture in pictures for encoding in _ENCODINGS]
+
+
+_ENCODINGS: list[dict[str, object]] = [
+    {"subsampling": "4:2:0"},
+    {"subsampling": "4:4:4", "optimize": True},
+    {"subsampling": "4:2:2", "restart_marker_blocks": 7},
+    {"progressive": True},
+]

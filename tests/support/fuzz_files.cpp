@@ -1,5 +1,5 @@
 // Damaged JPEGs for shardfeed/native/recode.cpp and compare.cpp, with libjpeg's coefficients as the judge:
-//     fuzz_codes SEED SECONDS FILE
+//     fuzz_files SEED SECONDS FILE
 // FILE holds whole JPEGs, each after its size, uint32. Built with -fsanitize=address,undefined. Ends with 1 and the file
 // `missed.jpg` where what the module said is not what libjpeg finds.
 #include <csetjmp>
