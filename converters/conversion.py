@@ -104,8 +104,8 @@ def convert(
         replace: if `out` exists, replace it with the new dataset.
         restart: discard the unfinished work of an earlier run, and start from the beginning.
         verify: read every byte again before the commit.
-        dry_run: write nothing: the report describes the dataset that would be written. Errors that the run would raise
-            are raised.
+        dry_run: write nothing: the report describes the dataset that would be written. A dry run raises the errors that
+            the run would raise.
         workers: number of processes on this machine; default one per CPU available to this process. Or `LocalWorkers`,
             `RayWorkers` on the nodes of a Ray cluster, or your own `Engine`, for this one conversion.
         progress: called with a `Progress` a few times a second; default: a bar in a notebook, nothing elsewhere.

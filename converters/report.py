@@ -96,9 +96,9 @@ class Planned(NamedTuple):
 class Report:
     """The outcome of `convert`.
 
-    `out`: the output directory. `committed`: whether it exists now. `manifest`: the dataset's manifest, even if it was
-    not committed. `rejected`: inputs left out, `normalised`: inputs stored with different bytes, `warnings`: inputs
-    stored although unusual, each sorted by key. `notes`: sentences about the source and the run. `images`,
+    `out`: the output directory. `committed`: whether the directory exists now. `manifest`: the dataset's manifest, even
+    if it was not committed. `rejected`: inputs left out, `normalised`: inputs stored with different bytes, `warnings`:
+    inputs stored although unusual, each sorted by key. `notes`: sentences about the source and the run. `images`,
     `source_bytes`: read in this run, `seconds`: duration of this run. `kept`: shards that an earlier run had finished.
     `same_pictures`: images that occur, byte for byte the same, in two splits or two classes. `account`: how many
     annotations were read and written, and which were left out; None if there are none. `planned`: the plan of a dry
@@ -218,7 +218,7 @@ class Report:
 
     @classmethod
     def of_earlier_run(cls, out: str, manifest: Manifest, seconds: float) -> "Report":
-        """Create the report of a run that only cleans up after an earlier one, which was stopped after its commit."""
+        """Create the report of a run that only cleans up after an earlier run, which was stopped after its commit."""
         note = "an earlier run had committed this dataset; only its temporary files were removed"
         kept = sum(len(split.shards) for split in manifest.splits.values())
         return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds, kept)
@@ -235,7 +235,7 @@ class Report:
         """A JSON value for scripts; the field names are stable.
 
         `splits` and `dataset_*` describe the whole dataset; `images`, `source_bytes` and `seconds` describe this run
-        alone: a run that only commits has read nothing.
+        alone: a run that only commits reads nothing.
         """
         splits: dict[str, Any] = {}
         for name, split in self.manifest.splits.items():

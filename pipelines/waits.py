@@ -101,7 +101,7 @@ class WaitRecorder:
         return float((came - asked).sum() / spent) if spent > 0 else 0.0
 
     def since(self) -> int | None:
-        """Find the step, from 0, from which the run waits until its end; None if it does not wait at its end.
+        """Find the step, counted from 0, from which the run waits until its end; None if it does not wait then.
 
         From that step on, the run waits for at least 2 % of the time in each window of 100 steps.
         """
@@ -132,7 +132,7 @@ class WaitRecorder:
         return Waiting()
 
     def plot(self, path: str) -> None:
-        """Draw the waits as an image, PNG unless the name has another extension. Raises StorageError.
+        """Draw the waits as an image, PNG unless the name has a different extension. Raises StorageError.
 
         Needs matplotlib.
         """

@@ -27,8 +27,7 @@ class Skip:
         print(damaged.found)
 
     `found`: a RecordError for each damaged record, in the order of detection. A record is counted and warned about
-    once, even if several epochs read it. One Skip may serve several datasets and threads; another process counts its
-    own.
+    once, even if several epochs read it. One Skip may serve several datasets and threads; each process counts its own.
     """
 
     def __init__(self, limit: int) -> None:

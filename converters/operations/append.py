@@ -37,8 +37,8 @@ def append(
     """Create the dataset `out` from all records of `dataset`, followed by the samples of `source`.
 
     The old records keep their splits, shards and positions: `out` gets hard links to their shards, or copies if the
-    disk does not support hard links. New samples are stored with the same options as the old ones (image options,
-    hashes), in their own shards. If the source names no split, the hash of a sample's key decides its split, as if all
+    disk does not support hard links. New samples are stored in their own shards, with the options of the old samples
+    (image options, hashes). If the source names no split, the hash of a sample's key decides its split, as if all
     samples were converted together with `Shares(..., by="hash")`, the same shares and the same seed. A sample whose
     group already exists goes to the split of that group. The cost depends on the new samples only, except that the
     columns of the old records are read once.
@@ -48,8 +48,8 @@ def append(
         source: the new samples, in any form that `convert` accepts. A sample with a key that the dataset already has is
             skipped if its file has the stored sha256; a different sha256 is an error. Classes are matched by name.
         out: the directory to create; its parent must exist.
-        split: share of each split, adding up to 1; default: the shares that created the dataset.
-        group_column, group_pattern, group_duplicates: as in `convert`; default: the values that created the dataset.
+        split: share of each split, adding up to 1; default: the dataset's shares.
+        group_column, group_pattern, group_duplicates: as in `convert`; default: the dataset's own values.
         seed: decides the order of new samples, and their split; default: the seed of the dataset.
         new_classes: append unknown classes to the end of the dataset's list, instead of raising an error.
         **making: options for writing the new dataset: see `MakingOptions`. `max_bad` and `shards` apply to the new

@@ -50,7 +50,7 @@ def merge(
         prefix: prefix each dataset's keys (`image/filename`) with a folder: its directory's name, or the name given
             here for each dataset. Then all keys are different.
         seed: decides the order.
-        renumber: also give new ids to images that share an id that came from their source, such as COCO's.
+        renumber: also give new ids to images with the same id from their sources, such as COCO's ids.
         **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:

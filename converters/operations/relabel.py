@@ -28,7 +28,7 @@ def relabel(
     order: Sequence[str] | str | os.PathLike[str] | None = None,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Create the dataset `out` from the same records with other classes, in the same splits and order.
+    """Create the dataset `out` from the same records with changed classes, in the same splits and order.
 
     Classes renamed to the same name are merged; classes not named in `classes` are kept. Labels, sets of classes,
     classes of objects and their names are all changed; a record without changes is copied byte for byte. A record is

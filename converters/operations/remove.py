@@ -23,7 +23,7 @@ def remove(
     missing_ok: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Create the dataset `out` without the records that have these keys, in the same splits and order.
+    """Create the dataset `out` without the records that have the given keys, in the same splits and order.
 
     `out` contains nothing of the removed records. They are still in `dataset`, which is only read: the report's notes
     say where, and which shards of `dataset` are shared with other datasets.
@@ -31,8 +31,8 @@ def remove(
     Args:
         dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
-        keys: file names, as in `image/filename`; or the path of a file with one per line. A record without a file name
-            is given by split and position: `train/000000017`.
+        keys: file names, as in `image/filename`; or the path of a file with one per line. Identify a record without a
+            file name by split and position: `train/000000017`.
         missing_ok: ignore keys that no record has.
         **making: options for writing the new dataset: see `MakingOptions`.
 

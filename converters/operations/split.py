@@ -36,13 +36,13 @@ def split(
     Args:
         dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
-        split: share of each new split, adding up to 1; use `Shares` to choose how they are drawn.
+        split: share of each new split, adding up to 1; use `Shares` to choose how samples are drawn.
         of: the split to divide; all other splits are kept. Default: all splits are combined and divided.
         group_column: a feature, `image/patient` or `patient`: records with the same value go to the same split. With
             `of`, a record whose group also has records in a kept split moves to that split.
         group_pattern, group_duplicates: as in `convert`; duplicates are found by the stored hashes.
         seed: decides the splits and the order.
-        renumber: also give new ids to records that share an id that came from their source, such as COCO's.
+        renumber: also give new ids to records with the same id from their source, such as COCO's ids.
         **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:

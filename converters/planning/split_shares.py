@@ -32,9 +32,9 @@ class Shares:
 
     Args:
         shares: split name -> share, adding up to 1.
-        by: "exact": each split gets exactly its share of images, also within each class of the first label; adding
-            images then moves a few others to a different split. "hash": each image's own key decides its split; adding
-            images moves no others, and shares are exact only on average.
+        by: "exact": each split gets exactly its share of images, and of each class of the first label; adding images
+            then moves a few existing images to a different split. "hash": each image's own key decides its split;
+            adding images moves no existing images, and shares are exact only on average.
 
     Example:
         convert("photos", "out", split=Shares({"train": 0.8, "validation": 0.2}, by="hash"))

@@ -187,7 +187,7 @@ class Look:
     def list_files(self, root: str | None = None, *, chosen: bool = True) -> Listing:
         """List the files below `root` (default: the path's folder) that the patterns select; all files if not `chosen`.
 
-        Each listing is made once, and used for recognising and for reading. Raises UsageError if there is no file.
+        Each listing is created once, and used for recognising and for reading. Raises UsageError if there is no file.
         """
         place, choosing = self.folder if root is None else root, chosen and bool(self.include or self.exclude)
         if (place, choosing) not in self._listings:

@@ -49,8 +49,7 @@ class LabelOptions:
             `{"age": Feature("float32")}`.
         one_hot: columns of 0 and 1 (or -1 and 1), one per class.
         split_column: the column of split names; default: the column named "split".
-        group_column: a column to store for use as `convert(..., group_column=)`; as text unless another option names
-            it.
+        group_column: a column to store for use as `convert(..., group_column=)`; text unless another option names it.
         header: whether the first row names the columns; default: inferred from its content.
         delimiter: separator of the cells of a CSV file; default: detected from its first row.
         encoding: the label file's encoding; default: from the byte order mark, else UTF-8.
@@ -104,8 +103,7 @@ class AnnotationOptions:
             of the annotation file.
         tasks: kinds of annotations to read; default: all that the format supports, except masks, which cost time and
             disk space.
-        class_names: names in label order, or the path of a file with one per line, if the annotations do not contain
-            them.
+        class_names: names in label order, or the path of a file with one per line, if the annotations contain no names.
         unit: unit of boxes, key points and outlines; default: as the format defines. A source in pixels whose boxes all
             lie within 0 to 1 is refused unless `unit` is given.
         boxes_on: whether annotations refer to the "upright" or the "stored" image if EXIF rotates it; needed only if

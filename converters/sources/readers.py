@@ -98,12 +98,12 @@ class Reader:
         module: a module with `recognise` and `read`, or its name below `shardfeed.converters.sources`. With `marks`,
             `read` is enough.
         options: the class of its options.
-        takes: the names of the options that it accepts; all others are refused.
+        takes: the names of the options that the reader accepts; all others are refused.
         suffixes: suffixes of file names, in lower case; a folder must have a file with one of them. Empty: any suffix
             except those of images.
-        chooses_files: whether it supports include, exclude and follow_links.
-        kinds: kinds of files by their first bytes (`Look.kind`); a file of another kind must have one of `suffixes`.
-            None: any kind.
+        chooses_files: whether the reader supports include, exclude and follow_links.
+        kinds: kinds of files by their first bytes (`Look.kind`); a file of a different kind must have one of
+            `suffixes`. None: any kind.
         names: a regular expression that must also match one of the names in the folder (`Look.suffixes`).
         marks: requirements on the first bytes of a file, in addition to its name.
 

@@ -100,7 +100,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Skipped:
-    """An input that is not a sample, found while listing: its relative name, a code of RejectCode, and why.
+    """An input that is not a sample, found while listing: its relative name, a code of RejectCode, and the reason.
 
     Example:
         findings = Findings(rejected=[Skipped(b"notes.txt", RejectCode.NOT_IMAGE, "no image by its first bytes")])

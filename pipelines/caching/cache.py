@@ -47,7 +47,7 @@ _SAY_SECONDS = 3.0  # of waiting before a message
 
 @dataclass(frozen=True)
 class Cache:
-    """Directory, form and size limit of the copy that `cached` makes.
+    """Directory, form and size limit of the copy that `cached` creates.
 
     Args:
         directory: on a fast disk, or in memory (/dev/shm); created if it does not exist.
@@ -114,7 +114,7 @@ def cached(samples: Any, cache: CacheLike) -> Any:
         StorageError: if there is not enough free space (before anything is written) or no permission.
         RecordError: for a damaged record, and for an image that cannot be decoded.
         IntegrityError: for a damaged shard.
-        UsageError: if images are to be decoded and there are none, or if `samples` is neither a split nor a mixture.
+        UsageError: if images are to be decoded but do not exist, or if `samples` is neither a split nor a mixture.
 
     Example:
         train = cached(data["train"], "/nvme/cache")

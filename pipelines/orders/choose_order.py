@@ -39,8 +39,8 @@ def order_samples(
 ) -> tuple[Samples, Order]:
     """Return (samples, order), where `order` computes the indices into `samples` that each step uses.
 
-    Neither TensorFlow nor PyTorch is needed. The returned samples are `samples` itself, unless classes are balanced:
-    then they are the same samples, class by class.
+    Neither TensorFlow nor PyTorch is needed. The returned samples are `samples` itself; if classes are balanced, they
+    are the same samples, class by class.
 
     Args:
         samples: a split, a part of one, or a `mix`.
@@ -48,7 +48,7 @@ def order_samples(
         seed: 0 to 2^63 - 1; for the order, and for each sample's augmentation.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        drop_remainder: True: an epoch has whole batches only. False: its last batch may be smaller.
+        drop_remainder: True: an epoch has whole batches only. False: an epoch's last batch may be smaller.
 
     Raises UsageError if there are no samples, if they cannot fill a batch, or if they do not support the order.
 

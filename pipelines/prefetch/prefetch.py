@@ -68,7 +68,7 @@ def prefetch_processes(
 ) -> Prefetcher:
     """Run each producer in a process of this machine: for producers that compute in Python.
 
-    Arrays are passed in shared memory, which holds `buffer` + 2 batches per producer; they stay valid as long as they
+    Arrays are passed in shared memory, which holds `buffer` + 2 batches per producer; arrays stay valid as long as they
     are kept. Producers must be picklable. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError if
     a worker was killed, and StorageError if there is not enough memory.
 
@@ -104,12 +104,13 @@ def prefetch_ray(
 ) -> Prefetcher:
     """Run each producer in an actor of a Ray cluster: for producers that one machine cannot run fast enough.
 
-    `address`: "host:port" of the cluster's head; None takes, in this order: the cluster that this process is connected
+    `address`: "host:port" of the cluster's head; None tries, in this order: the cluster that this process is connected
     to, the one in RAY_ADDRESS, one running on this machine, or a new one on this machine. Producers must be picklable
     (with cloudpickle); arrays are in Ray's object store and are read-only. If an actor or its node is lost, the
-    producer starts again in a new actor, and the batches that were already taken are produced again and skipped. A
+    producer starts again in a new actor, and the batches that were already returned are produced again and skipped. A
     producer must therefore produce the same batches each time. A restart emits a RuntimeWarning. WorkerLostError is
-    raised if three restarts fail, if no cluster can be joined, or if its head has not answered for 20 seconds.
+    raised if three restarts fail, if no cluster can be joined, or if the cluster's head has not answered for 20
+    seconds.
 
     Example:
         with prefetch_ray([producer] * 64, address="10.0.0.1:6379") as batches:

@@ -127,7 +127,7 @@ class Prefetcher:
         self.close()
 
     def close(self) -> None:
-        """Stop the workers. Batches already taken stay valid; an unfinished iterator raises an error."""
+        """Stop the workers. Batches already returned stay valid; an unfinished iterator raises an error."""
         self._closed = True
         self._end_workers()
 

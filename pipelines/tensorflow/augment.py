@@ -93,8 +93,8 @@ def random_resized_crop(
             draws do not fit into the image (because it is very long), the window is centred and as large as possible
             with an aspect ratio in that range.
         flip: flip left and right, half of the time.
-        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which costs
-            more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
+        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which takes
+            more time than decoding. False: the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
         UsageError: for a size that is not positive, or a range that is empty or out of bounds.
@@ -170,8 +170,8 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
         size: pixels, one side or (height, width).
         crop_fraction: more than 0, at most 1. 0.875 is the same as resizing the image to cover 256 x 256 and cropping
             the centre 224 x 224.
-        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which costs
-            more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
+        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which takes
+            more time than decoding. False: the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
         UsageError: for a size that is not positive, or a fraction that is not within 0..1.
@@ -204,8 +204,8 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> Geometri
     Args:
         size: pixels, one side or (height, width).
         fill: the padding's value in all channels, 0 to 255.
-        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which costs
-            more than decoding; without it, the last step of shrinking, by less than a factor of 2, may alias.
+        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which takes
+            more time than decoding. False: the last step of shrinking, by less than a factor of 2, may alias.
 
     Raises:
         UsageError: for a size that is not positive, or a fill that is not within 0..255.

@@ -33,8 +33,8 @@ class Backup(keras.callbacks.Callback):
     The same lines start a run and, after a kill, continue it; once the last epoch is finished, `fit` does not train,
     and the model has its final weights. With more epochs, training continues from there.
 
-    `directory`: created if it is missing; use one per run. `every`: steps between two backups; None for one at the end
-    of each epoch. One more is always saved at the end of `fit`, unless the loss is not finite.
+    `directory`: created if it is missing; use one per run. `every`: steps between two backups; None for one backup at
+    the end of each epoch. One more is always saved at the end of `fit`, unless the loss is not finite.
 
     A backup holds the variables of the model and its optimizer, the states of the model's seed generators, and the
     position in the data. A resumed run therefore ends with the weights of the uninterrupted run, bit for bit if the
@@ -46,12 +46,12 @@ class Backup(keras.callbacks.Callback):
     optimizer are saved. Put this callback last in the list, so that the last backup includes weights that another
     callback sets at the end of `fit`.
 
-    The model must be built before `fit`, and have the layers and the optimizer of the previous run. With
-    `steps_per_execution`, the steps of an epoch and `every` must be multiples of it.
+    The model must be built before `fit`, and have the layers and the optimizer of the previous run. The steps of an
+    epoch and `every` must be multiples of `steps_per_execution`.
 
     Raises OrderMismatchError when the backup is from a run with a different order (different data, seed or batch size);
     IntegrityError for a damaged backup; UsageError, when `fit` starts, for a `fit` that cannot be resumed exactly;
-    StorageError when a backup cannot be written: the previous one stays intact.
+    StorageError when a backup cannot be written: the previous backup stays intact.
     """
 
     def __init__(self, directory: str | os.PathLike[str], feed: Feed, *, every: int | None = None) -> None:

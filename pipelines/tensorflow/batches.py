@@ -36,7 +36,7 @@ def train_batches(
 ) -> tf.data.Dataset:
     """Batches to train a classifier: (images uint8 [batch_size, height, width, 3], labels int64 [batch_size]).
 
-    For a feature of the kind "tags", a set of classes, labels are multi-hot: float32 [batch_size, classes].
+    For a "tags" feature (a set of classes), labels are multi-hot: float32 [batch_size, classes].
 
     Each image is cropped by `random_resized_crop(image_size)`. An epoch has every sample once, or samples drawn by
     class if `order` requires this. The last, incomplete batch is dropped: `len(samples) % batch_size` samples,

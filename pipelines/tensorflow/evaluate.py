@@ -242,8 +242,8 @@ def distribute_eval(
     """Batches for evaluation in your own loop, for all replicas of a strategy, on one machine or on several.
 
     With `image_size`, batches are (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image
-    cropped by `resize_center_crop(image_size)`; with `transform` instead, they are (its outputs, mask). In every step
-    each replica has b = `batch_size / replicas` samples, and all replicas have the same number of steps. Over all
+    cropped by `resize_center_crop(image_size)`; with `transform` instead, batches are (its outputs, mask). In every
+    step each replica has b = `batch_size / replicas` samples, and all replicas have the same number of steps. Over all
     replicas and steps, `mask` is True exactly once for each sample of the split. It is False for repeated samples that
     fill the last step or replace damaged ones: such repeats are real samples, so any model can process them; leave them
     out of every sum. Keras's `evaluate` and `fit` cannot leave samples out of the loss: use `eval_batches` for them.

@@ -82,7 +82,7 @@ def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = 
 
     Args:
         features: features of one sample, with `key`: strings [n], or one string, which is returned unchanged.
-        seed: int64 [2], the sample's own, as passed to a transform.
+        seed: int64 [2], the sample's own seed, as passed to a transform.
         key: key of the feature with the captions.
 
     Raises:

@@ -229,8 +229,8 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
         void: the value of pixels without a class. None: the dataset's void value.
 
     Raises:
-        UsageError: for values out of range; and when batches are made, if the dataset has no segmentation masks, or has
-            no void value and one is needed.
+        UsageError: for values out of range; and when batches are made, if the dataset has no segmentation masks, or
+            lacks a void value that is needed.
 
     Example:
         train = make_batches(data["train"], segmentation(random_resized_crop(512)), batch_size=16)

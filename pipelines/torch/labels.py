@@ -69,7 +69,7 @@ def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> by
 
     Args:
         record: record of one sample, with `key`: a list of bytes, or one bytes object, which is returned unchanged.
-        seed: the sample's own, as passed to a transform.
+        seed: the sample's own seed, as passed to a transform.
         key: key of the feature with the captions.
 
     Raises:

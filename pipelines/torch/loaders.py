@@ -89,7 +89,7 @@ def torch_loader(
             transformed samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend
             only on the batch's first sample and the epoch.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
-            many; each is replaced by another sample of the batch. None: the first damaged record raises.
+            many; each damaged record is replaced by another sample of the batch. None: the first damaged record raises.
         workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
             available CPUs, divided among the ranks of this machine.
         ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
@@ -156,7 +156,7 @@ def torch_eval_loader(
 
     A single rank gets batches of `batch_size`, and a smaller last batch. With several ranks, each gets a consecutive
     part of the split, in batches of about `batch_size / ranks` samples, never empty. All ranks have the same number of
-    steps: a model under DDP would wait for a rank with fewer. Add up sums and counts over the ranks, not means.
+    steps: a model under DDP would wait for a rank with fewer steps. Add up sums and counts over the ranks, not means.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.

@@ -173,7 +173,7 @@ class TorchLoader(SampleLoader):
         return {"position": Position(self.step if step is None else step, self.order).to_json()}
 
     def load_state_dict(self, state: dict[str, str]) -> None:
-        """Continue after the batch at which `state` was taken: the next iteration gives the rest of that epoch.
+        """Continue after the batch at which `state` was taken: the next iteration gives the epoch's remaining batches.
 
         Raises OrderMismatchError for a state of a different dataset, seed, batch size or order, IntegrityError for a
         damaged state.

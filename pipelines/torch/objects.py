@@ -77,7 +77,7 @@ def detection(
 
     - boxes, float32 [k, 4], clipped to the window; an object whose box then has no area is dropped. labels, int64 [k].
       iscrowd, int64 [k].
-    - area, float32 [k]: of the object's region in the output of `image`, in pixels squared. If the window cuts an
+    - area, float32 [k]: area of the object's region in the output of `image`, in pixels squared. If the window cuts an
       object, its area shrinks in proportion to its box, which is an estimate. If the dataset has no areas, the area of
       the box is used.
     - orig_size, int64 [2]: height and width of the stored image.
@@ -93,7 +93,7 @@ def detection(
             draw applies to the whole sample.
         boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of `image`; "rel_xyxy",
             "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
-        min_visible: the fraction of an object's box, 0..1, that the window has to show; else the object is dropped,
+        min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped,
             with its label, mask, key points, crowd flag and area.
         label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object, with iscrowd 1;

@@ -39,8 +39,8 @@ def report(
     Args:
         data: a dataset's directory or URL, or an open `Dataset`.
         newer: a newer version of the dataset, to compare with `data`. Images are matched by their keys.
-        source: the image folder that the dataset was made from, so that the page can show the images that were left
-            out. Only these images are read from it.
+        source: the image folder that the dataset was created from, so that the page can show the images that were left
+            out. Nothing else in the folder is read.
         keep: a folder in which measurements are cached, created if missing; a later report that uses it takes seconds.
         progress: called with the number of images measured since the last call; by default a bar is shown on a terminal
             and in a notebook.
@@ -70,7 +70,7 @@ def report(
 
 
 class DatasetReport:
-    """Findings about a dataset, or differences between two datasets. Notebooks show a page, `print` one line each.
+    """Findings about one dataset, or differences between two. Notebooks show a page, `print` one line per finding.
 
     Example:
         found = report("flowers")

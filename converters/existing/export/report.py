@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exported:
-    """Result of an export or, with `dry_run`, of the export that would be made.
+    """Result of an export or, with `dry_run`, of a planned export.
 
     Attributes:
         out: the absolute path of the folder.

@@ -130,7 +130,7 @@ class Annotations:
         is relative to, with "/" at its end. `split`, `number` (the image's id, for evaluation), `size` (width, height,
         as annotated): if known. `once`: whether the format names each image once; a repeated name then raises
         LabelFileError. `awaited`: the index that `await_image` returned for the image. `fields`: all values that the
-        format has for the image, by name; the one that `options.group_column` names is stored.
+        format has for the image, by name; the value that `options.group_column` names is stored.
         """
         key = folder + name
         image = -1 if once else self._by_name.get(key, -1)
@@ -301,7 +301,7 @@ class Annotations:
     ) -> ColumnarSource:
         """Create the source: the images that exist, sorted by path, each with its annotations.
 
-        `rasters`: the masks, or a function that makes them from the position of each image in the source, int64
+        `rasters`: the masks, or a function that computes them from the position of each image in the source, int64
         [images]; the position is -1 if the source does not contain the image. Raises LabelFileError if no image exists.
         """
         self.settle()

@@ -63,16 +63,16 @@ def from_dicts(
       classes.
     * "caption" or "captions": a text, or a list of them.
     * "boxes": [[left, top, right, bottom], ...], one per object, in pixels from the image's top left corner. An image
-      without boxes is kept. With boxes, there may be one value per object of "labels": its class; "iscrowd": 0 or 1;
-      "area": in pixels squared; "segmentation": COCO's polygons or run-length encoding, from which masks are made;
-      "keypoints": x, y and visibility (0, 1, 2) of K points. "size": (width, height) of the image that was annotated.
+      without boxes is kept. With boxes, optional, one value per object: "labels": its class; "iscrowd": 0 or 1; "area":
+      in pixels squared; "segmentation": COCO's polygons or run-length encoding, from which masks are made; "keypoints":
+      x, y and visibility (0, 1, 2) of K points. "size": (width, height) of the image that was annotated.
 
     The dicts are iterated once, and their values are kept in memory, including images given as bytes.
 
     Args:
         dicts: a list, or any iterable of dicts.
         class_names: names in label order, or the path of a class list; or a mapping from "label", "tags" or "labels" to
-            one of these. Default: the names that occur, sorted, or the numbers 0 to K-1.
+            either. Default: the names in the dicts, sorted, or the numbers 0 to K-1.
         root: the folder that paths are relative to; the relative paths are the keys. Default: the current folder.
         numbers: further keys with numbers that are not classes: one number per image, or a list of any length. `age`
             gives the feature `image/age`, int64, or float32 if a number has a decimal point.

@@ -47,7 +47,7 @@ class Row(NamedTuple):
     `file`: the number of its file. `record`: its number in that file. `where`: integers that locate the image, followed
     by the integers that locate its mask, if any. `values`: values of the columns that have a role, by name; missing
     values are left out. `name`: the sample's own name, b"" if it has none. `ending`: the extension that is added if its
-    name has none, such as b".jpg". `fault`: why it cannot be used.
+    name has none, such as b".jpg". `fault`: why the row cannot be used.
 
     Example:
         gather.add(Row(0, number, (offset, size), {"label": "cat", "name": "a.jpg"}, b"a.jpg"))

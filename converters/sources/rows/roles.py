@@ -54,7 +54,7 @@ CLASS_KEYS = ("categories", "category", "category_id", "labels", "label", "class
 class ColumnInfo:
     """A column of a file. `name`: as in `--columns`. `kind`: the kind of its values.
 
-    `word`: the part of the name that is compared with the usual names of each role; default: the part after the last
+    `word`: the part of the name that is compared with the known names of each role; default: the part after the last
     "/" or ".". `role`: the role that the format itself states, which takes precedence over the word. `class_names`: in
     label order, if the format has them.
 
@@ -70,7 +70,7 @@ class ColumnInfo:
 
     @property
     def said(self) -> str:
-        """The word to compare with the usual names, in lower case."""
+        """The word to compare with the known names, in lower case."""
         return (self.word or self.name.rpartition("/")[2].rpartition(".")[2]).casefold()
 
 
