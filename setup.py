@@ -24,7 +24,16 @@ NATIVE = Extension(
     depends=sorted(glob("shardfeed/native/*.h")),
     libraries=["jpeg"],
     # Its symbols are hidden, and its own come first: Pillow, OpenCV and TensorFlow have a libjpeg, too.
-    extra_compile_args=["-std=c++17", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden", "-fno-math-errno"],
+    extra_compile_args=[
+        "-std=c++17",
+        "-O3",
+        "-g0",
+        "-Wall",
+        "-Wextra",
+        "-fvisibility=hidden",
+        "-fno-math-errno",
+        "-ffp-contract=off",
+    ],
     extra_link_args=["-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,-z,defs"],
     optional=True,
 )

@@ -246,6 +246,12 @@ class Crop(ABC):
         numbers = uniform_numbers(seeds) if self.draws else np.zeros((len(seeds), 0), np.float32)
         return [self.choice(row) for row in numbers]
 
+    def windows(self, seeds: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The windows of images of `sizes`, int64 [k, 2], as int64 [k, 4], and whether each is mirrored, bool [k]."""
+        views = [choose(*size) for choose, size in zip(self.choices(seeds), sizes.tolist(), strict=True)]
+        windows = np.array([view.window for view in views], np.int64).reshape(-1, 4)
+        return windows, np.array([view.mirrored for view in views], bool)
+
 
 @dataclass(frozen=True)
 class RandomCrop(Crop):
@@ -265,7 +271,12 @@ class RandomCrop(Crop):
 
     def _view(self, numbers: np.ndarray, height: int, width: int) -> View:
         window = self.window.draw(numbers, height, width)
-        return cropped((height, width), window, self.target, self.flip and self.window.flipped(numbers))
+        return cropped((height, width), window, self.target, self.flip and bool(self.window.flipped(numbers)))
+
+    def windows(self, seeds: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `Crop.windows`, for all images in one go."""
+        numbers = uniform_numbers(seeds)
+        return self.window.draw_all(numbers, sizes), self.window.flipped(numbers) & self.flip
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ last bit and a side is halfway between two pixels.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -119,10 +119,29 @@ class RandomWindow:
         top, left = math.floor((rows - tall + 1) * place[0]), math.floor((columns - wide + 1) * place[1])
         return Window(top, left, int(tall), int(wide))
 
+    def draw_all(self, numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """`draw` for many images at once: int64 [k, 4]. `numbers`: float32 [k, 24]; `sizes`: int64 [k, 2]."""
+        size = sizes.astype(np.float32)
+        shares = self._area[0] + self._area[1] * numbers[:, :ATTEMPTS]
+        stretches = self._half_ratio[0] + self._half_ratio[1] * numbers[:, ATTEMPTS : 2 * ATTEMPTS]
+        sides = np.sqrt(shares * (size[:, :1] * size[:, 1:]))
+        talls, wides = np.rint(sides * np.exp(-stretches)), np.rint(sides * np.exp(stretches))
+        fits = (talls >= 1) & (talls <= size[:, :1]) & (wides >= 1) & (wides <= size[:, 1:])
+        first, rows = fits.argmax(1), np.arange(len(sizes))
+        extents = np.stack([talls[rows, first], wides[rows, first]], 1)
+        places = numbers[:, _PLACE : _PLACE + 2].copy()
+        none = ~fits[rows, first]
+        if none.any():
+            farthest = np.array(self._farthest, np.float32)
+            largest = np.rint(np.minimum(size[none], size[none, ::-1] * farthest))
+            extents[none], places[none] = np.maximum(1, largest), np.float32(0.5)
+        begins = np.floor((size - extents + 1) * places)
+        return np.concatenate([begins, extents], 1).astype(np.int64)
+
     @staticmethod
-    def flipped(numbers: np.ndarray) -> bool:
-        """Whether the image is mirrored."""
-        return bool(numbers[_PLACE + 2] < 0.5)
+    def flipped(numbers: np.ndarray) -> Any:
+        """Whether the image is mirrored: bool; of many images, bool [k]."""
+        return numbers[..., _PLACE + 2] < 0.5
 
 
 def center_window(height: int, width: int, target: tuple[int, int], crop_fraction: float) -> Window:

@@ -6,19 +6,22 @@ image.
 
 import math
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
+from shardfeed.pipelines.decoding.compiled import compiled_decoder
 from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, plan_view
 from shardfeed.pipelines.decoding.resize import fit
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+
+T = TypeVar("T")
 
 _MOST_OF_TASK = 16  # images: handing over a task costs as much as the Python code for an image
 _FREE = 2  # batches whose memory is kept while no one uses it
@@ -58,28 +61,46 @@ class BatchDecoder:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "shardfeed-decode")
         self._rooms = _Rooms()
+        self._compiled = compiled_decoder(crop, self.keys)
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
         """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
         images = self._rooms.array((len(payloads), *self._crop.target, 3))
-        choices = self._crop.choices(seeds)
+        if self._compiled is None or not len(payloads):
+            views, others = self._one_by_one(range(len(payloads)), payloads, seeds, images)
+            return Batch(images, views, others)
+        found = self._compiled(payloads, seeds)
+        self._in_threads(lambda _: found.make(images, False), range(self._threads))
+        views, others = found.views(), found.others()
+        if not found.made.all():
+            rest = np.flatnonzero(~found.made).tolist()
+            for at, view, other in zip(rest, *self._one_by_one(rest, payloads, seeds, images), strict=True):
+                views[at], others[at] = view, other
+        return Batch(images, views, others)
 
+    def _one_by_one(
+        self, which: Sequence[int], payloads: Sequence[bytes], seeds: np.ndarray, images: np.ndarray
+    ) -> tuple[list[View], list[bytes]]:
+        """Fill some of `images`; return their views, and the rest of their records."""
+        choices = self._crop.choices(seeds[which])
         # Two per thread, so that a slow task delays no others.
-        count = min(_MOST_OF_TASK, -(-len(payloads) // (2 * self._threads))) or 1
+        count = min(_MOST_OF_TASK, -(-len(which) // (2 * self._threads))) or 1
 
         def part(start: int) -> list[tuple[View, bytes]]:
-            mine = slice(start, start + count)
-            return [self._make(*each) for each in zip(payloads[mine], choices[mine], images[mine], strict=True)]
+            mine = zip(which[start : start + count], choices[start : start + count], strict=True)
+            return [self._make(payloads[at], choose, images[at]) for at, choose in mine]
 
-        starts = range(0, len(payloads), count)
+        made = list(chain.from_iterable(self._in_threads(part, range(0, len(which), count))))
+        return [view for view, _ in made], [others for _, others in made]
+
+    def _in_threads(self, call: Callable[[int], T], numbers: Iterable[int]) -> list[T]:
+        """Results of `call` for each number, in their order."""
+        numbers = list(numbers)
         try:
-            parts: list[Future] = [self._pool.submit(part, start) for start in starts]
+            parts: list[Future[T]] = [self._pool.submit(call, number) for number in numbers]
         except RuntimeError:  # the interpreter is about to end, and starts no new threads
-            made = [part(start) for start in starts]
-        else:
-            made = [each.result() for each in parts]
-        views, others = zip(*chain.from_iterable(made), strict=True) if made else ((), ())
-        return Batch(images, list(views), list(others))
+            return [call(number) for number in numbers]
+        return [part.result() for part in parts]
 
     def _make(self, payload: bytes, choose: ChooseView, image: np.ndarray) -> tuple[View, bytes]:
         """Fill `image`, uint8 [height, width, 3]; return its view, and the rest of the record.

@@ -22,7 +22,7 @@ from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.decoding.resize import fit, has_opencv
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.labels import Label
-from shardfeed.pipelines.torch.samples import TwoSteps, planning
+from shardfeed.pipelines.torch.samples import Following, planning
 from shardfeed.pipelines.windows import (
     AREA,
     ASPECT_RATIO,
@@ -128,7 +128,7 @@ def _transform(crop: Crop, antialias: bool) -> "GeometricTransform":
 
 
 @dataclass(frozen=True)
-class GeometricTransform(TwoSteps[torch.Tensor]):
+class GeometricTransform(Following[torch.Tensor]):
     """An image transform that also returns the view: the window of the image and its place. `crop` draws it."""
 
     crop: Crop
@@ -156,9 +156,14 @@ class GeometricTransform(TwoSteps[torch.Tensor]):
         own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
         return self.crop.choice(own.uniform)
 
-    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], torch.Tensor]:
-        see = self.plan_view(record, seed)
-        return lambda: see()[0]
+    @property
+    def image(self) -> "GeometricTransform":  # type: ignore[override]  # it is never set
+        """Itself, as the attribute of a `Following`."""
+        return self
+
+    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> torch.Tensor:
+        del record, view
+        return image
 
     def plan_view(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, View]]:
         """Return a function that makes the image and its view of the stored image."""
@@ -166,7 +171,7 @@ class GeometricTransform(TwoSteps[torch.Tensor]):
 
 
 @dataclass(frozen=True)
-class ImageAndLabel(TwoSteps[tuple[torch.Tensor, Any]]):
+class ImageAndLabel(Following[tuple[torch.Tensor, Any]]):
     """A transform to (image, label), made by `image` and `label`."""
 
     image: GeometricTransform
@@ -175,6 +180,10 @@ class ImageAndLabel(TwoSteps[tuple[torch.Tensor, Any]]):
     def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Any]]:
         image, label = planning(self.image)(record, seed), self.label(record)
         return lambda: (image(), label)
+
+    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Any]:
+        del view
+        return image, self.label(record)
 
 
 def decode_image(record: Mapping[str, Any]) -> torch.Tensor:

@@ -4,7 +4,7 @@ Boxes, masks, key points and rasters are computed by NumPy's `pipelines.geometry
 """
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -48,7 +48,7 @@ from shardfeed.pipelines.objects import (
     there,
 )
 from shardfeed.pipelines.torch.images import GeometricTransform
-from shardfeed.pipelines.torch.samples import TwoSteps
+from shardfeed.pipelines.torch.samples import Following
 from shardfeed.pipelines.torch.targets import Target
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 from shardfeed.text import number
@@ -163,7 +163,7 @@ def segmentation(
 
 
 @dataclass(frozen=True)
-class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
+class Detection(Following[tuple[torch.Tensor, Target]]):
     """See `detection`. `meaning`: that of the key points, once the dataset is known. Pickles."""
 
     image: GeometricTransform
@@ -186,11 +186,7 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
         meaning = needed_keypoints(schema, mirrors=self.image.mirrors)
         return [*keys, *KEYPOINTS], replace(self, meaning=meaning)
 
-    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Target]]:
-        see = self.image.plan_view(record, seed)
-        return lambda: self._followed(record, *see())
-
-    def _followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
+    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
         """The image, and the record's objects as the view shows them."""
         corners = np.stack(_columns(record, BOX), 1)
         seen = see_boxes(corners, view, self.min_visible)
@@ -249,7 +245,7 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
 
 
 @dataclass(frozen=True)
-class Segmentation(TwoSteps[tuple[torch.Tensor, torch.Tensor]]):
+class Segmentation(Following[tuple[torch.Tensor, torch.Tensor]]):
     """See `segmentation`. Pickles."""
 
     image: GeometricTransform
@@ -261,13 +257,7 @@ class Segmentation(TwoSteps[tuple[torch.Tensor, torch.Tensor]]):
         void = needed_void(schema, self.void, letterboxes=self.image.letterboxes)
         return [ENCODED, RASTER, *there(schema, FORMAT)], replace(self, void=void)
 
-    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
-        see = self.image.plan_view(record, seed)
-        return lambda: self._followed(record, *see())
-
-    def _followed(
-        self, record: Mapping[str, Any], image: torch.Tensor, view: View
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
         """The image, and the record's raster as the view shows it."""
         raster = see_raster(_decoded(record[RASTER], view), view, self.void or 0)
         return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)

@@ -13,6 +13,8 @@ from torch.utils.data import Dataset
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.formats.example import decode
 from shardfeed.pipelines.caching.client import chunk_of, reading
+from shardfeed.pipelines.decoding.compiled import compiled_decoder
+from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.samples import Samples, named
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
@@ -26,6 +28,9 @@ _TOGETHER = 4 << 20  # bytes of records planned at once: they should stay in the
 # or a nest of these.
 Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
 T = TypeVar("T")
+_CUT = (ENCODED, RESTARTS)  # the features that a record lacks once its image is made
+# An image, uint8 [3, height, width], its view, and the Example of its record without it.
+Image = tuple[torch.Tensor, View, bytes]
 # A sample's index, and its number of earlier passes: as `order.Drawn`, for one sample.
 Key = tuple[int, int]
 
@@ -59,6 +64,22 @@ class TwoSteps(ABC, Generic[T]):
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> T:
         return self.plan(record, seed)()
+
+
+class Following(TwoSteps[T]):
+    """A transform whose sample follows from its image, which is that of the transform `image`, and the image's view.
+
+    `image` has a `crop`, and `antialias`. `followed` makes the sample; `record` may lack the image.
+    """
+
+    image: Any
+
+    @abstractmethod
+    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> T: ...
+
+    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], T]:
+        see = self.image.plan_view(record, seed)
+        return lambda: self.followed(record, *see())
 
 
 def planning(transform: Callable[..., T]) -> Callable[..., Callable[[], T]]:
@@ -108,6 +129,7 @@ class TorchSamples(Dataset[Any]):
                 wanted |= {FORMAT, HEIGHT, WIDTH}
         self._aliases = {alias: key for alias, key in schema.aliases.items() if key in wanted}
         self._schema = Schema({key: schema.features[key] for key in schema.features if key in wanted}, {})
+        self._others = Schema({key: self._schema.features[key] for key in self._schema.features if key not in _CUT}, {})
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -148,27 +170,54 @@ class TorchSamples(Dataset[Any]):
         """Read and transform the samples; damaged records raise, or their errors are appended to `left_out`."""
         indices, passes = np.array(keys, np.int64).reshape(-1, 2).T
         places = self.samples.places(indices)
-        rows: Sequence[int] = range(len(indices))
+        rows = np.arange(len(indices))
         if left_out is None:
             payloads = self.samples.payloads(indices)
         else:
             group = np.zeros(len(indices), np.int64) if self._fill else None
             found = read_intact(self.samples.payloads, indices, left_out.append, fill=group, place=self.samples.name)
-            payloads, rows = found.payloads, found.rows.tolist()
+            payloads, rows = found.payloads, found.rows
             passes[found.rows] += found.again  # of another pass, as for TensorFlow
-        seeds = sample_seeds(self.order.sample_seeds(passes, places))
+        seeds = self.order.sample_seeds(passes, places)[rows]
+        ready = self._images(payloads, seeds)
+        own = sample_seeds(seeds) if None in ready else [None] * len(payloads)
         made: list[Any] = []
         plan = planning(self.transform)
+
+        def planned(payload: bytes, seed: SampleSeed, image: Image | None) -> Callable[[], Any]:
+            return self._planned(plan, payload, seed) if image is None else partial(self._followed, *image)
+
         for part in _groups(payloads):
-            todo = [
-                (payload, indices[row], seeds[row]) for payload, row in zip(payloads[part], rows[part], strict=True)
-            ]
-            steps = deque(self._named(payload, at, self._planned, plan, payload, seed) for payload, at, seed in todo)
+            todo = list(zip(payloads[part], indices[rows[part]], own[part], ready[part], strict=True))
+            steps = deque(self._named(payload, at, planned, payload, *each) for payload, at, *each in todo)
             # Each is released before the next is made: it may hold the whole image.
-            made += [self._named(payload, at, steps.popleft()) for payload, at, _ in todo]
+            made += [self._named(payload, at, steps.popleft()) for payload, at, *_ in todo]
         if not made and not self._may_be_empty:
             raise IntegrityError(self.samples.name, f"{len(keys)} records of one batch are all damaged")
         return made
+
+    def _images(self, payloads: Sequence[bytes], seeds: np.ndarray) -> "Sequence[Image | None]":
+        """Make the images of a batch at once, by the compiled module; None for those that it does not make."""
+        transform, ready = self.transform, [None] * len(payloads)
+        if not isinstance(transform, Following) or "raw" in self.samples.formats:
+            return ready
+        if any(planning(step) != step.plan for step in (transform, transform.image)):  # a call of its own
+            return ready
+        decode_all = compiled_decoder(transform.image.crop, [key for key in _CUT if key in self._schema.features])
+        if decode_all is None or not payloads:
+            return ready
+        found = decode_all(payloads, seeds)
+        images = np.empty((len(payloads), *transform.image.crop.target, 3), np.uint8)
+        found.make(images, transform.image.antialias)
+        tensors = torch.from_numpy(images).permute(0, 3, 1, 2).unbind()
+        made = zip(found.made.tolist(), tensors, found.views(), found.others(), strict=True)
+        return [(image, view, others) if well else None for well, image, view, others in made]
+
+    def _followed(self, image: torch.Tensor, view: View, others: bytes) -> Any:
+        """Make the sample whose image is made, from a record without it."""
+        record = checked_record(decode(others, self._others.features), self._others)
+        assert isinstance(self.transform, Following)
+        return self.transform.followed(self._with_aliases(record), image, view)
 
     def _planned(self, plan: Callable[..., Callable[[], Any]], payload: bytes, seed: SampleSeed) -> Callable[[], Any]:
         """Return the function that makes the sample of a record."""
@@ -187,7 +236,7 @@ class TorchSamples(Dataset[Any]):
 
     def _with_aliases(self, record: Record) -> Record:
         """The record, in which features are also stored under their aliases."""
-        return record | {alias: record[key] for alias, key in self._aliases.items()}
+        return record | {alias: record[key] for alias, key in self._aliases.items() if key in record}
 
 
 def _groups(payloads: Sequence[bytes]) -> Iterator[slice]:

@@ -18,7 +18,7 @@ from shardfeed.errors import UsageError
 
 VARIABLE = "SHARDFEED_NATIVE"
 
-_INTERFACE = 2  # of native.h
+_INTERFACE = 3  # of native.h
 REMEDY = (
     "install a C++ compiler and the headers of libjpeg-turbo (Debian: `apt-get install g++ libjpeg62-turbo-dev`), then"
     " shardfeed again"

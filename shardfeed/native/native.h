@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#define SHARDFEED_INTERFACE 2
+#define SHARDFEED_INTERFACE 3
 #define SHARDFEED_VISIBLE extern "C" __attribute__((visibility("default")))
 
 // SHARDFEED_INTERFACE of what was built.
@@ -31,3 +31,32 @@ SHARDFEED_VISIBLE int32_t shardfeed_is_whole(const uint8_t *data, size_t size);
 
 // 1 if two sequential JPEGs have the same coefficients and decode to the same pixels; 0 if a decoder must judge.
 SHARDFEED_VISIBLE int32_t shardfeed_same_codes(const uint8_t *data, size_t size, const uint8_t *other, size_t other_size);
+
+// A record and its JPEG. Python gives `payload` and `size`; `shardfeed_find` fills in the rest.
+struct ShardfeedRecord {
+    const uint8_t *payload;
+    int64_t size;
+    int64_t image, image_size;        // offset in the payload, bytes
+    int64_t restarts, restarts_size;  // likewise, of `image/restarts`; 0 bytes where the image has none
+    int64_t cuts[4];                  // entries of these two in the payload, as (first, behind) in their order; (0, 0): none
+    int64_t others;                   // bytes of the Example without them
+    int32_t height, width;            // of the image, in pixels
+    int32_t known;                    // 0: of a kind, or damaged in a way, that only Python knows
+    int32_t made;                     // by `shardfeed_make`: 0 where Python must make the image, or name its damage
+};
+
+// What is to be seen of an image, in pixels of it; the decoder makes it smaller by `ratio`, 1, 2, 4 or 8.
+struct ShardfeedView {
+    int32_t top, left, height, width, ratio, mirrored;
+};
+
+// Find the images of `count` records, whose Examples have `image/restarts` if `seekable`.
+SHARDFEED_VISIBLE void shardfeed_find(int32_t count, ShardfeedRecord *records, int32_t seekable);
+
+// Make the images of `count` records, uint8 [count, tall, wide, 3] at `images`. Called by several threads at once: each
+// takes the next record by adding one to `next`, which begins at 0.
+SHARDFEED_VISIBLE void shardfeed_make(int32_t count, ShardfeedRecord *records, const ShardfeedView *views, int32_t tall,
+                                      int32_t wide, int32_t antialias, uint8_t *images, int32_t *next);
+
+// Copy the Examples without what was cut out of them to `others`, one behind the other.
+SHARDFEED_VISIBLE void shardfeed_others(int32_t count, const ShardfeedRecord *records, uint8_t *others);

@@ -52,6 +52,7 @@ def given(**figures: Any) -> dict[str, Any]:
         "order": "stream",
         "workers": 2,
         "cores_granted": 2,
+        "decodes_by": "Python: SHARDFEED_NATIVE=0",
         "seconds": 60.0,
         "disk": {"images": 60, "images_per_s": 9e3, "mb_per_s": 180.0, "dataset_bytes": 1, "memory_free_bytes": 9},
         "rounds": [{"images_per_s": rate, "cpu_us_per_image": 3000.0} for rate in (600, 680, 640, 650, 630)],

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from shardfeed.machine.budget import cpu_budget, memory_free
+from shardfeed.native import path_in_use
 from shardfeed.pipelines.waits import NO_WAIT
 from shardfeed.readers.dataset import Dataset
 from shardfeed.tools.bench.changes import TypicalImage, measure_changes
@@ -57,6 +58,7 @@ def describe(work: Workload, typical: TypicalImage) -> dict[str, Any]:
         "order": work.order,
         "workers": work.workers,
         "cores_granted": cpu_budget(),
+        "decodes_by": path_in_use(),
     }
 
 

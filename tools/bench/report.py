@@ -27,7 +27,7 @@ def head_text(report: dict[str, Any]) -> str:
         f"{width}x{height} pixels, {size_text(report['record_bytes_mean'])} each\n"
         f"random crops of {size}x{size}, flipped, batches of {report['batch_size']}, order {report['order']}, "
         f"{number(report['workers'], 'thread')} on "
-        f"{number(report['cores_granted'], 'available core')}"
+        f"{number(report['cores_granted'], 'available core')}\ndecodes by {report['decodes_by']}"
     )
 
 

@@ -1,0 +1,124 @@
+"""Images of a batch by the compiled module: from records to pixels without the interpreter's lock.
+
+It knows plain and seekable JPEGs in records of the canonical form, and refuses all others, and whatever is damaged:
+those `batch` makes one by one, as all of them without the compiled module. Pixels, views and errors are the same.
+"""
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from shardfeed.native import library
+from shardfeed.pipelines.geometry import Crop, View, cropped
+from shardfeed.pipelines.windows import Window
+from shardfeed.schema import ENCODED, RESTARTS
+
+# As native.h has them.
+_RECORD = np.dtype(
+    [
+        *((name, np.int64) for name in ("payload", "size", "image", "image_size", "restarts", "restarts_size")),
+        ("cuts", np.int64, 4),
+        ("others", np.int64),
+        *((name, np.int32) for name in ("height", "width", "known", "made")),
+    ]
+)
+_VIEW = np.dtype([(name, np.int32) for name in ("top", "left", "height", "width", "ratio", "mirrored")])
+
+
+class CompiledImages:
+    """The images of some records: found first, then made by as many threads as call `make`.
+
+    `made`: bool [k], those that are made, once the threads are through.
+    """
+
+    def __init__(
+        self, loaded: ctypes.CDLL, crop: Crop, seekable: bool, payloads: Sequence[bytes], seeds: np.ndarray
+    ) -> None:
+        self._library, self._crop, self._payloads = loaded, crop, payloads
+        self._records = np.zeros(len(payloads), _RECORD)
+        pointers = (ctypes.c_char_p * len(payloads))(*payloads)  # of `payloads`, which keeps them
+        self._records["payload"] = np.ctypeslib.as_array(
+            ctypes.cast(pointers, ctypes.POINTER(ctypes.c_int64)), (len(payloads),)
+        )
+        self._records["size"] = list(map(len, payloads))
+        self._library.shardfeed_find(len(payloads), _address(self._records), seekable)
+        self._sizes = np.stack([self._records["height"], self._records["width"]], 1).astype(np.int64)
+        known = self._records["known"] != 0
+        self._sizes[~known] = 1  # any view: nothing is made of it
+        self._windows, self._mirrored = crop.windows(seeds, self._sizes)
+        ratios = _ratios(self._windows, crop.target)
+        self._views = np.empty(len(payloads), _VIEW)
+        for column, name in enumerate(("top", "left", "height", "width")):
+            self._views[name] = self._windows[:, column]
+        self._views["ratio"], self._views["mirrored"] = ratios, self._mirrored
+        self._windows -= self._windows % ratios[:, None]  # whole pixels of the smaller image
+        self._next = np.zeros(1, np.int32)
+
+    def make(self, images: np.ndarray, antialias: bool) -> None:
+        """Make images until none is left, into `images`, uint8 [k, height, width, 3]."""
+        tall, wide = self._crop.target
+        self._library.shardfeed_make(
+            len(self._payloads),
+            _address(self._records),
+            _address(self._views),
+            tall,
+            wide,
+            antialias,
+            _address(images),
+            _address(self._next),
+        )
+
+    @property
+    def made(self) -> np.ndarray:
+        return self._records["made"] != 0
+
+    def views(self) -> list[View]:
+        """Return the view of each image."""
+        target = self._crop.target
+        return [
+            cropped((height, width), Window(*window), target, mirrored)
+            for (height, width), window, mirrored in zip(
+                self._sizes.tolist(), self._windows.tolist(), self._mirrored.tolist(), strict=True
+            )
+        ]
+
+    def others(self) -> list[bytes]:
+        """Return the Examples without their images; b"" of those that are not known."""
+        sizes = self._records["others"] * (self._records["known"] != 0)
+        room = np.empty(int(sizes.sum()), np.uint8)
+        self._library.shardfeed_others(len(sizes), _address(self._records), _address(room))
+        joined, ends = room.tobytes(), sizes.cumsum().tolist()
+        return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+class CompiledDecoder:
+    """Makes `CompiledImages` of batches whose records lack `keys` afterwards."""
+
+    def __init__(self, loaded: ctypes.CDLL, crop: Crop, keys: Sequence[str]) -> None:
+        self._library, self._crop, self._seekable = loaded, crop, RESTARTS in keys
+
+    def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> CompiledImages:
+        """Find the images of `payloads`, and draw their windows; `seeds`: int64 [k, 2]."""
+        return CompiledImages(self._library, self._crop, self._seekable, payloads, seeds)
+
+
+def compiled_decoder(crop: Crop, keys: Sequence[str]) -> CompiledDecoder | None:
+    """Return the decoder of images that `crop` cuts; None where the compiled module is not used, or does not know how.
+
+    `keys`: the features that are cut out of the records.
+    """
+    loaded = library()
+    if loaded is None or crop.letterboxes or not {ENCODED} <= {*keys} <= {ENCODED, RESTARTS}:
+        return None
+    return CompiledDecoder(loaded, crop, keys)
+
+
+def _ratios(windows: np.ndarray, target: tuple[int, int]) -> np.ndarray:
+    """`geometry.reduction` of many windows: int64 [k]."""
+    fits = (windows[:, 2:] // np.array(target)).min(1)
+    return np.select([fits >= 8, fits >= 4, fits >= 2], [8, 4, 2], 1)
+
+
+def _address(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
