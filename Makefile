@@ -60,7 +60,7 @@ torture: $(TEST)
 	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture -n 2 --dist worksteal --timeout 7200
 	$(BIN)/python benchmarks/torture_table.py
 
-# The compiled module on damaged JPEGs, for a minute, with the sanitizers of addresses and of undefined behaviour.
+# The compiled module on damaged JPEGs and records, for a minute, with the sanitizers of addresses and of undefined behaviour.
 # `make torture` does it for 40 minutes. SHARDFEED_SEED=n repeats a run.
 fuzz: $(TEST)
 	$(BIN)/pytest -q -rs -m long tests/contract/test_native_fuzz.py

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 from seekable_images import any_jpeg, several_jpegs
 
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.store import store_image
+from shardfeed.formats.example import encode
 from shardfeed.native import library, path_in_use
+from shardfeed.schema import ENCODED, LABEL, RESTARTS, Feature
 
 from repository import ROOT, SUPPORT
 
@@ -28,14 +32,20 @@ def files(seed: int) -> list[bytes]:
     return [*several_jpegs(30), *(any_jpeg(draws)[0] for _ in range(60))]
 
 
+def records(seed: int) -> list[bytes]:
+    features = {ENCODED: Feature("bytes", ()), RESTARTS: Feature("bytes", ()), LABEL: Feature("int64", ())}
+    stored = [store_image(data, ImageOptions(seekable=True)) for data in files(seed)]
+    return [encode(features, {ENCODED: each.encoded, RESTARTS: each.restarts, LABEL: 3}) for each in stored]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("corpus", [files])
+@pytest.mark.parametrize("corpus", [files, records])
 def test_no_byte_outside_is_touched(corpus: Callable[[int], list[bytes]], tmp_path: Path, seed: int) -> None:
     fuzz(corpus, tmp_path, 30, seed)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("corpus", [files])
+@pytest.mark.parametrize("corpus", [files, records])
 def test_no_byte_outside_is_touched_for_long(
     corpus: Callable[[int], list[bytes]], tmp_path: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:
