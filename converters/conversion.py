@@ -90,11 +90,11 @@ def convert(
         group_column: a column, a field of the images in annotations such as COCO's, or a feature of your own source:
             samples with the same value go to the same split.
         group_pattern: a regular expression for the whole file name, or, with a "/", for the whole path: samples with
-            the same text in its group `group` go to the same split. "roboflow": groups versions of the same original.
+            the same text in the named group `group` share a split. "roboflow" groups the versions of an original image.
         group_duplicates: files that are equal byte for byte go to the same split.
         to: the format of the shards: "tfrecord", "webdataset", "parquet", "mds" or "arrayrecord".
         shards: number of shards of each split, or the approximate bytes of source images per shard, as text like
-            "64MB". Default: shards of at most 256 MB, and at least 16 shards if each then has 8 MB or 512 images.
+            "64MB". Default: at most 256 MB each, and at least 16 shards if each then has at least 8 MB or 512 images.
         seed: decides the order of samples, and their splits if `split` draws them.
         image: how images are checked and re-encoded.
         max_bad: limit for rejected inputs, a count or text like "0.5%"; with more, nothing is committed. Or separate
@@ -107,7 +107,7 @@ def convert(
         dry_run: write nothing: the report describes the dataset that would be written. A dry run raises the errors that
             the run would raise.
         workers: number of processes on this machine; default one per CPU available to this process. Or `LocalWorkers`,
-            `RayWorkers` on the nodes of a Ray cluster, or your own `Engine`, for this one conversion.
+            `RayWorkers` on the nodes of a Ray cluster, or your own `Engine`. An `Engine` serves one conversion only.
         progress: called with a `Progress` a few times a second; default: a bar in a notebook, nothing elsewhere.
 
     Raises:

@@ -224,7 +224,7 @@ class Report:
         return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds, kept)
 
     def committed_with(self, notes: Sequence[str]) -> "Report":
-        """Copy the report for a dataset that is now committed; `notes`: remarks on the commit."""
+        """Return a copy that marks the dataset as committed. `notes`: remarks to add about the commit."""
         return replace(self, committed=True, notes=[*self.notes, *notes])
 
     def _left_out(self) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Arithmetic of boxes, key points and rasters for a cropped, mirrored and resized window of their image.
+"""Arithmetic of boxes, keypoints and rasters for a cropped, mirrored and resized window of their image.
 
 This is the reference, in NumPy. TensorFlow and PyTorch compute the same in float32, with the operations in the same
 order, so results are equal bit for bit; for rasters and masks, pixels are chosen with integer arithmetic. Tests check
@@ -94,7 +94,7 @@ def see_boxes(boxes: np.ndarray, view: View, min_visible: float = MIN_VISIBLE) -
 
 
 def see_keypoints(x: np.ndarray, y: np.ndarray, visibility: np.ndarray, view: View, flip: Sequence[int]) -> np.ndarray:
-    """Key points as float32 [n, K, 3]: x and y in pixels of the target, and visibility.
+    """Keypoints as float32 [n, K, 3]: x and y in pixels of the target, and visibility.
 
     `x`, `y`: float32 [n, K], fractions of the whole image; `visibility`: int64 [n, K]. All three are 0 for points that
     are missing or outside the window. `flip`: as in `Keypoints`. Raises UsageError if the view is mirrored and `flip`
@@ -113,9 +113,9 @@ def see_keypoints(x: np.ndarray, y: np.ndarray, visibility: np.ndarray, view: Vi
 
 
 def see_raster(pixels: np.ndarray, view: View, padding: int = 0) -> np.ndarray:
-    """Resize a raster or mask by nearest pixel, from [height, width] of the image to [height, width] of the target.
+    """Resize a raster or mask from [height, width] of the image to [height, width] of the target.
 
-    `padding`: the value outside of the content.
+    The interpolation is nearest-neighbour. `padding`: the value outside of the content.
     """
     if pixels.shape != view.size:
         problem = f"got {pixels.shape[0]} x {pixels.shape[1]} pixels, expected the image's, "
@@ -173,7 +173,9 @@ def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) ->
 
 
 def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Resample predicted masks from the model's input to the stored image, [k, height, width], by nearest pixels.
+    """Resample predicted masks from the model's input to the stored image, [k, height, width].
+
+    Masks are resampled with nearest-neighbour interpolation.
 
     Args:
         masks: [k, height, width] for one image.
@@ -197,7 +199,7 @@ def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, si
 
 
 def check_flip(flip: Sequence[int]) -> None:
-    """Raise UsageError if key points cannot be mirrored."""
+    """Raise UsageError if keypoints cannot be mirrored."""
     if not flip:
         problem = "these key points cannot be flipped: the dataset does not pair left and right"
         raise UsageError("keypoints", problem, "use a transform with flip=False, or Keypoints(names, flip=...)")

@@ -50,7 +50,7 @@ def needed_objects(schema: Schema) -> list[str]:
 
 
 def needed_keypoints(schema: Schema, *, mirrors: bool) -> Keypoints:
-    """Return the schema's key points. Raises UsageError if there are none, or no names, or they cannot be mirrored."""
+    """Return the schema's keypoints. Raises UsageError if there are none, or no names, or they cannot be mirrored."""
     needed(schema, KEYPOINTS, "key points", "convert it again with --tasks boxes,keypoints")
     if schema.keypoints is None:
         problem = "the dataset has no names of key points"

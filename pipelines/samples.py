@@ -167,7 +167,7 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
 
     Raises:
         UsageError: if there are no parts, if a part is empty or its weight is not above 0, if the class names of a
-            shared label, of key points or of segmentation masks differ (a number would have two meanings), or if the
+            shared label, of keypoints or of segmentation masks differ (a number would have two meanings), or if the
             parts share no feature.
 
     Example:

@@ -42,7 +42,9 @@ class Dataset(Mapping[str, Split]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names of images in label order, else of objects, pixels or tags; empty if there are no classes.
+        """Class names in label order; empty if there are no classes.
+
+        The names are those of the images, or, if images have no classes, of the objects, pixels or tags.
 
         Raises UsageError if images have no classes and several other features have different class lists; the message
         says where each list is stored.

@@ -98,7 +98,7 @@ class Split(Sequence[Record]):
 
     @property
     def formats(self) -> Mapping[str, int]:
-        """Number of records by `image/format` ("raw" if decoded), in the whole split even for a slice; {}: unknown."""
+        """Number of records by `image/format` ("raw" if decoded) in the whole split, even for a slice. {}: unknown."""
         copy = self._shards.copy
         return {"raw": self._shards.info.records} if copy and copy.decoded else self._shards.info.formats
 

@@ -1,7 +1,7 @@
 """Objects and rasters in a record: their keys, the meaning of their values, and checks of a record's objects.
 
 The keys are those of TensorFlow's Object Detection API and Model Garden. Each column of objects has one value per
-object; a column of key points has one value per point name for each object, object by object.
+object; a column of keypoints has one value per point name for each object, object by object.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,10 @@ CAPTION = "image/caption"  # bytes: all captions of the image, UTF-8
 
 @dataclass(frozen=True)
 class Keypoints:
-    """The key points that each object has, in their order.
+    """The keypoints that each object has, in their order.
 
-    `flip[k]`: the key point that `k` becomes in the mirrored image (a left eye becomes a right one); empty if unknown,
-    and then images cannot be mirrored. `skeleton`: pairs of key points, from 0, joined by a line.
+    `flip[k]`: the keypoint that `k` becomes in the mirrored image (a left eye becomes a right one); empty if unknown,
+    and then images cannot be mirrored. `skeleton`: pairs of keypoints, from 0, joined by a line.
     """
 
     names: tuple[str, ...]
@@ -95,7 +95,7 @@ def objects_problem(values: Mapping[str, Sequence[Any]], keys: Sequence[str], ke
     """Return the first problem of a record's objects, in words; "" if there is none.
 
     `values`: values by feature key; a missing key counts as empty. `keys`: keys of the objects' features. `keypoints`:
-    number of key points per object.
+    number of keypoints per object.
     """
     count = len(values.get(XMIN, ()))
     for key in keys:

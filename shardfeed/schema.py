@@ -30,7 +30,7 @@ TEXT = "image/class/text"  # bytes: the class name, UTF-8
 Dtype = Literal["bytes", "int64", "float32"]
 # Meaning of the values: an encoded image or its pixels; a class number; the numbers of a set of classes, without
 # repeats; UTF-8 text; a number that is not a class; other bytes; other positions in the image, which change when it is
-# rotated or cropped. For objects (see annotations.py): a side of a box, a mask, a coordinate of a key point. For a
+# rotated or cropped. For objects (see annotations.py): a side of a box, a mask, a coordinate of a keypoint. For a
 # raster: a class per pixel.
 Kind = Literal["image", "label", "tags", "text", "number", "bytes", "place", "box", "mask", "keypoint", "raster"]
 Value = bytes | int | float | list[bytes] | list[int] | list[float] | list[list[int]] | list[list[float]]
@@ -115,7 +115,7 @@ class Schema:
     """Schema of every record of a dataset: features by key, and class names of the features that are labels.
 
     `class_names[key][v]` is the name of value `v` of feature `key`, whose kind is "label" or "tags", and
-    `class_ids[key][v]` its id in the source, if known. `keypoints`, `raster`: the meaning of a record's key points and
+    `class_ids[key][v]` its id in the source, if known. `keypoints`, `raster`: the meaning of a record's keypoints and
     segmentation mask, if it has them.
 
         Schema({LABEL: Feature("int64")}, {LABEL: ("cat", "dog")})

@@ -48,7 +48,7 @@ class Survey:
     and checksum.
 
     `distinct`: no two records are equal, judged by length and CRC. `left_aside`: files that are neither shards nor
-    descriptions of their content. `notes`: further remarks for the user, a line each.
+    metadata of shards. `notes`: further remarks for the user, one line each.
 
     Example:
         found = survey("records")

@@ -25,8 +25,8 @@ class Change:
     `numbers`: by label feature, the new number of each class, or DROPPED. `names`: the new names of those classes.
     `prefix`: prepended to its key. `renumber`: whether its `image/source_id` becomes its place in the new split.
 
-    A class that is dropped goes from a set of classes; an object that has it goes with all its values, mask and key
-    points included. If a feature has one class per record and that is dropped, the caller leaves the record out.
+    A class that is dropped goes from a set of classes; an object that has it goes with all its values, mask and
+    keypoints included. If a feature has one class per record and that is dropped, the caller leaves the record out.
     """
 
     schema: Schema

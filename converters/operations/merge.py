@@ -41,8 +41,8 @@ def merge(
     Splits and classes are matched by name: the class list is the list of the first dataset, followed by the classes
     that each further dataset adds. If two datasets have the same key with equal values (ignoring id and label numbers),
     the two records become one, in the split of the first dataset. Ids that a conversion assigned (`image/source_id`)
-    are assigned again if they are out of order, labels are renumbered to the new list, and everything else is copied
-    value by value.
+    are assigned again if they are out of order, label numbers are changed to match the new list, and everything else is
+    copied value by value.
 
     Args:
         datasets: two or more directories or open `Dataset` objects; they are only read.

@@ -33,7 +33,7 @@ def relabel(
     Classes renamed to the same name are merged; classes not named in `classes` are kept. Labels, sets of classes,
     classes of objects and their names are all changed; a record without changes is copied byte for byte. A record is
     left out if its only class is dropped. If an object's class is dropped, the object is removed with its box, mask and
-    key points, and its image is kept. Classes of segmentation masks can only be renamed.
+    keypoints, and its image is kept. Classes of segmentation masks can only be renamed.
 
     Args:
         dataset: a dataset's directory, or an open `Dataset`; it is only read.

@@ -46,7 +46,7 @@ def shard_counts(
     """The number of shards of each split.
 
     A shard has 256 MB at most. A dataset has at least 16 shards, divided among its splits by their images, as long as
-    each has 8 MB or 512 images.
+    each has at least 8 MB or at least 512 images.
 
     Args:
         images: number of each split's images.

@@ -56,7 +56,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 class HostileError(UsageError):
-    """A file from outside is damaged, or asks for more than it may (exit 2). Nothing was touched."""
+    """A file from outside is damaged, or asks for more than it may (exit code 2). Nothing was touched."""
 
 
 class Budget:

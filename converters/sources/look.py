@@ -169,7 +169,7 @@ class Look:
 
     @cached_property
     def holds_images_alone(self) -> bool:
-        """Whether the path is a folder that contains only files with names of images."""
+        """Whether the path is a folder that contains only files with image extensions."""
         files = (end for end in self.suffixes if not end.endswith("/"))
         return self.is_folder and all(names_image(os.fsencode("x" + end)) for end in files)
 

@@ -30,7 +30,7 @@ class Objects:
     columns: further values of each, by feature key: n values each.
     names: names in the report: "annotation 17", "line 3".
     size: (width, height), pixels, of the image that was annotated; None if unknown.
-    fractions: whether boxes, key points and outlines are fractions of the image's sides; else they are pixels.
+    fractions: whether boxes, keypoints and outlines are fractions of the image's sides; else they are pixels.
     upright: whether they refer to the upright or the stored image, if `size` does not decide.
     keypoints: float64 [n, K, 3], x, y and visibility (0 missing, 1 occluded, 2 visible); None without.
     outlines: the region of each; None if no masks are read.

@@ -93,7 +93,7 @@ class LabelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationOptions:
-    """Options for annotation files with boxes, masks, key points or captions.
+    """Options for annotation files with boxes, masks, keypoints or captions.
 
     Example:
         open_source("instances.json", options=AnnotationOptions(images="photos", tasks=["masks"]))
@@ -104,7 +104,7 @@ class AnnotationOptions:
         tasks: kinds of annotations to read; default: all that the format supports, except masks, which cost time and
             disk space.
         class_names: names in label order, or the path of a file with one per line, if the annotations contain no names.
-        unit: unit of boxes, key points and outlines; default: as the format defines. A source in pixels whose boxes all
+        unit: unit of boxes, keypoints and outlines; default: as the format defines. A source in pixels whose boxes all
             lie within 0 to 1 is refused unless `unit` is given.
         boxes_on: whether annotations refer to the "upright" or the "stored" image if EXIF rotates it; needed only if
             the annotations do not state which.

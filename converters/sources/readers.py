@@ -150,9 +150,10 @@ class Reader:
         return cast("ReaderModule", import_module(f"{_HERE}.{self.module}"))
 
     def may_be(self, look: Look, given: Collection[str] = ()) -> bool:
-        """Whether this reader may fit, judged by names and, for a single file, by its first bytes.
+        """Return whether this reader might read the files, judging by names and, for a single file, by its first bytes.
 
-        `given`: names of options. If `images` is among them, images are in another folder, and names need not match.
+        `given`: names of options. If `images` is among them, the images are in another folder, and the file names need
+        not match `names`.
         """
         if not look.is_folder:
             named = bool(self.suffixes) and look.paths[0].lower().endswith(self.suffixes)

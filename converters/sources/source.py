@@ -113,7 +113,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Findings:
-    """Facts for the report that a source found while it listed its samples.
+    """Facts that a source found while listing its samples, for the report.
 
     `rejected`: inputs that cannot be samples. `notes`: sentences, for example on skipped hidden files or repeated rows.
     `folder`: the absolute path of the folder if the source reads every file in it; a dataset must not be written there,

@@ -17,11 +17,12 @@ Weights = Mapping[str, float] | Sequence[float]
 
 @dataclass(frozen=True)
 class Stream:
-    """Shards in random order, several interleaved, read in sequence, and shuffled through a buffer of records.
+    """An order that reads the shards at random and shuffles their records in a buffer.
 
-    The fastest order on disks and networks where sequential reads are fast; for TensorFlow only. Records on a local
-    disk are read by a plain tf.data graph; records in a bucket are read from 16 shards, 8 MiB at a time. Records of a
-    shard stay close together unless the buffer is large.
+    Several shards are read at a time, each one sequentially. This is the fastest order on disks and networks where
+    sequential reads are fast; for TensorFlow only. Records on a local disk are read by a plain tf.data graph; records
+    in a bucket are read from 16 shards, 8 MiB at a time. Records of a shard stay close together unless the buffer is
+    large.
 
     Args:
         buffer: number of records held for shuffling, 1 or more. None: 16,384, or fewer if these would take more than a

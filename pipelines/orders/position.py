@@ -79,7 +79,10 @@ class Position:
         return cls.from_json(data, path)
 
     def check(self, order: Order, place: object = "position") -> None:
-        """Check that the step was counted in `order`. If not, raise OrderMismatchError, which names the differences."""
+        """Check that `order` equals the order of this position.
+
+        If not, raise OrderMismatchError, which names the differences.
+        """
         saved, wanted = self.order.to_json(), order.to_json()
         differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
         if not differing:

@@ -68,9 +68,9 @@ def prefetch_processes(
 ) -> Prefetcher:
     """Run each producer in a process of this machine: for producers that compute in Python.
 
-    Arrays are passed in shared memory, which holds `buffer` + 2 batches per producer; arrays stay valid as long as they
-    are kept. Producers must be picklable. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError if
-    a worker was killed, and StorageError if there is not enough memory.
+    Arrays are passed in shared memory, which holds `buffer` + 2 batches per producer; an array stays valid as long as
+    there is a reference to it. Producers must be picklable. `start_method`: "spawn" or "forkserver". Iterating raises
+    WorkerLostError if a worker was killed, and StorageError if there is not enough memory.
 
     Example:
         def producer(worker):

@@ -30,7 +30,10 @@ class Statistics:
 
     @property
     def bottleneck(self) -> str:
-        """Either "producers", if the consumer waits more than 2 % of the time, or "consumer" (as it should be)."""
+        """The slower side.
+
+        "producers" if the consumer waits more than 2 % of the time, otherwise "consumer", as it should be.
+        """
         return "producers" if self.waited > _SHARE else "consumer"
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 Every transform is called as `transform(features, seed)`: `features` are the parsed features (at least `image/encoded`),
 `seed` is int64 [2], a function of the run's seed, the epoch and the sample, so that the same sample in the same epoch
-is always cut the same way. It returns uint8 [height, width, 3]. Boxes, key points and rasters follow the view that the
+is always cut the same way. It returns uint8 [height, width, 3]. Boxes, keypoints and rasters follow the view that the
 transform drew: see `see`.
 """
 

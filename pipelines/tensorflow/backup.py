@@ -24,7 +24,7 @@ _CUT = "the rest of the epoch is done"  # a true value of `stop_training` that n
 
 
 class Backup(keras.callbacks.Callback):
-    """Save the state of a `fit` over a feed, and resume from it with exactly the remaining batches.
+    """Save the state of a `fit` over a feed (see `distribute`), and resume from it with exactly the remaining batches.
 
     Example:
         backup = Backup("run", feed, every=100)
@@ -132,7 +132,10 @@ class Backup(keras.callbacks.Callback):
             self._trained.stop_training = _CUT
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Undo the stop that ended a resumed epoch, so that training continues; keep another callback's stop."""
+        """Reset `model.stop_training` if this callback set it to end a resumed epoch, so that training continues.
+
+        If another callback set it, leave it.
+        """
         if self._trained.stop_training is _CUT:
             self._trained.stop_training = False
 

@@ -80,7 +80,7 @@ def detection(
     - "masks", "keypoints", "crowd", "area", "image_id", if requested.
 
     Objects are in stored order. Boxes are clipped to the window; an object whose box then has no area is dropped. Its
-    label, mask, key points, crowd flag and area are dropped with it.
+    label, mask, keypoints, crowd flag and area are dropped with it.
 
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`.
@@ -94,7 +94,7 @@ def detection(
             In a dataset without crowd flags, no object counts as a group.
         masks: adds "masks", uint8 [m, height, width], 1 inside of the object, else 0.
         keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
-            that are missing or outside of the window. Flipping swaps left and right key points, as the dataset defines.
+            that are missing or outside of the window. Flipping swaps left and right keypoints, as the dataset defines.
         area: adds "area", float32 [m]: the area of the object's region in the output of `image`, in pixels squared; -1
             in rows without an object. If the window cuts an object, its area shrinks in proportion to its box, which is
             an estimate. If the dataset has no areas, the area of the box is used.
@@ -102,7 +102,7 @@ def detection(
 
     Raises:
         UsageError: for values out of range; and when batches are made, if the dataset has no objects or lacks a
-            requested feature, or if key points cannot be flipped.
+            requested feature, or if keypoints cannot be flipped.
 
     Example:
         train = make_batches(
@@ -168,7 +168,7 @@ class Detection:
         names: int,
         flip: tuple[int, ...] | None,
     ) -> dict[str, Any]:
-        """The dict. `names`: number of key points per object."""
+        """The dict. `names`: number of keypoints per object."""
         columns = [features[key] for key in BOX]
         crowd = _crowd(features, tf.shape(columns[0])[0])
         seen = see_boxes(columns, view, self.min_visible)
@@ -218,7 +218,7 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
     """A transform for semantic segmentation: (image, mask), where the mask has a class for each pixel of the image.
 
     Image uint8 [height, width, 3], mask uint8 [height, width, 1]; uint16 if the dataset has too many classes for uint8.
-    The mask is resized by nearest pixel. The void value is kept: pass it to the loss,
+    The mask is resized with nearest-neighbour interpolation. The void value is kept: pass it to the loss,
     `keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=255)`.
 
     Args:

@@ -24,8 +24,8 @@ def as_dataset(prefetcher: Prefetcher, *, signature: Any = None, steps: int | No
     Args:
         prefetcher: result of `prefetch_threads`, `prefetch_processes` or `prefetch_ray`; its batches are arrays and
             numbers, or a nest of them.
-        signature: a nest of `tf.TensorSpec` with the structure of the batches, but tuples instead of lists. None: found
-            from the first two batches, which are read now and returned first in the first iteration. The first
+        signature: a nested structure of `tf.TensorSpec`, like the batches, but with tuples instead of lists. None:
+            inferred from the first two batches, which are read now and returned first in the first iteration. The first
             dimension of each array is None, because a last batch is often smaller; other dimensions are as in both
             batches, or None if they differ.
         steps: batches per epoch, if known: Keras shows it, and an epoch with more or fewer batches ends with an error.

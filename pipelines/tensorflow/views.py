@@ -1,4 +1,4 @@
-"""Boxes, key points and rasters in the view drawn by their image's transform, in TensorFlow operations.
+"""Boxes, keypoints and rasters in the view drawn by their image's transform, in TensorFlow operations.
 
 It is the same arithmetic as in `pipelines.geometry`, the reference, in the same order: results are equal to the last
 bit.

@@ -47,13 +47,13 @@ class Undelivered:
 class Collate:
     """A picklable function from samples to a batch.
 
-    Tensors and arrays are stacked, [k, ...]; if their shape varies, they are padded at the end with `pad` (for bool 0
-    or 1) to the longest one in the batch. Images stored as [height, width, channels] and viewed as [channels, height,
-    width] give a batch [k, channels, height, width] in the channels-last memory format, at no cost. Numbers become
-    int64, float32 or bool [k]; bytes and text, lists of them, and each `Target` go into a list. Other dicts, tuples and
-    named tuples are collated recursively.
+    Tensors and arrays are stacked, [k, ...]; if their shape varies, they are padded at the end with `pad` (0 or 1 for
+    bool tensors) to the longest one in the batch. Images stored as [height, width, channels] and viewed as [channels,
+    height, width] give a batch [k, channels, height, width] in the channels-last memory format, at no cost. Numbers
+    become int64, float32 or bool [k]; bytes and text, lists of them, and each `Target` go into a list. Other dicts,
+    tuples and named tuples are collated recursively.
 
-    With `collate_fn`, this function makes the batch instead, from a list of samples. In a loader, its draws from the
+    If `collate_fn` is given, it makes the batch instead, from a list of samples. In a loader, its draws from the
     generators of PyTorch, `random` and NumPy depend only on the batch's first sample and its epoch.
 
     `check_room`, if given, is called with the size of a batch in bytes before the batch goes to shared memory; once a

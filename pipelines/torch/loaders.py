@@ -60,7 +60,7 @@ def torch_loader(
 
     With the same `seed`, order and global batch size, iteration i has the same samples and crop windows on any number
     of ranks. TensorFlow's `train_batches` gives the same samples and crop windows in iteration i. An endless iteration
-    reaches them at step i * steps_per_epoch. Pixels differ from TensorFlow's, where crops are not antialiased by
+    starts epoch i at step i * steps_per_epoch. Pixels differ from TensorFlow's, where crops are not antialiased by
     default. For saving and resuming, see `TorchLoader`.
 
     Args:
@@ -68,8 +68,9 @@ def torch_loader(
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: size of the crops in pixels: one side, or (height, width).
         transform: instead of `image_size`, called in a worker as `transform(record, seed)`. `record` is a dict like
-            `split[i]`, `seed` is the sample's own seed in this epoch, an int from 0 to 2^63 - 1, for any generator. It
-            must be picklable if workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
+            `split[i]`, `seed` is the sample's own seed in this epoch, an int from 0 to 2^63 - 1, for any generator.
+            `transform` must be picklable if workers are spawned. `detection(...)` and `segmentation(...)` are such
+            transforms.
         image_transform: instead of `image_size`: `random_resized_crop(...)` with options, or an image transform of
             torchvision or albumentations. It gets its usual input: a uint8 tensor [3, height, width] for torchvision's
             v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for any other
@@ -155,16 +156,17 @@ def torch_eval_loader(
     `transform`, batches hold its outputs.
 
     A single rank gets batches of `batch_size`, and a smaller last batch. With several ranks, each gets a consecutive
-    part of the split, in batches of about `batch_size / ranks` samples, never empty. All ranks have the same number of
-    steps: a model under DDP would wait for a rank with fewer steps. Add up sums and counts over the ranks, not means.
+    part of the split, in batches of about `batch_size / ranks` samples. No batch is empty. All ranks have the same
+    number of steps: a model under DDP would wait for a rank with fewer steps. Add up sums and counts over the ranks,
+    not means.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: size of the crops in pixels: one side, or (height, width).
         transform: instead of `image_size`, called in a worker as `transform(record, seed)`. `record` is a dict like
-            `split[i]`, `seed` is the sample's own seed, an int from 0 to 2^63 - 1. It must be picklable if workers are
-            spawned. `detection(...)` and `segmentation(...)` are such transforms.
+            `split[i]`, `seed` is the sample's own seed, an int from 0 to 2^63 - 1. `transform` must be picklable if
+            workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
             image transform of torchvision or albumentations. It gets its usual input: a uint8 tensor [3, height, width]
             for torchvision's v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for

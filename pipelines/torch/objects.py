@@ -1,6 +1,6 @@
 """Samples for detection and segmentation networks: an image and its annotations, in one view that is drawn once.
 
-Boxes, masks, key points and rasters are computed by NumPy's `pipelines.geometry` itself, in the worker.
+Boxes, masks, keypoints and rasters are computed by NumPy's `pipelines.geometry` itself, in the worker.
 """
 
 import io
@@ -94,19 +94,19 @@ def detection(
         boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of `image`; "rel_xyxy",
             "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
         min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped,
-            with its label, mask, key points, crowd flag and area.
+            with its label, mask, keypoints, crowd flag and area.
         label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object, with iscrowd 1;
             "drop" leaves them out, for training detectors that cannot ignore them.
         masks: adds masks, uint8 [k, height, width], 1 inside of the object, else 0.
         keypoints: adds keypoints, float32 [k, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
-            that are missing or outside of the window. Flipping swaps left and right key points, as the dataset defines.
+            that are missing or outside of the window. Flipping swaps left and right keypoints, as the dataset defines.
         tv: whether boxes are a `tv_tensors.BoundingBoxes` and masks a `tv_tensors.Mask` of torchvision, for its
             transforms.
 
     Raises:
         UsageError: for values out of range; and when a loader is made, if the dataset has no objects or lacks a
-            requested feature, or if key points cannot be flipped.
+            requested feature, or if keypoints cannot be flipped.
         MissingExtraError: with `tv`, if torchvision is not installed.
 
     Example:
@@ -134,9 +134,9 @@ def segmentation(
     """A transform that returns (image, mask), where the mask has a class for each pixel; loaders then return (images,
     masks).
 
-    images are uint8 [b, 3, height, width], masks [b, height, width]: resized by nearest pixel, so that no new class
-    values appear. The value of pixels without a class, `split.schema.raster.void`, is kept: pass it to the loss as
-    `ignore_index`.
+    images are uint8 [b, 3, height, width], masks [b, height, width]: resized with nearest-neighbour interpolation, so
+    that no new class values appear. The value of pixels without a class, `split.schema.raster.void`, is kept: pass it
+    to the loss as `ignore_index`.
 
     Args:
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package.
@@ -164,7 +164,7 @@ def segmentation(
 
 @dataclass(frozen=True)
 class Detection(Following[tuple[torch.Tensor, Target]]):
-    """See `detection`. `meaning`: that of the key points, once the dataset is known. Pickles."""
+    """See `detection`. `meaning`: that of the keypoints, once the dataset is known. Pickles."""
 
     image: GeometricTransform
     boxes: BoxFormat
@@ -223,7 +223,7 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
         return image, self._for_torchvision(target, view) if self.tv else target
 
     def _keypoints(self, record: Mapping[str, Any], count: int, view: View) -> np.ndarray:
-        """Key points of all objects of the record: float32 [n, K, 3]."""
+        """Keypoints of all objects of the record: float32 [n, K, 3]."""
         x, y, visibility = _columns(record, (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY))
         if self.meaning is None:
             raise UsageError("detection", "it was called before it was bound to a schema", "call what `bind` returns")

@@ -33,7 +33,7 @@ class Workers:
         count: number of processes, 0 for none. None: available CPUs, divided among the ranks of this machine.
         prefetch: number of batches that each process prepares in advance, 1 or more. None: 2, or 1 if 2 from every
             process would take more than a quarter of the available memory.
-        pin_memory: whether batches are copied to memory that a GPU reads directly. None: True if there is a CUDA GPU.
+        pin_memory: whether batches are copied to pinned (page-locked) memory. None: True if there is a CUDA GPU.
         start_method: "fork", "spawn" or "forkserver". None: Python's default.
 
     Raises:

@@ -395,7 +395,7 @@ def scenes_voc(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "this project's scenes as COCO: instances, captions and key points (`data_samples/scenes`)",
+    "this project's scenes as COCO: instances, captions and keypoints (`data_samples/scenes`)",
     "convert scenes/coco out --images scenes/images",
     Gives(
         "train 16",

@@ -37,7 +37,7 @@ def captions(names: str = "a b", suffix: str = ".jpg", prefix: str = "") -> dict
 
 
 def person_keypoints(names: str = "a b", suffix: str = ".jpg", prefix: str = "") -> dict[str, Any]:
-    """COCO key points, three of one person an image."""
+    """COCO keypoints, three of one person an image."""
     found = coco("", ids=(1, 2))
     for number, name in enumerate(names.split(), 1):
         found["images"].append({"id": number, "file_name": f"{prefix}{name}{suffix}", "width": 60, "height": 40})

@@ -41,7 +41,7 @@ class Gives:
         """A few words for the page of recipes."""
         found = ["several labels per image" if self.tags else "labels"] if self.classes is not None else []
         found += ["boxes"] * (self.objects is not None) + ["object masks"] * bool(self.masks)
-        found += ["key points"] * bool(self.points) + ["captions"] * bool(self.captions)
+        found += ["keypoints"] * bool(self.points) + ["captions"] * bool(self.captions)
         found += ["a class per pixel"] * bool(self.raster)
         found += [f"`{key}`" for key in self.values]
         names = [f"`{part.split()[0]}`" for part in self.splits.split(",")]

@@ -1,4 +1,4 @@
-"""Captions, key points, and COCO's other files."""
+"""Captions, keypoints, and COCO's other files."""
 
 from typing import Any
 
@@ -122,7 +122,7 @@ def coco_captions_file(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "only COCO key points: `annotations/person_keypoints_train2017.json`",
+    "only COCO keypoints: `annotations/person_keypoints_train2017.json`",
     "convert coco out",
     Gives(
         "train 1, validation 1", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}
@@ -182,7 +182,7 @@ def coco_side_by_side_both(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "COCO 2017 with all of its files, for the key points",
+    "COCO 2017 with all of its files, for the keypoints",
     "convert coco out --tasks boxes,keypoints",
     Gives("train 1, validation 1", objects=2, of="person", points={"a.jpg": POINTS}),
 )

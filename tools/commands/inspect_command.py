@@ -140,7 +140,7 @@ def _print_classes(data: Dataset, key: str, splits: list[str]) -> None:
 
 
 def meanings(schema: Schema) -> list[str]:
-    """Describe the key points and the class values of rasters, one line each, if records have any."""
+    """Describe the keypoints and the class values of rasters, one line each, if records have any."""
     lines = []
     if schema.keypoints is not None:
         points = schema.keypoints

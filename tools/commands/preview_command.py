@@ -67,7 +67,7 @@ def contact_sheet(
     """An RGB image with a row for each class of `image/class/label`: its number, name, count and some pictures.
 
     `labels`: classes to show, default the first 50. `columns`: pictures a class, default 10. A split without classes
-    gives a grid. Objects, key points and rasters are drawn over the pictures; captions and tags are below. With any of
+    gives a grid. Objects, keypoints and rasters are drawn over the pictures; captions and tags are below. With any of
     these except tags, pictures are larger, 6 per row. If only objects have classes, `labels` are their classes, and
     without `labels` there is a grid. Records are read in a random order decided by `seed` until every row is full, and
     at most RECORDS_READ of them: each picture of a class is equally likely, and a huge split costs no more than a large

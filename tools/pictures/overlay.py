@@ -1,4 +1,4 @@
-"""Draw the annotations of an image over its picture: boxes with names, masks, key points, a class for each pixel."""
+"""Draw the annotations of an image over its picture: boxes with names, masks, keypoints, a class for each pixel."""
 
 import colorsys
 import io
@@ -24,7 +24,7 @@ from shardfeed.tools.pictures.lettering import shortened, text_width, write
 
 _NAME_WIDTH, _NAME_SIZE, _NAME_HEIGHT = 100, 10, 13  # pixels, of the plate with a class name
 _LINE = 2  # pixels, of a box
-_DOT = 3  # pixels, radius of a key point
+_DOT = 3  # pixels, radius of a keypoint
 _TINT = 0.5  # share of a class's colour in its pixels
 _VOID = (255, 255, 255)
 _BACKGROUND = "background"  # a class of this name is not tinted
@@ -52,7 +52,7 @@ def raster_legend(schema: Schema) -> list[tuple[tuple[int, int, int], str]]:
 def draw_annotations(picture: Image.Image, record: Mapping[str, Any], schema: Schema) -> Image.Image:
     """`picture`, RGB, the image of `record` at any size, with the record's annotations drawn over it.
 
-    A crowd has a thin box. An occluded key point is a ring. Masks that do not decode raise Pillow's errors.
+    A crowd has a thin box. An occluded keypoint is a ring. Masks that do not decode raise Pillow's errors.
     """
     if RASTER in schema.of_kind("raster"):
         picture = _tinted(picture, _decoded(record[RASTER]), schema)
@@ -88,7 +88,7 @@ def _decoded(png: Any) -> np.ndarray:
 
 
 def _fitted(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """`values` resized to `size` (width, height) by nearest pixels."""
+    """`values` resized to `size` (width, height) with nearest-neighbour interpolation."""
     rows = ((np.arange(size[1]) + 0.5) * values.shape[0] / size[1]).astype(int)
     columns = ((np.arange(size[0]) + 0.5) * values.shape[1] / size[0]).astype(int)
     return values[rows[:, None], columns]
@@ -117,7 +117,7 @@ def _draw_keypoints(
     labels: list[int],
     size: tuple[int, int],
 ) -> None:
-    """Draw lines of the skeleton between existing key points, and a dot for each; rings for occluded ones."""
+    """Draw lines of the skeleton between existing keypoints, and a dot for each; rings for occluded ones."""
     assert schema.keypoints is not None
     each = len(schema.keypoints.names)
     columns = [np.asarray(record.get(key, ())).reshape(-1, each) for key in (KEYPOINT_X, KEYPOINT_Y)]

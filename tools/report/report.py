@@ -40,7 +40,7 @@ def report(
         data: a dataset's directory or URL, or an open `Dataset`.
         newer: a newer version of the dataset, to compare with `data`. Images are matched by their keys.
         source: the image folder that the dataset was created from, so that the page can show the images that were left
-            out. Nothing else in the folder is read.
+            out. No other file in the folder is read.
         keep: a folder in which measurements are cached, created if missing; a later report that uses it takes seconds.
         progress: called with the number of images measured since the last call; by default a bar is shown on a terminal
             and in a notebook.
@@ -70,7 +70,9 @@ def report(
 
 
 class DatasetReport:
-    """Findings about one dataset, or differences between two. Notebooks show a page, `print` one line per finding.
+    """Findings about one dataset, or differences between two.
+
+    Notebooks show it as a page; `print` writes one line per finding.
 
     Example:
         found = report("flowers")

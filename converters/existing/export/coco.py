@@ -37,7 +37,7 @@ _FOLDER = b"images/"
 
 
 class CocoForm:
-    """Objects with boxes, masks, key points, areas and crowds; captions; the images' own numbers."""
+    """Objects with boxes, masks, keypoints, areas and crowds; captions; the images' own numbers."""
 
     NEEDS: ClassVar[str] = "objects with classes, or captions"
 

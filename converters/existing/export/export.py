@@ -56,7 +56,7 @@ def export(
     """Write the images of a dataset and their annotations to the new folder `out`, in another format.
 
     Converting `out` with the commands in the result's `again` gives the same images byte for byte, and the same splits,
-    labels, boxes, masks, key points, captions and ids, as far as the format can store them. Image files are written as
+    labels, boxes, masks, keypoints, captions and ids, as far as the format can store them. Image files are written as
     they are stored, under the names in `image/filename`; the result counts names that the layout has to change. Before
     the finished folder is renamed to `out`, the format's reader checks that it finds the same images, names, splits and
     labels in the folder. If the export is killed, `out` does not exist, and the next run starts from the beginning.

@@ -170,7 +170,7 @@ def _counted(data: Dataset, name: str) -> bool:
 
 
 def _count(name: str, values: Mapping[str, Any], key: str) -> int:
-    """Count what is left out: crowds, key points that are present, otherwise values."""
+    """Count what is left out: crowds, keypoints that are present, otherwise values."""
     if name == "crowds":
         return int(np.sum(values[IS_CROWD]))
     if name == "keypoints":

@@ -28,7 +28,7 @@ from shardfeed.errors import check_extra
 
 
 class YoloForm:
-    """Boxes with a class, and key points."""
+    """Boxes with a class, and keypoints."""
 
     NEEDS: ClassVar[str] = "objects with classes (boxes)"
 
@@ -45,7 +45,7 @@ class YoloForm:
 
     @classmethod
     def held(cls, items: Items) -> frozenset[str]:
-        """Boxes, classes and key points."""
+        """Boxes, classes and keypoints."""
         schema = items.schema
         return object_keys(schema, *KEYPOINTS)
 

@@ -95,7 +95,7 @@ def _checked_polygons(outline: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def encode_mask(mask: np.ndarray, image: StoredImage, *, upright: bool) -> bytes:
-    """A mask of the annotated image as a PNG of the stored one: cut, scaled to the nearest pixel, and turned along."""
+    """A mask of the annotated image as a PNG of the stored one: cut, scaled (nearest-neighbour), and turned along."""
     out = io.BytesIO()
     Image.fromarray(moved_pixels(mask, image.placement, upright=upright)).save(out, "PNG")
     return out.getvalue()

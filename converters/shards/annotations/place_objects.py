@@ -26,7 +26,7 @@ from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import Schema, Value
 from shardfeed.text import number
 
-_PIXELS, _SHARE = 1.0, 0.01  # how far a box or key point may leave the image, the larger of the two, to be clipped
+_PIXELS, _SHARE = 1.0, 0.01  # how far a box or keypoint may leave the image, the larger of the two, to be clipped
 
 
 class Placed(NamedTuple):
@@ -164,7 +164,7 @@ def _beyond(places: np.ndarray, sides: np.ndarray) -> np.ndarray:
 
 
 def _beyond_of_seen(points: np.ndarray, sides: np.ndarray) -> np.ndarray:
-    """Like `_beyond`, of the key points [..., K, 3] that are present."""
+    """Like `_beyond`, of the keypoints [..., K, 3] that are present."""
     return _beyond(np.where(points[..., 2:] > 0, points[..., :2], 0), sides)
 
 
@@ -181,7 +181,7 @@ def _are_visibilities(values: np.ndarray) -> np.ndarray:
 def _fault(
     corners: np.ndarray, points: np.ndarray | None, sides: np.ndarray, placement: Placement
 ) -> BadAnnotationError:
-    """Explain why an object with its box [2, 2] and its key points [K, 3] is not written."""
+    """Explain why an object with its box [2, 2] and its keypoints [K, 3] is not written."""
     if not np.isfinite(corners).all() or not (corners[0] < corners[1]).all():
         return BadAnnotationError(AnnotationCode.BOX_EMPTY, "expected left < right and top < bottom")
     beyond = _beyond(corners, sides)
@@ -206,7 +206,7 @@ def _share_left(moved: np.ndarray, shown: np.ndarray) -> np.ndarray:
 
 
 def _keypoint_values(points: np.ndarray, placement: Placement, *, upright: bool) -> dict[str, Value]:
-    """Columns of key points [n, K, 3]; those that are cut off count as absent."""
+    """Columns of keypoints [n, K, 3]; those that are cut off count as absent."""
     moved = placement.moved(np.clip(points[..., :2], 0, 1), upright=upright)
     there = (points[..., 2] > 0) & ((moved >= 0) & (moved <= 1)).all(axis=-1)
     x, y = (_floats(np.where(there, moved[..., axis], 0).ravel()) for axis in (0, 1))

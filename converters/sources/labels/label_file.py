@@ -75,8 +75,8 @@ class LabelFile(ListedSource):
     it holds numbers; JSON lists give any number of values. Several classes of an image form a set (the kind "tags"),
     without repeats. A column of numbers that is named like a box, mask or similar (`xmin`, `face_box`) has the kind
     "place", a position in the image. If the first label column is one of these, or its name begins with `object/`, the
-    image has no class. You may write `image/C` for C. Texts are UTF-8 bytes, without leading and trailing blanks;
-    numbers are int64, or float32 if one has a decimal point.
+    image has no class. Wherever a column C is named, `image/C` works too. Texts are UTF-8 bytes, without leading and
+    trailing blanks; numbers are int64, or float32 if one has a decimal point.
 
     Paths are relative to `root`, or absolute and inside it; a path matches exactly, or matches the only file whose path
     differs in Unicode normalization alone. If no row matches a file, the cells are treated as ids: an id matches the

@@ -136,8 +136,8 @@ def label_column(
     else numbers, `image/C`: int64, or float32 if one has a point or exponent. Lists of integers are numbers unless in
     the main column. Numbers are places if the column is named like one. `split`: whether lists are texts that a
     separator split; they are classes then. `objects`: whether lists are of objects, one value each. Else lists of the
-    main column, and texts that were split, are sets: repeated classes in a cell are ignored, and a note counts these
-    cells. Raises BadCellError.
+    main column, and texts that were split, are sets: repeated classes in a cell are ignored, and a note says how
+    many such cells there are. Raises BadCellError.
     """
     lists = _check_cells(cells)
     first_code = _first_codes(cells)

@@ -54,8 +54,8 @@ class Annotations:
         options: options given by the user.
         root: the folder of the images, if the layout defines it; `options.images` takes precedence.
         what: the word for an object in the report, before its number.
-        unit: unit of boxes, key points and outlines.
-        keypoints: the names of an object's key points.
+        unit: unit of boxes, keypoints and outlines.
+        keypoints: the names of an object's keypoints.
         masks: whether outlines are read; default: only if the user asks for masks.
         tasks: the tasks that the format supports; others are refused.
         files: the images, if they are already listed.
@@ -153,7 +153,10 @@ class Annotations:
         return image
 
     def file(self, index: int, **known: Any) -> int:
-        """Return the index of the image in file `index` of `listing`; `known`: keywords as for `image`."""
+        """Return the image index of the file `listing[index]`, adding the image if it is new.
+
+        `known`: the same keyword arguments as `image`.
+        """
         image = self._by_file.setdefault(index, len(self._files))
         if image == len(self._files):
             self._files.append(index)
@@ -257,7 +260,10 @@ class Annotations:
             self._classes[image] = list(dict.fromkeys(texts))
 
     def leave_out(self, image: int | str, code: AnnotationCode, reason: str) -> None:
-        """List an annotation of an image, given by index or name, as left out, unless the image is not selected."""
+        """List an annotation as left out.
+
+        `image`: the index or name of its image. With the index of an image that is not selected, nothing is listed.
+        """
         self._left.append((image, code, reason))
 
     def reject(self, image: int | str, code: RejectCode, reason: str) -> None:

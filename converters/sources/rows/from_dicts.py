@@ -61,7 +61,7 @@ def from_dicts(
       "image_id": its id for evaluation tools; if one dict has an id, all must have one.
     * "label": its class, a name or a number from 0. Or "tags": a list of different classes; a missing list means no
       classes.
-    * "caption" or "captions": a text, or a list of them.
+    * "caption" or "captions": a string, or a list of strings.
     * "boxes": [[left, top, right, bottom], ...], one per object, in pixels from the image's top left corner. An image
       without boxes is kept. With boxes, optional, one value per object: "labels": its class; "iscrowd": 0 or 1; "area":
       in pixels squared; "segmentation": COCO's polygons or run-length encoding, from which masks are made; "keypoints":
@@ -72,16 +72,16 @@ def from_dicts(
     Args:
         dicts: a list, or any iterable of dicts.
         class_names: names in label order, or the path of a class list; or a mapping from "label", "tags" or "labels" to
-            either. Default: the names in the dicts, sorted, or the numbers 0 to K-1.
+            such a list or path. Default: the names in the dicts, sorted, or the numbers 0 to K-1.
         root: the folder that paths are relative to; the relative paths are the keys. Default: the current folder.
         numbers: further keys with numbers that are not classes: one number per image, or a list of any length. `age`
             gives the feature `image/age`, int64, or float32 if a number has a decimal point.
         texts: further keys with strings: one string per image, or a list of any length.
-        fractions: whether boxes, key points and outlines are fractions of the image's sides. Default: pixels, but boxes
+        fractions: whether boxes, keypoints and outlines are fractions of the image's sides. Default: pixels, but boxes
             that all lie within 0 to 1 are refused; False accepts such boxes as pixels.
         boxes_on: whether boxes refer to the "upright" image or the "stored" one, if EXIF rotates it. Default: inferred
             from "size"; an image is rejected if its "size" does not determine which.
-        keypoints: the names of an object's key points.
+        keypoints: the names of an object's keypoints.
 
     Raises:
         UsageError: a value is invalid; the message has the number of the dict, from 0. Missing images raise no error:

@@ -273,7 +273,7 @@ class Gather:
 
     @property
     def record_of(self) -> np.ndarray:
-        """The number of each sample in its file, int32 [n]."""
+        """The index of each sample within its file, int32 [n]."""
         return as_array(self._record_of)
 
     def where(self, place: int) -> np.ndarray:

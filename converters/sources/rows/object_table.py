@@ -72,7 +72,7 @@ class ObjectTable:
         class_names: in label order; None if objects have no class.
         class_ids: the source's id of each; empty without ids.
         what: the report's word for an object, before its number: "annotation", "line".
-        unit: of boxes, key points and outlines.
+        unit: of boxes, keypoints and outlines.
         upright: whether they refer to the upright image; None if the size of the image decides.
         flags: further columns by feature key, such as IS_CROWD: int8 [n].
         areas: float64 [n]; None: objects have none; empty: those of their boxes or masks.

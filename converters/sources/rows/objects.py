@@ -145,7 +145,7 @@ class ObjectGather:
 
     Args:
         what: the report's word for an object, before its number: "annotation", "line".
-        unit: of boxes, key points and outlines.
+        unit: of boxes, keypoints and outlines.
         upright: whether they refer to the upright image; None if the size of the image decides.
         keypoints: of each object; None without. The attribute may be set until `finish`, if names come last.
         masks: whether outlines are taken, to make masks of.

@@ -1,4 +1,4 @@
-"""The categories of COCO's files, and their key points: names, those that a mirror changes for others, the skeleton."""
+"""The categories of COCO's files, and their keypoints: names, those that a mirror changes for others, the skeleton."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ def read_categories(entries: Iterator[Any], path: str) -> tuple[Category, ...]:
 
 
 def _points(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-    """Names of key points, and pairs of them; nothing where they are no lists of those."""
+    """Names of keypoints, and pairs of them; nothing where they are no lists of those."""
     names, skeleton = entry.get("keypoints"), entry.get("skeleton")
     if not isinstance(names, list) or not all(isinstance(name, str) and is_plain(name) for name in names):
         return (), ()
@@ -91,7 +91,7 @@ def agreed(of_files: Mapping[str, Sequence[Category]]) -> Sequence[Category]:
 
 
 def keypoints_of(category: Category) -> Keypoints:
-    """The key points of one category, counted from 0 (COCO counts from 1); the skeleton is empty if it is invalid."""
+    """The keypoints of one category, counted from 0 (COCO counts from 1); the skeleton is empty if it is invalid."""
     count = len(category.keypoints)
     fits = all(1 <= point <= count for pair in category.skeleton for point in pair)
     skeleton = tuple((a - 1, b - 1) for a, b in category.skeleton) if fits else ()
@@ -99,7 +99,7 @@ def keypoints_of(category: Category) -> Keypoints:
 
 
 def mirrored(names: tuple[str, ...]) -> tuple[int, ...]:
-    """Map each key point to its mirror image: `left_eye` to `right_eye`, `nose` to itself.
+    """Map each keypoint to its mirror image: `left_eye` to `right_eye`, `nose` to itself.
 
     Empty if the names do not define it: none has a side, or one has no counterpart.
     """

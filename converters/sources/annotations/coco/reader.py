@@ -1,4 +1,4 @@
-"""COCO's JSON files: boxes, masks and key points of objects, captions, or the segments of whole images."""
+"""COCO's JSON files: boxes, masks and keypoints of objects, captions, or the segments of whole images."""
 
 import os
 import re
@@ -282,7 +282,7 @@ def _not_annotations(path: str, got: str) -> LabelFileError:
 
 
 def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOptions) -> Keypoints | None:
-    """The key points of each object: if requested, or if all categories have the same.
+    """The keypoints of each object: if requested, or if all categories have the same.
 
     Raises LabelFileError if they are requested but missing, or differ between categories.
     """

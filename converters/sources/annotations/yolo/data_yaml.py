@@ -1,4 +1,4 @@
-"""Ultralytics' data.yaml: the names of the classes, where the images of each split are, and the key points.
+"""Ultralytics' data.yaml: the names of the classes, where the images of each split are, and the keypoints.
 
 Every value stays the text that it is in the file: YAML would make False of a class called `no`, and 7 of `007`.
 """
@@ -179,7 +179,7 @@ def _entries(path: str, said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _keypoints(path: str, said: Mapping[str, Any]) -> tuple[Keypoints, int]:
-    """The key points, and how many numbers each has."""
+    """The keypoints, and how many numbers each has."""
     shape = said["kpt_shape"]
     if not isinstance(shape, list) or len(shape) != 2 or _whole(shape[0]) < 1 or _whole(shape[1]) not in (2, 3):
         problem = "expected [K, 2] (x, y) or [K, 3] (x, y, visibility), K key points"
@@ -198,7 +198,7 @@ def _keypoints(path: str, said: Mapping[str, Any]) -> tuple[Keypoints, int]:
 
 
 def _point_names(path: str, value: Any, count: int) -> tuple[str, ...]:
-    """The names of key points, by default their numbers: from one list, or from one list per class."""
+    """The names of keypoints, by default their numbers: from one list, or from one list per class."""
     if value is None or value in _NOTHING:
         return tuple(str(i) for i in range(count))
     lists = list(value.values()) if isinstance(value, dict) else [value]

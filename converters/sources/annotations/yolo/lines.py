@@ -11,7 +11,7 @@ from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationEr
 from shardfeed.errors import LabelFileError, argument, escape
 
 # Kinds of lines in a dataset: boxes (5 numbers); polygons (a class, and x and y of three points or more); either of
-# these; corners of rotated boxes (9); boxes and key points.
+# these; corners of rotated boxes (9); boxes and keypoints.
 Shape = Literal["boxes", "polygons", "either", "corners", "keypoints"]
 
 _BOX, _CORNERS = 5, 9  # numbers of a line

@@ -36,7 +36,7 @@ from shardfeed.text import counted, in_usual_order, number
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The dataset of a data.yaml, of Darknet's obj.data, or of a folder of images and labels.
 
-    Boxes and classes; key points if data.yaml has a `kpt_shape`; outlines if `options.tasks` has "masks". Raises
+    Boxes and classes; keypoints if data.yaml has a `kpt_shape`; outlines if `options.tasks` has "masks". Raises
     UsageError or LabelFileError if it is not a dataset, if no image has labels, if lines are ambiguous, and if they are
     in pixels.
     """
