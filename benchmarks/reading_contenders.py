@@ -46,7 +46,7 @@ SPDL = Environment("reading-spdl", ("spdl==0.8.0", *_CODECS))
 FFCV = Environment("reading-ffcv", (_TORCH, "ffcv==1.0.2", *_CODECS[1:]), "import ffcv")
 
 CONTENDERS = (
-    Contender(DECODER, "`decode_and_crop_jpeg` alone, same windows: lower bound", "shardfeed_batches.py", "decoder"),
+    Contender(DECODER, "`decode_and_crop_jpeg` alone, same windows", "shardfeed_batches.py", "decoder"),
     Contender(OURS, 'shardfeed, originals, `order="stream"`', "shardfeed_batches.py", "stream", large=True),
     Contender("ours, global", 'shardfeed, originals, `order="global"`', "shardfeed_batches.py", "global"),
     Contender(
