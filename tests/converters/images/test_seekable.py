@@ -216,5 +216,6 @@ def test_a_conversion_is_refused_when_it_is_planned(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(library() is None, reason="the compiled module was not built")
 def test_what_is_compiled_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
     monkeypatch.setattr("shardfeed.converters.images.seekable.find_spec", lambda name: None)
     assert made_by(SEEKABLE)
