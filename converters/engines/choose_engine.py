@@ -1,5 +1,7 @@
 """Choose an engine by the `workers` that the user asked for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from shardfeed.converters.engines.engine import Engine, check_workers
@@ -71,3 +73,12 @@ def choose_engine(workers: Workers, tries: str) -> Engine:
     with needing_extra("workers"):
         from shardfeed.converters.engines.ray_engine import RayEngine  # not above: Ray takes a second
     return RayEngine(tries, workers.address, workers.count, workers.start_method)
+
+
+@contextmanager
+def ended(engine: Engine) -> Iterator[None]:
+    """A block after which the engine does nothing more, however it ends."""
+    try:
+        yield
+    finally:
+        engine.stop()

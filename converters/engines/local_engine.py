@@ -73,7 +73,7 @@ class LocalEngine:
         for worker in self._workers:
             worker.process.kill()
         while self._workers:
-            self._bury(self._workers[-1])
+            self._remove_worker(self._workers[-1])
 
     def done(self) -> tuple[int, int]:
         """Images read and their bytes so far, tries that were lost included."""
@@ -169,7 +169,7 @@ class LocalEngine:
             raise error
         return receipt
 
-    def _bury(self, worker: _Worker) -> None:
+    def _remove_worker(self, worker: _Worker) -> None:
         worker.stop()
         self._workers.remove(worker)
         images, size = worker.board.done
@@ -180,7 +180,7 @@ class LocalEngine:
         """Bury a worker; its shard, to be tried again, without the image that killed it time after time."""
         task, place = worker.task, worker.board.place
         assert task is not None
-        self._bury(worker)
+        self._remove_worker(worker)
         how = "took too long over" if code is RejectCode.DECODE_TIMEOUT else "was lost at"
         at_image = worker.decoding()
         what = f"image {place} of {task.stem}" if at_image else task.stem

@@ -5,7 +5,7 @@ beginning of a file's SHA-256. Samples that are linked, even through others, for
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,10 @@ from shardfeed.column import column_dtype, parse_column
 from shardfeed.converters.planning.group_shares import draw_group_splits
 from shardfeed.converters.planning.onto import ColumnsBefore, Onto
 from shardfeed.converters.planning.options import PlanOptions
-from shardfeed.converters.planning.split_shares import draw, draw_splits
+from shardfeed.converters.planning.sets import join
+from shardfeed.converters.planning.split_shares import draw
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.guard import EVERY, tell
+from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import LeakError, UsageError, argument, escape, name_bytes, name_text
@@ -131,20 +132,15 @@ class Members:
     def draw(
         self, source: Source, split_of: np.ndarray, names: Sequence[str], draws: np.ndarray, labels: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Draw a split for each sample with `split_of` < 0, else an index into `names`: as `draw_splits` does.
+        """Draw a split for each sample with `split_of` < 0, else an index into `names`; see draw_group_splits.
 
         draws: uint64 [n], each sample's draw, which decides if no column and no name does.
         """
-        self._read_hashes(source)
         shares, by, open_ = self._options.fractions, self._options.split_by, split_of < 0
-        if shares is None and self._groups and open_.any():
+        if shares is None:
             problem = "groups are kept together when splits are drawn, and there are no shares"
             shown = argument("split", python="split={'train': 0.9, 'test': 0.1}", typed="train=0.9,test=0.1")
             raise UsageError("split", problem, f"for example {shown}")
-        if not open_.any():
-            return {}
-        if shares is None or not self._groups:
-            return draw_splits(draws[open_], labels[open_], shares or {"train": 1.0}, by)
         first, group = len(self._keys), self._joined(self._rules())
         rank, lot = np.full(len(group), 2), np.concatenate([np.zeros(first, np.uint64), draws])
         rank[:first] = 3
@@ -166,7 +162,7 @@ class Members:
         self.shares = GroupShares(len(groups), int((sizes > 0).sum()), int(sizes.max()), dict(shares), got)
         return found
 
-    def _read_hashes(self, source: Source) -> None:
+    def read_hashes(self, source: Source) -> None:
         """Hash the files that may be duplicates: files of equal size, or all files that are appended."""
         if self._hashes is None:
             return
@@ -181,7 +177,7 @@ class Members:
         places = np.flatnonzero(again).tolist()
         for done in range(0, len(places), _TOGETHER):
             if not done % EVERY:
-                tell("planning", done, len(places))
+                report_progress("planning", done, len(places))
             together = places[done : done + _TOGETHER]
             samples = [replace(source[i], raster=None) for i in together]  # their masks are not read
             ahead = ReadAhead(samples)
@@ -189,11 +185,14 @@ class Members:
                 ahead.before(at)
                 self._hashes[16 * (first + i) : 16 * (first + i + 1)] = _hash(samples[at])
 
-    def notes(self, source: Source, split_of: np.ndarray, names: Sequence[str]) -> list[str]:
-        """Sentences about the shares, names without a group, and groups in two splits. `split_of`: of all samples.
+    def notes(self, source: Source, splits: Callable[[], np.ndarray], names: Sequence[str]) -> list[str]:
+        """Sentences about the shares, names without a group, and groups in two splits. `splits`: returns all samples'.
 
         Raises LeakError where a file or a group is in two splits, and that is refused.
         """
+        if not (self._groups or self._no_leaks):
+            return []
+        split_of = splits()
         files = self._straddling([self._hashes], "file", source, split_of, names) if self._no_leaks else ""
         groups = self._straddling(self._rules(), "group", source, split_of, names)
         if self._no_leaks and (files or groups):
@@ -248,11 +247,7 @@ class Members:
         given = [shared for shared in rules if shared]
         one, other = np.concatenate([np.zeros((2, 0), np.int64), *map(_links, given)], axis=1)
         root = np.arange(max((len(shared) // 16 for shared in given), default=0))
-        while (root[one] != root[other]).any():
-            low, high = np.minimum(root[one], root[other]), np.maximum(root[one], root[other])
-            np.minimum.at(root, high, low)
-            while (root != root[root]).any():
-                root = root[root]
+        join(root, one, other)
         return np.unique(root, return_inverse=True)[1]
 
 

@@ -1,12 +1,9 @@
 """Inputs of a plan: the state of each sample, and the versions of all that decides bytes."""
 
 import hashlib
-from array import array
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring_ascii
 
-import numpy as np
 import PIL
 import simplejpeg
 from PIL import features
@@ -14,60 +11,98 @@ from PIL import features
 from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.seekable import check_coder
+from shardfeed.converters.sources.source import Content, Sample
 from shardfeed.errors import name_text
 from shardfeed.formats.registry import NATIVE, shard_format
+from shardfeed.storage.spill import Spill
 from shardfeed.version import __version__
 
-_STATE = np.dtype([("digest", "V16"), ("mtimes", "V8")])
-
-
-_STATE_BYTES = _STATE.itemsize
+_BATCH = 4096  # lines
+_BLOCK = 1 << 20  # bytes
 
 
 class Inputs:
-    """Each sample's key, and its state: bytes that show whether it is still the planned sample.
+    """Each sample's key, and its state: bytes that show whether it is still the planned sample. On disk if many.
 
-    Takes 32 bytes a sample and the length of its key. Unlike a plan's fingerprint the states have modification times:
-    an edited file of equal size must not be mixed with shards made before.
+    A line for each sample: a JSON list of its key and its state in hexadecimal digits. Unlike a plan's fingerprint the
+    states have modification times: an edited file of equal size must not be mixed with shards made before.
     """
 
-    def __init__(self) -> None:
-        self._keys, self._ends, self._states = bytearray(), array("q", [0]), bytearray()
+    def __init__(self, directory: str | None = None) -> None:
+        self._lines = Spill(directory)
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._batch: list[str] = []
 
     def add(self, key: bytes, state: bytes) -> None:
         """Add one sample; `state`: 16 bytes of what shows in the output, and 8 of modification times."""
-        self._keys += key
-        self._ends.append(len(self._keys))
-        self._states += state
+        # As json.dumps writes the two strings of a list, several times faster.
+        self._batch.append(f'[{encode_basestring_ascii(name_text(key))}, "{state.hex()}"]\n')
+        if len(self._batch) == _BATCH:
+            self._write()
 
-    def __len__(self) -> int:
-        return len(self._ends) - 1
+    def _write(self) -> None:
+        lines = "".join(self._batch).encode()
+        self._batch = []
+        self._digest.update(lines)
+        self._lines.append(lines)
+
+    def blocks(self) -> Iterator[bytes]:
+        """All lines, in blocks of bytes."""
+        self._write()
+        for start in range(0, self._lines.size, _BLOCK):
+            yield self._lines.read(start, _BLOCK)
 
     def lines(self) -> Iterator[str]:
-        """A line for each sample: a JSON list of its key and its state in hexadecimal digits."""
-        start = place = 0
-        for end in self._ends[1:]:
-            key = name_text(bytes(self._keys[start:end]))
-            state = self._states[place : place + _STATE_BYTES].hex()
-            # As json.dumps writes the two strings of a list, several times faster.
-            yield f'[{encode_basestring_ascii(key)}, "{state}"]'
-            start, place = end, place + _STATE_BYTES
+        """All lines."""
+        rest = b""
+        for block in self.blocks():
+            *lines, rest = (rest + block).split(b"\n")
+            yield from map(bytes.decode, lines)
 
-    def states(self, samples: np.ndarray) -> bytes:
-        """The states of samples, by their numbers int64 [n], concatenated."""
-        return np.frombuffer(self._states, _STATE)[samples].tobytes()
-
-    def digests(self, samples: np.ndarray) -> bytes:
-        """The states without the modification times, which a copy of the folder does not share."""
-        return np.frombuffer(self._states, _STATE)["digest"][samples].tobytes()
-
-    @cached_property
+    @property
     def digest(self) -> str:
         """32 hex digits that differ when any line does."""
-        digest = hashlib.blake2b(digest_size=16)
-        for line in self.lines():
-            digest.update(line.encode() + b"\n")
-        return digest.hexdigest()
+        self._write()
+        return self._digest.hexdigest()
+
+
+def sample_state(sample: Sample, size: int, features: Sequence[str]) -> bytes:
+    """The state of a sample, 24 bytes. `size`: as `sample_size`; `features`: its keys."""
+    return _digest(sample, size, features) + _mtimes(sample)
+
+
+def sample_size(sample: Sample) -> int:
+    """Bytes of the image, and of its mask, which a record holds in about as many."""
+    if sample.record is not None:
+        return sample.record.size
+    return _bytes(sample.image) + (_bytes(sample.raster.mask) if sample.raster is not None else 0)
+
+
+def _bytes(content: Content) -> int:
+    return len(content) if isinstance(content, bytes) else getattr(content, "size", 0)
+
+
+def _mtimes(sample: Sample) -> bytes:
+    """8 bytes that differ when the modification time of the image or of its mask does."""
+    found = getattr(sample.image, "mtime_ns", 0).to_bytes(8, "little", signed=True)
+    if sample.raster is not None and (mtime := getattr(sample.raster.mask, "mtime_ns", None)) is not None:
+        found = hashlib.blake2b(found + repr(mtime).encode(), digest_size=8).digest()
+    return found
+
+
+def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
+    """16 bytes that differ when anything about the sample differs that shows in the output; `features`: its keys."""
+    content = hashlib.blake2b(sample.image).digest() if isinstance(sample.image, bytes) else size
+    labels = [sample.features.get(key) for key in features]
+    if sample.objects is not None or sample.number is not None:
+        labels += [sample.number, sample.objects and sample.objects.digest()]
+    if sample.record is not None:
+        labels.append(sample.record.digest)
+    if sample.raster is not None:
+        mask, upright = sample.raster.mask, sample.raster.upright
+        labels += [hashlib.blake2b(mask).digest() if isinstance(mask, bytes) else _bytes(mask), upright]
+        labels += [sample.raster.table.digest]
+    return hashlib.blake2b(repr((sample.key, sample.split, content, labels)).encode(), digest_size=16).digest()
 
 
 def made_by(image: ImageOptions, to: str = NATIVE.name) -> dict[str, str]:

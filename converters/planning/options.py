@@ -13,7 +13,7 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import RESTARTS, Schema, image_features
-from shardfeed.text import in_usual_order
+from shardfeed.text import byte_size, in_usual_order
 
 
 @dataclass(frozen=True)
@@ -116,3 +116,13 @@ def _check_images(schema: Schema, image: ImageOptions) -> None:
             problem,
             "leave that feature out, and compute it from the boxes, which are fractions of the image",
         )
+
+
+def number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | None]:
+    """Parse the number of shards, or the size of each. Raise UsageError for text that is no size."""
+    if not isinstance(shards, str):
+        return shards, None
+    try:
+        return None, byte_size(shards)
+    except (ValueError, OverflowError):
+        raise UsageError("shards", f"got {shards!r}, expected numbers, or a size like '256MB'") from None

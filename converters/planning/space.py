@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.column import column_keys
 from shardfeed.converters.images.fit import fit_image
@@ -90,12 +88,12 @@ def _least(images: Mapping[str, int], stored: Mapping[str, int]) -> dict[str, in
     return dict(zip(images, largest_remainders(min(_LEAST_SHARDS, worthwhile), shares), strict=True))
 
 
-def stored_size(sizes: np.ndarray, options: PlanOptions) -> int:
-    """Bytes that images of `sizes` bytes will take, as far as known before they are read."""
+def stored_size(images: int, size: int, options: PlanOptions) -> int:
+    """Bytes that images of `size` bytes in all will take, as far as known before they are read."""
     shape = options.image.shape
     if options.image.encode == "raw" and shape is not None:
-        return len(sizes) * shape[0] * shape[1] * 3
-    return int(sizes.sum())
+        return images * shape[0] * shape[1] * 3
+    return size
 
 
 _NUMBER_BYTES = 8  # of a number in a column, or of where a value of bytes ends

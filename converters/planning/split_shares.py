@@ -7,8 +7,8 @@ the first split, and so on. If files are added, every draw stays, and only image
 import hashlib
 import operator
 import re
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -92,26 +92,86 @@ def draw(key: bytes, seed: int) -> bytes:
     return hashlib.blake2b(key, digest_size=16, key=str(seed).encode()).digest()
 
 
-def draw_splits(
-    draws: np.ndarray, labels: np.ndarray, shares: Mapping[str, float], split_by: SplitBy
-) -> dict[str, np.ndarray]:
-    """The numbers of the samples of each split, int64 [of the split].
+# The draws uint64 [n], classes int32 [n] and numbers int64 [n] of samples.
+Drawn = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class SplitDraw:
+    """The split of each sample whose source names none: `names`, and the place in these.
 
     Args:
-        draws: uint64 [n], each sample's draw.
-        labels: int32 [n], its class; all equal without labels.
+        blocks: iterate over these samples, in any order; called several times.
         shares: the share of each split; their order does not matter.
         split_by: "exact", or "hash" for a draw alone to decide: as a fraction of 2^64 it lies in the share of a split.
     """
-    if split_by == "hash":
-        split_of = split_by_hash(draws, shares)
-        return {name: np.flatnonzero(split_of == number) for number, name in enumerate(in_usual_order(shares))}
-    exact = exact_shares({name: shares[name] for name in in_usual_order(shares)})
-    names = largest_in_the_middle(exact)
-    counts = counts_by_class(np.unique(labels, return_counts=True)[1], [exact[name] for name in names])
-    by_class = np.lexsort((draws, labels))
-    split_of = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
-    return {name: by_class[split_of == number] for number, name in enumerate(names)}
+
+    def __init__(self, blocks: Callable[[], Iterable[Drawn]], shares: Mapping[str, float], split_by: SplitBy) -> None:
+        exact = exact_shares({name: shares[name] for name in in_usual_order(shares)})
+        self._shares, self._by_hash = shares, split_by == "hash"
+        self.names = in_usual_order(shares) if self._by_hash else largest_in_the_middle(exact)
+        if len(self.names) > 1 and not self._by_hash:
+            sizes = Counter[int]()
+            for _, labels, _ in blocks():
+                values, counts = np.unique(labels, return_counts=True)
+                sizes.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+            self._classes = np.array(sorted(sizes))
+            counts = counts_by_class([sizes[i] for i in sorted(sizes)], [exact[name] for name in self.names])
+            self._borders = _borders(blocks, self._classes, counts)
+
+    def places(self, drawn: Drawn) -> np.ndarray:
+        """The places in `names` of the splits of samples, int64 [n]."""
+        draws, labels, numbers = drawn
+        if self._by_hash:
+            return split_by_hash(draws, self._shares)
+        places = np.zeros(len(draws), np.int64)
+        if len(self.names) > 1:
+            classes = np.searchsorted(self._classes, labels)
+            for border in self._borders.T:
+                of_class = border[classes]
+                first, tie = of_class["draw"], of_class["number"]
+                places += (draws > first) | ((draws == first) & (numbers >= tie))
+        return places
+
+
+_MOST_BINS = 1 << 20
+_NEAR = 1 << 16  # samples that are sorted, about: all, where there are not more
+_BORDER = np.dtype([("draw", "<u8"), ("number", "<i8")])
+
+
+def _borders(blocks: Callable[[], Iterable[Drawn]], classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The first sample after each border between splits: _BORDER [classes, splits - 1].
+
+    Each class is cut into `counts`, int64 [classes, splits], by draw, equal draws by number. The draws of each class
+    are counted in bins of equal width; only the samples in the bin of a border are kept and sorted.
+    """
+    ranks = counts.cumsum(axis=1)[:, :-1]
+    bins = max(1, min(_MOST_BINS // len(classes), int(counts.sum()) * ranks.shape[1] // _NEAR))
+
+    def cells(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        bin_of = (draws >> np.uint64(32)) * np.uint64(bins) >> np.uint64(32)
+        return np.searchsorted(classes, labels) * bins + bin_of.astype(np.int64)
+
+    within = np.zeros(len(classes) * bins, np.int64)
+    for draws, labels, _ in blocks():
+        within += np.bincount(cells(draws, labels), minlength=len(within))
+    until = within.reshape(len(classes), bins).cumsum(axis=1)
+    found = np.full(ranks.shape, np.array((2**64 - 1, 2**63 - 1), _BORDER))  # after all samples
+    of_class, split = np.nonzero(ranks < until[:, -1:])
+    rank = ranks[of_class, split]
+    cell = of_class * bins + (until[of_class] <= rank[:, None]).sum(axis=1)
+    wanted = np.zeros(len(within), bool)
+    wanted[cell] = True
+    kept = []
+    for draws, labels, numbers in blocks():
+        of_sample = cells(draws, labels)
+        near = wanted[of_sample]
+        kept.append((numbers[near], draws[near], of_sample[near]))
+    numbers, draws, of_sample = map(np.concatenate, zip(*kept, strict=True))
+    order = np.lexsort((numbers, draws, of_sample))
+    before = (until.ravel() - within)[cell]
+    first = order[np.searchsorted(of_sample[order], cell) + rank - before]
+    found["draw"][of_class, split], found["number"][of_class, split] = draws[first], numbers[first]
+    return found
 
 
 def split_by_hash(draws: np.ndarray, shares: Mapping[str, float]) -> np.ndarray:
@@ -228,8 +288,3 @@ def label_of(sample: Sample) -> int:
     except (KeyError, TypeError):
         return -1
     return label if 0 <= label < 2**31 else -1
-
-
-def counts_of(labels: np.ndarray, classes: int) -> tuple[int, ...]:
-    """Count the `labels`, int32 [n], of each class 0, 1, ... `classes` - 1."""
-    return tuple(np.bincount(labels[(labels >= 0) & (labels < classes)], minlength=classes).tolist())

@@ -29,8 +29,8 @@ class StoredSplit(NamedTuple):
     columns: Mapping[str, bytes]
 
 
-class Twins(NamedTuple):
-    """Two inputs of equal bytes: their keys, and the names of their classes, None where they have none."""
+class IdenticalInputs(NamedTuple):
+    """Two inputs of equal bytes: their keys, and the names of their classes, None if they have none."""
 
     keys: tuple[bytes, bytes]
     classes: tuple[str, str] | None
@@ -50,7 +50,7 @@ class InTwoSplits:
     other: str
     images: int
     of: int
-    examples: Sequence[Twins]
+    examples: Sequence[IdenticalInputs]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class InTwoClasses:
 
     pictures: int
     images: int
-    examples: Sequence[Twins]
+    examples: Sequence[IdenticalInputs]
 
 
 @dataclass(frozen=True)
@@ -185,14 +185,14 @@ class _Found:
         images = int((least < most)[self._picture].sum())
         return SamePictures(pairs, InTwoClasses(int((least < most).sum()), images, self._examples(rows, there)))
 
-    def _examples(self, rows: np.ndarray, there: np.ndarray) -> list[Twins]:
+    def _examples(self, rows: np.ndarray, there: np.ndarray) -> list[IdenticalInputs]:
         """Some of `rows`, each of another picture, and with each the first of equal bytes that is `there`."""
         _, first = np.unique(self._picture[rows], return_index=True)
-        twins: list[Twins] = []
+        twins: list[IdenticalInputs] = []
         for row in rows[np.sort(first)[:_EXAMPLES]]:
             other = np.flatnonzero(there & (self._picture == self._picture[row]))[0]
             names = (self._classes[self._label[row]], self._classes[self._label[other]]) if self._classes else None
-            twins.append(Twins((self._key(row), self._key(other)), names))
+            twins.append(IdenticalInputs((self._key(row), self._key(other)), names))
         return twins
 
     def _key(self, row: int) -> bytes:
@@ -200,9 +200,9 @@ class _Found:
         return bytes_at(receipt.columns[FILENAME], receipt.info.records, int(self._place[row]))
 
 
-def _keys(examples: Sequence[Twins]) -> list[list[str]]:
+def _keys(examples: Sequence[IdenticalInputs]) -> list[list[str]]:
     return [[name_text(key) for key in twins.keys] for twins in examples]
 
 
-def _with_examples(what: str, examples: Sequence[Twins], count: int) -> str:
+def _with_examples(what: str, examples: Sequence[IdenticalInputs], count: int) -> str:
     return f"{what}: {', '.join(map(str, examples))}{', ...' if count > len(examples) else ''}"

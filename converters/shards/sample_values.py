@@ -32,7 +32,7 @@ def own_features(schema: Schema) -> dict[str, Feature]:
 def checked_values(sample: Sample, features: Mapping[str, Feature]) -> dict[str, Value]:
     """The values of `sample`, lists of lists made flat, row by row.
 
-    Raises UsageError, with sample and key, where they are not those of `features`.
+    Raises UsageError, which names sample and key, if they do not match `features`.
     """
     if sample.features.keys() != features.keys():
         lacking = sorted(features.keys() - sample.features.keys())

@@ -122,6 +122,6 @@ class Receipt:
     digest: str = ""
 
     @property
-    def worth_another_try(self) -> bool:
+    def retry_may_help(self) -> bool:
         """Whether an image could not be read: permissions and cables are repaired meanwhile."""
         return any(noted.what == RejectCode.UNREADABLE.value for noted in self.rejected)

@@ -218,7 +218,7 @@ def _begun(task: ShardTask) -> tuple[ShardSink, ShardContents]:
     """Open a shard to write, with the contents up to the checkpoint of an earlier try if that can be used."""
     begun = partial(task.shard_format.sink, *task.paths, task.schema, len(task.samples))
     earlier = load_receipt(task.checkpoint)
-    if earlier is not None and earlier.digest == task.digest and not earlier.worth_another_try:
+    if earlier is not None and earlier.digest == task.digest and not earlier.retry_may_help:
         data = earlier.info.data
         with suppress(IntegrityError, StorageError):  # the file is not as it was then
             sink = begun(after=Checkpoint(earlier.info.records, data.size, data.crc32c))

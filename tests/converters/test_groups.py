@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import here, sound
+from foreign_tfrecords import picture
 
 import shardfeed
 from shardfeed.converters import LabelOptions, Sample, Shares, append, convert, merge, open_source, split
@@ -21,8 +22,6 @@ from shardfeed.errors import LeakError, UsageError
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, Feature, Schema
 from shardfeed.tools.cli import main
-
-from others import picture
 
 HALVES = {"train": 0.5, "test": 0.5}
 PATIENT = "image/patient"

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import permutations
 
@@ -10,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardfeed.converters.planning import split_shares
 from shardfeed.converters.planning.split_shares import (
+    SplitBy,
+    SplitDraw,
     counts_by_class,
-    draw_splits,
     exact_shares,
     largest_remainders,
 )
@@ -105,6 +108,36 @@ def split_of(found: dict[str, np.ndarray], samples: int) -> list[str]:
             assert not names[member], "each sample has one split"
             names[member] = name
     return names
+
+
+def draw_splits(
+    draws: np.ndarray, labels: np.ndarray, shares: Mapping[str, float], by: SplitBy, size: int = 100
+) -> dict[str, np.ndarray]:
+    """The members of each split; samples come in blocks of `size`."""
+    drawn = draws, labels, np.arange(len(draws))
+    blocks = [tuple(column[i : i + size] for column in drawn) for i in range(0, len(draws), size)]
+    draw = SplitDraw(lambda: iter(blocks), shares, by)  # type: ignore[arg-type]  # each has three
+    return {name: np.flatnonzero(draw.places(drawn) == place) for place, name in enumerate(draw.names)}
+
+
+@pytest.mark.parametrize("near", [1, 20, 1 << 16])
+def test_borders_are_those_of_all_samples_sorted(near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every class has its first samples by draw in the first split, equal draws by number; for any number of bins."""
+    monkeypatch.setattr(split_shares, "_NEAR", near)
+    random = np.random.default_rng(3)
+    labels = random.choice(np.array([-1, 5, 2**31 - 1], np.int32), 2000, p=[0.01, 0.29, 0.7])
+    for draws in (
+        random.integers(0, 2**64, 2000, np.uint64),
+        random.choice(np.array([0, 1, 2**63, 2**64 - 1], np.uint64), 2000),
+    ):
+        found = draw_splits(draws, labels, TENTHS, "exact", 333)
+        place = np.zeros(2000, np.int64)
+        for number, members in enumerate(found.values()):
+            place[members] = number
+        for label in set(labels.tolist()):
+            members = np.flatnonzero(labels == label)
+            assert (np.diff(place[members[np.argsort(draws[members], kind="stable")]]) >= 0).all()
+        assert [len(found[name]) for name in TENTHS] == [1600, 200, 200]
 
 
 def test_six_hundred_images_of_23_classes() -> None:

@@ -1,4 +1,4 @@
-"""The objects of one image as its record has them: moved to where they are in the stored image, clipped, checked."""
+"""The objects of one image as stored in its record: moved to their position in the stored image, clipped, checked."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
     faults = _value_faults(objects)
     sound[list(faults)] = False
     if points is not None and len(points):
-        sound &= _are_visibilities(points[..., 2]) & _is_near(_beyond_of_seen(points, sides), sides)
+        sound &= _are_visibilities(points[..., 2]) & _is_near(_distance_if_visible(points, sides), sides)
     for i, (name, is_sound) in enumerate(zip(objects.names, sound.tolist(), strict=True)):
         try:
             if not is_sound:
@@ -163,7 +163,7 @@ def _beyond(places: np.ndarray, sides: np.ndarray) -> np.ndarray:
     return (np.abs(places - places.clip(0, 1)) * sides).max(axis=-2, initial=0)
 
 
-def _beyond_of_seen(points: np.ndarray, sides: np.ndarray) -> np.ndarray:
+def _distance_if_visible(points: np.ndarray, sides: np.ndarray) -> np.ndarray:
     """Like `_beyond`, of the keypoints [..., K, 3] that are present."""
     return _beyond(np.where(points[..., 2:] > 0, points[..., :2], 0), sides)
 
@@ -191,7 +191,7 @@ def _fault(
     if points is not None:
         if not np.isfinite(points).all() or not _are_visibilities(points[:, 2]):
             return BadAnnotationError(AnnotationCode.KEYPOINTS, "its key points are not x, y and 0, 1 or 2")
-        beyond = _beyond_of_seen(points, sides)
+        beyond = _distance_if_visible(points, sides)
         if not _is_near(beyond, sides):
             return BadAnnotationError(AnnotationCode.KEYPOINTS, f"a key point is {beyond.max():.1f} pixels outside")
     if placement.fit is None:
@@ -206,7 +206,7 @@ def _share_left(moved: np.ndarray, shown: np.ndarray) -> np.ndarray:
 
 
 def _keypoint_values(points: np.ndarray, placement: Placement, *, upright: bool) -> dict[str, Value]:
-    """Columns of keypoints [n, K, 3]; those that are cut off count as absent."""
+    """Columns of keypoints [n, K, 3]; keypoints outside the image count as absent."""
     moved = placement.moved(np.clip(points[..., :2], 0, 1), upright=upright)
     there = (points[..., 2] > 0) & ((moved >= 0) & (moved <= 1)).all(axis=-1)
     x, y = (_floats(np.where(there, moved[..., axis], 0).ravel()) for axis in (0, 1))
