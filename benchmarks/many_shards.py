@@ -26,11 +26,12 @@ def copied_shards(directory: Path, shards: int, records: int) -> None:
     from order import small_records
 
     from shardfeed.manifest import Manifest, SplitInfo, read_manifest
+    from shardfeed.shard_table import ShardTable
 
     small_records(directory / "one", 1, records)
     one = read_manifest(str(directory / "one"))
     split = one.splits["train"]
-    many = SplitInfo("train", split.shards * shards)
+    many = SplitInfo("train", ShardTable.of([*split.shards] * shards))
     for name_of in (SplitInfo.shard_file, SplitInfo.index_file):
         for shard in range(shards):
             target = directory / "many" / name_of(many, shard)
@@ -57,6 +58,7 @@ def measure(directory: str) -> dict[str, float]:
     train = shardfeed.open(directory)["train"]
     opened = resident_mb()
     found = {"open_s": time.process_time() - begun, "open_mb": opened - before}
+    found["open_peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6 - before
     samples: Any
     order: Any
     samples, order = order_samples(train, batch_size=BATCH, order="global")

@@ -88,7 +88,7 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
     """
     storage, directory = located(path, storage)
     manifest = read_manifest(directory, storage)
-    many = len(manifest.files()) > _MOST_LISTED and not is_local(storage)
+    many = sum(2 * len(split.shards) for split in manifest.splits.values()) > _MOST_LISTED and not is_local(storage)
     problems = [] if many else file_problems(directory, manifest, storage)
     if problems:
         raise IntegrityError(directory, f"differs from its manifest: {listing(problems, _SHOWN, '; ')}", _REMEDY)
@@ -101,7 +101,8 @@ def file_problems(directory: str, manifest: Manifest, storage: Storage = LOCAL) 
     None if the storage cannot list files. Raises OSError if the directory cannot be listed.
     """
     problems: list[str] = []
-    expected = {name: file.size for name, file in manifest.files().items() if is_shard(name) or is_index(name)}
+    others = {name: file.size for name, file in manifest.sidecars.items() if is_shard(name) or is_index(name)}
+    expected = others | manifest.sizes()
     try:
         present = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
     except UnsupportedOperation:

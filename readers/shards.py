@@ -49,7 +49,7 @@ class Shards:
         self.storage = storage
         self.class_sets = {} if class_sets is None else class_sets
         self._copied = {number: i for i, number in enumerate(copy.numbers)} if copy else {}
-        self.firsts = np.cumsum([0, *(shard.records for shard in info.shards)], dtype=np.int64)
+        self.firsts = np.concatenate([[0], np.cumsum(info.shards.records)])
         self._forget()
 
     def _forget(self) -> None:

@@ -121,9 +121,7 @@ class Split(Sequence[Record]):
         It is the BLAKE2b hash of the shards' sizes and checksums in the manifest, and of the view's positions in the
         split. It does not depend on the path or the name of the dataset, nor on which copy of the dataset is read.
         """
-        digest = hashlib.blake2b(self.name.encode(), digest_size=16)
-        for shard in self._shards.info.shards:
-            digest.update(struct.pack("<QQI", shard.records, shard.data.size, shard.data.crc32c))
+        digest = hashlib.blake2b(self.name.encode() + self._shards.info.shards.files, digest_size=16)
         if isinstance(self._places, range):
             first = self._places[0] if len(self) else 0
             step = self._places.step if len(self) > 1 else 1
@@ -260,7 +258,7 @@ class Split(Sequence[Record]):
     def without_damaged(self, damaged: Skip) -> Iterator[Record]:
         """Yield the samples in order, except damaged ones; `damaged` counts these and sets their maximum number.
 
-        Raises IntegrityError if more records are damaged.
+        Raises IntegrityError if more records are damaged than `damaged` allows.
 
         Example:
             skip = Skip(10)
@@ -313,12 +311,11 @@ class Split(Sequence[Record]):
         places, shards = self._places, self._shards
         assert isinstance(places, range)
         slices: list[ShardSlice] = []
-        for number, info in enumerate(shards.info.shards):
-            first = int(shards.firsts[number])
-            start, stop = max(places.start, first), min(places.stop, first + info.records)
-            if start < stop:
-                path, of_file = shards.path(number), shards.read_from(number)[1].format
-                slices.append(ShardSlice(path, first, start - first, stop - start, info.records, of_file))
+        for number in self.shard_numbers():
+            first, end = shards.firsts[number : number + 2].tolist()
+            start, stop = max(places.start, first), min(places.stop, end)
+            path, of_file = shards.path(number), shards.read_from(number)[1].format
+            slices.append(ShardSlice(path, first, start - first, stop - start, end - first, of_file))
         return slices
 
     _repr_html_ = split_html

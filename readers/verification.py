@@ -70,7 +70,7 @@ def verify(
     storage, directory = located(path, storage)
     result = Verified()
     try:
-        manifest = read_manifest(directory, storage)
+        manifest = read_manifest(directory, storage, exact=True)
     except IntegrityError as error:
         result.damages.append(Damage(MANIFEST, error.problem))
         return result

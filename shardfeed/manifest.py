@@ -2,7 +2,8 @@
 
 Readers find files through it, never by glob. It is canonical JSON (the bytes are a function of the content) with a
 CRC-32C of itself, so that any changed byte is detected. It holds neither times nor absolute paths: the same inputs give
-the same file.
+the same file. Opening compares the checksum of the bytes; `verify` also compares them with the bytes that the content
+should have.
 """
 
 import json
@@ -13,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
-from shardfeed.formats.format import ShardFormat, ShardInfo
+from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
+from shardfeed.manifest_text import checksum_problem, manifest_text, take_shards
 from shardfeed.naming import (
     CONTAINERS_VERSION,
     FORMAT_VERSION,
@@ -25,7 +27,7 @@ from shardfeed.naming import (
     shard_file,
 )
 from shardfeed.schema import Schema
-from shardfeed.storage.checksum import crc32c
+from shardfeed.shard_table import ShardTable
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import LOCAL, FileInfo, Storage, whole
 
@@ -45,7 +47,7 @@ class SplitInfo:
     """
 
     name: str
-    shards: tuple[ShardInfo, ...]
+    shards: ShardTable
     class_counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     formats: Mapping[str, int] = field(default_factory=dict)
     columns: Mapping[str, FileInfo] = field(default_factory=dict)
@@ -60,12 +62,12 @@ class SplitInfo:
     @property
     def records(self) -> int:
         """Records in all shards."""
-        return sum(shard.records for shard in self.shards)
+        return int(self.shards.records.sum())
 
     @property
     def size(self) -> int:
         """Bytes of all shards, without their indexes."""
-        return sum(shard.data.size for shard in self.shards)
+        return int(self.shards.sizes.sum())
 
     def shard_file(self, shard: int) -> str:
         """The file of a shard, relative to the dataset's directory, like the two below."""
@@ -112,6 +114,15 @@ class Manifest:
             files |= {split.column_file(key): file for key, file in split.columns.items()}
         return files
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every shard and index, by name."""
+        sizes: dict[str, int] = {}
+        for split in self.splits.values():
+            numbers = range(len(split.shards))
+            sizes |= zip(map(split.shard_file, numbers), split.shards.sizes.tolist(), strict=True)
+            sizes |= zip(map(split.index_file, numbers), split.shards.index_sizes.tolist(), strict=True)
+        return sizes
+
     def folders(self) -> list[str]:
         """The subfolders that contain files of the dataset, sorted."""
         return sorted({os.path.dirname(name) for name in self.files()} - {""})
@@ -131,18 +142,12 @@ class Manifest:
         }
         if self.format != NATIVE.name:  # left out for the default, so that older manifests keep their bytes
             content["shard_format"] = self.format
-        rest = _canonical(content)
-        # "crc32c" is the first of the sorted keys, so the rest is serialised only once.
-        return b'{\n "crc32c": "%08x",' % crc32c(rest) + rest[1:]
+        return manifest_text(content)
 
 
 def version_of(format: str) -> int:
     """Return the version of the format on disk for a new dataset with this shard format."""
     return FORMAT_VERSION if format == NATIVE.name else CONTAINERS_VERSION
-
-
-def _canonical(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n").encode()
 
 
 def _file_to_json(file: FileInfo) -> dict[str, Any]:
@@ -178,24 +183,14 @@ def _split_to_json(split: SplitInfo) -> dict[str, Any]:
     return content
 
 
-def _split_from_json(name: str, value: Mapping[str, Any], version: int, format: str) -> SplitInfo:
-    shards = tuple(
-        ShardInfo(
-            _count(shard["records"]),
-            _file_from_json(shard),
-            FileInfo(_count(shard["index_bytes"]), _crc(shard["index_crc32c"])),
-        )
-        for shard in value["shards"]
-    )
-    for shard in shards:
-        # Memory for these records is only allocated with files that hold them: sizes are compared when opening.
-        if not FORMATS[format].may_hold(shard):
-            raise ValueError(f"{shard.records} records do not match the sizes of a shard of {name}")
+def _split_from_json(name: str, value: Mapping[str, Any], shards: ShardTable, version: int, format: str) -> SplitInfo:
+    # Memory for these records is only allocated with files that hold them: sizes are compared when opening.
+    if not FORMATS[format].may_hold(shards.records, shards.sizes, shards.index_sizes).all():
+        raise ValueError(f"the numbers of records do not match the sizes of the shards of {name}")
+    _count(sum(shards.sizes.tolist()))
     counts = {key: tuple(map(_count, values)) for key, values in value["class_counts"].items()}
     columns = {key: _file_from_json(file) for key, file in value.get("columns", {}).items()}
-    split = SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns, version, format)
-    _count(split.size)
-    return split
+    return SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns, version, format)
 
 
 def _count(value: Any) -> int:
@@ -228,24 +223,23 @@ def _file_name(value: str) -> str:
     return value
 
 
-def _is_sound(content: dict[str, Any]) -> bool:
-    """Whether a manifest of any version has the checksum of its content."""
-    rest = {key: value for key, value in content.items() if key != "crc32c"}
-    return content.get("crc32c") == f"{crc32c(_canonical(rest)):08x}"
-
-
-def parse_manifest(data: bytes, place: object) -> Manifest:
+def parse_manifest(data: bytes, place: object, *, exact: bool = False) -> Manifest:
     """Parse a manifest; `place` names the file in errors.
+
+    `exact`: compare its bytes with the bytes that its content should have, besides their checksum.
 
     Raises IntegrityError if it is truncated, changed in any byte, or of an unknown format version. A version counts as
     newer only if the checksum is right: otherwise it may be a changed digit.
     """
+    if problem := checksum_problem(data):
+        raise IntegrityError(place, problem, _REMEDY)
     try:
-        content = json.loads(data)
+        rest, tables = take_shards(data)
+        content = json.loads(rest)
         version = content["format_version"]
         format = content.get("shard_format", NATIVE.name)
         readable = version_of(format) if format in FORMATS else 0
-        if type(version) is int and version > readable and _is_sound(content):
+        if type(version) is int and version > readable:
             shards = "" if format == NATIVE.name else f" with shards in {escape(format)}"
             problem = f"format version {version}{shards}, this release reads {readable or CONTAINERS_VERSION}"
             raise NewerFormatError(place, problem, "install a newer shardfeed")
@@ -254,23 +248,26 @@ def parse_manifest(data: bytes, place: object) -> Manifest:
         manifest = Manifest(
             name=_text(content["name"]),
             schema=Schema.from_json(content["features"]),
-            splits={name: _split_from_json(name, value, version, format) for name, value in content["splits"].items()},
+            splits={
+                name: _split_from_json(name, value, shards, version, format)
+                for (name, value), shards in zip(content["splits"].items(), tables, strict=True)
+            },
             sidecars={_file_name(name): _file_from_json(value) for name, value in content["sidecars"].items()},
             fingerprint=_text(content["fingerprint"]),
-            options=content["options"],
+            options=dict(content["options"]),
             rejected=_counts(content["rejected"]),
             made_by={key: _text(value) for key, value in content["made_by"].items()},
             version=version,
             format=format,
         )
-        whole = manifest.to_bytes() == data
+        same = not exact or manifest.to_bytes() == data
     except IntegrityError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ShardfeedError) as error:
         problem = f"not a manifest: {type(error).__name__}: {escape(error)[:_SHOWN]}"
         raise IntegrityError(place, problem, _REMEDY) from None
-    if not whole:
-        raise IntegrityError(place, "changed since it was written: its checksum does not match", _REMEDY)
+    if not same:
+        raise IntegrityError(place, "changed since it was written: its content belongs in other bytes", _REMEDY)
     return manifest
 
 
@@ -289,8 +286,8 @@ def has_manifest(directory: str) -> bool:
     return any(word in data for word in (b'"format_version"', b'"fingerprint"', b'"crc32c"'))
 
 
-def read_manifest(directory: str, storage: Storage = LOCAL) -> Manifest:
-    """Read the manifest of a dataset directory.
+def read_manifest(directory: str, storage: Storage = LOCAL, *, exact: bool = False) -> Manifest:
+    """Read the manifest of a dataset directory; `exact` as for `parse_manifest`.
 
     Raises UsageError if there is none (not a dataset, or an unfinished conversion), IntegrityError as `parse_manifest`.
     """
@@ -302,7 +299,7 @@ def read_manifest(directory: str, storage: Storage = LOCAL) -> Manifest:
         raise UsageError(
             directory, f"not a dataset: {what}", "give the directory of a completed `shardfeed convert`"
         ) from None
-    return parse_manifest(data, path)
+    return parse_manifest(data, path, exact=exact)
 
 
 def _is_directory(path: str, storage: Storage) -> bool:

@@ -58,14 +58,14 @@ class _Calls:
         while time.monotonic() < deadline:
             with self._lock:
                 busy = max(busy, self._last)
-                if self._running or _others_at_work():
+                if self._running or _other_threads_busy():
                     busy = time.monotonic()
             if time.monotonic() - busy > _QUIET_SECONDS:
                 return
             time.sleep(_QUIET_SECONDS / 10)
 
 
-def _others_at_work() -> bool:
+def _other_threads_busy() -> bool:
     """Whether another thread of this process runs, or waits for a core or a disk: it may make a call when it is done.
 
     On a busy machine that may take seconds, so the absence of calls alone proves nothing.
@@ -132,11 +132,11 @@ def python_map(
             tensor.set_shape(spec.shape)
         return more, *found
 
-    def goes_on(more: Any, *_: Any) -> Any:
+    def has_more(more: Any, *_: Any) -> Any:
         return more
 
     found = dataset.map(mapped, num_parallel_calls=parallelism, deterministic=True)
-    return found.take_while(goes_on).map(lambda _, *tensors: tensors)
+    return found.take_while(has_more).map(lambda _, *tensors: tensors)
 
 
 def iteration_number() -> tf.data.Dataset:

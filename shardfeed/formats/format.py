@@ -181,8 +181,11 @@ class ShardFormat(Protocol):
         """
         ...
 
-    def may_hold(self, info: ShardInfo) -> bool:
-        """Whether files of these sizes can hold this number of records: a check before memory is allocated."""
+    def may_hold(self, records: np.ndarray, sizes: np.ndarray, index_sizes: np.ndarray) -> np.ndarray:
+        """Whether files of these sizes in bytes can hold these numbers of records, bool [shards].
+
+        All are int64 [shards], up to 10**18 - 1. It is a check before memory is allocated.
+        """
         ...
 
 

@@ -55,12 +55,12 @@ class RecordedSourceContract:
         """Check that samples are the same in any order, in a new source, and after pickling."""
         source = build()
         count = len(source)
-        said = [_said(source[i]) for i in range(count)]
+        expected = [_contents(source[i]) for i in range(count)]
         for again in (build(), pickle.loads(pickle.dumps(source))):
             assert (len(again), again.schema, findings_of(again)) == (count, source.schema, findings_of(source))
-            assert [_said(again[i]) for i in reversed(range(count))][::-1] == said
+            assert [_contents(again[i]) for i in reversed(range(count))][::-1] == expected
         for i in _some(source):
-            assert _said(pickle.loads(pickle.dumps(source[i]))) == said[i]
+            assert _contents(pickle.loads(pickle.dumps(source[i]))) == expected[i]
 
     def test_keys_and_splits_are_sound(self, build: Callable[[], Any]) -> None:
         """Check that each key is bytes and names one sample, and that the name of each split can name files."""
@@ -104,7 +104,7 @@ def _some(source: Any) -> range:
     return range(0, len(source), -(-len(source) // _LOOKED_AT))
 
 
-def _said(sample: Sample) -> tuple[Any, ...]:
+def _contents(sample: Sample) -> tuple[Any, ...]:
     """Return the parts of a sample to compare, the payload included."""
     assert sample.record is not None
     return sample.key, sample.split, repr(sample.features), sample.record.digest, sample.record(7)

@@ -143,8 +143,10 @@ class ShardFormatContract:
         assert view.sizes.dtype == np.int64
         payloads = view.read(file, 0, len(view))
         assert view.sizes.tolist() == [shard_format.size(payload) for payload in payloads]
-        assert shard_format.may_hold(info)
-        assert not shard_format.may_hold(ShardInfo(1 << 40, info.data, info.index))
+        records, sizes, index_sizes = np.array(
+            [[count, info.data.size, info.index.size] for count in (info.records, 1 << 40)]
+        ).T
+        assert shard_format.may_hold(records, sizes, index_sizes).tolist() == [True, False]
 
     def test_an_empty_shard(self, shard_format: ShardFormat, tmp_path: Path) -> None:
         """Check that a shard without records can be written and read."""

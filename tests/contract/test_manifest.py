@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 
 from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, parse_manifest, read_manifest
+from shardfeed.formats.format import ShardInfo
+from shardfeed.manifest import FileInfo, Manifest, SplitInfo, parse_manifest, read_manifest
 from shardfeed.naming import check_split_name, dataset_name, shard_stem
 from shardfeed.schema import LABEL, TEXT, Feature, Schema, image_features
+from shardfeed.shard_table import ShardTable
 from shardfeed.storage.checksum import crc32c
 
 
 def example(columns: Mapping[str, FileInfo] | None = None, version: int = 2) -> Manifest:
     features = image_features(sha256=True) | {LABEL: Feature("int64"), TEXT: Feature("bytes")}
     schema = Schema(features, {LABEL: ("Gänse", "b")})
-    shards = (
-        ShardInfo(2, FileInfo(100, 1), FileInfo(10, 2)),
-        ShardInfo(1, FileInfo(60, 0xFFFFFFFF), FileInfo(5, 4)),
+    shards = ShardTable.of(
+        [ShardInfo(2, FileInfo(100, 1), FileInfo(10, 2)), ShardInfo(1, FileInfo(60, 0xFFFFFFFF), FileInfo(5, 4))]
     )
     split = SplitInfo("train", shards, {LABEL: (1, 2)}, {"jpeg": 3}, columns or {}, version)
     return Manifest(
@@ -186,7 +187,9 @@ def test_schema_is_checked() -> None:
 def in_webdataset() -> Manifest:
     """A manifest of the same shards in another format."""
     old = example()
-    shards = tuple(ShardInfo(shard.records, shard.data, FileInfo(120, 2)) for shard in old.splits["train"].shards)
+    shards = ShardTable.of(
+        ShardInfo(shard.records, shard.data, FileInfo(120, 2)) for shard in old.splits["train"].shards
+    )
     splits = {"train": replace(old.splits["train"], shards=shards, version=3, format="webdataset")}
     return replace(old, splits=splits, version=3, format="webdataset")
 
@@ -225,5 +228,56 @@ def test_no_name_leaves_the_directory(name: str) -> None:
         parse_manifest(signed(content), "m")
     del content["splits"][name]
     content["splits"]["train"]["shards"][0]["file"] = name
-    with pytest.raises(IntegrityError, match="changed since"):
-        parse_manifest(signed(content), "m")
+    assert parse_manifest(signed(content), "m").files() == example().files(), "names are computed"
+    with pytest.raises(IntegrityError, match="its content belongs in other bytes"):
+        parse_manifest(signed(content), "m", exact=True)
+
+
+def test_a_list_of_shards_elsewhere_is_not_one() -> None:
+    """Options are any JSON, so that they may look like a split."""
+    options = {"splits": {"shards": [{"bytes": 1}], "train": {"shards": []}}, 'a "splits": {': 1}
+    manifest = replace(example(), options=options, splits={"a": SplitInfo("a", ShardTable.of([])), **example().splits})
+    assert parse_manifest(manifest.to_bytes(), "m", exact=True) == manifest
+
+
+def test_the_numbers_of_shards() -> None:
+    """Each width of a number, more shards than are parsed together, and the greatest values."""
+    shards = [
+        ShardInfo(i % 100, FileInfo(10**18 - 1 if i == 7 else 7 * i * i + 1600, i), FileInfo(i + 600, i * 9))
+        for i in range(9000)
+    ]
+    manifest = replace(example(), splits={"train": SplitInfo("train", ShardTable.of(shards))})
+    again = parse_manifest(manifest.to_bytes(), "m", exact=True).splits["train"].shards
+    assert list(again) == shards
+    assert again == ShardTable.of(shards) != ShardTable.of(shards[1:])
+    assert list(again[10:12]) == shards[10:12]
+    assert again[-1] == shards[-1]
+    assert again.rows.nbytes == 32 * len(shards)
+    with pytest.raises(IndexError):
+        again[9000]
+
+
+@pytest.mark.promise(22)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"bytes": 100,', b'"bytes": ,'),
+        (b'"bytes": 100,', b'"bytes": -100,'),
+        (b'"bytes": 100,', b'"bytes": 1e2,'),
+        (b'"bytes": 100,', b'"bytes": "100",'),
+        (b'"crc32c": "00000001"', b'"crc32c": 1'),
+        (b'"crc32c": "00000001"', b'"crc32c": "0000000G"'),
+        (b'"crc32c": "00000001"', b'"crc32c": "000000001"'),
+        (b'     "records": 2', b'     "records": 2,\n     "more": 2'),
+        (b'     "records": 2\n', b'     "records": 2 '),
+        (b'\n   "shards": [', b'\n    "shards": ['),
+        (b"\n   ]", b"\n   "),
+    ],
+)
+def test_shards_in_another_form_are_not_taken(old: bytes, new: bytes) -> None:
+    """With a checksum that is right, as another program could write them."""
+    data = example().to_bytes()
+    assert old in data
+    changed = data[24:].replace(old, new, 1)
+    with pytest.raises(IntegrityError, match="not a manifest"):
+        parse_manifest(b'{\n "crc32c": "%08x",' % crc32c(b"{" + changed) + changed, "m")

@@ -19,10 +19,12 @@ from shardfeed.column import encode_column
 from shardfeed.converters import Sample, convert
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, TooManyRejectedError, UsageError
 from shardfeed.formats.example import decode, encode
+from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.tfrecord.framing import Index, frame
-from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, read_manifest
+from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
 from shardfeed.readers import Split, columns, verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, Feature, Schema
+from shardfeed.shard_table import ShardTable
 from shardfeed.storage.local import write_file
 
 from pictures import image_bytes
@@ -338,7 +340,7 @@ def replace_records(directory: Path, payloads: list[bytes]) -> Split:
             str(directory / "index/train-00000-of-00001.tfindex"), Index.from_sizes([len(f) for f in framed]).to_bytes()
         )
     )
-    split = SplitInfo("train", (ShardInfo(len(framed), data, index),))
+    split = SplitInfo("train", ShardTable.of([ShardInfo(len(framed), data, index)]))
     manifest = dataclasses.replace(read_manifest(str(directory)), splits={"train": split}, sidecars={})
     write_file(str(directory / "manifest.json"), manifest.to_bytes())
     present = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}

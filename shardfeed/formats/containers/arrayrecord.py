@@ -66,12 +66,12 @@ class _ArrayRecord:
         self._file.__exit__(RuntimeError, None, None)
 
 
-def _storage_error(path: str, said: str) -> StorageError:
+def _storage_error(path: str, message: str) -> StorageError:
     """Return the StorageError for a message of the library, which reports errors of the system as text."""
     for code in (*NO_ROOM, errno.EFBIG, errno.EIO, errno.EROFS):
-        if os.strerror(code) in said:
+        if os.strerror(code) in message:
             return storage_error(path, "write", OSError(code, os.strerror(code)))
-    return StorageError(path, f"cannot write: {escape(said)}", "run the same command again to resume")
+    return StorageError(path, f"cannot write: {escape(message)}", "run the same command again to resume")
 
 
 def _places(path: str, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

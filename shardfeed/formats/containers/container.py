@@ -196,9 +196,9 @@ class ContainerFormat:
             except RecordError as error:
                 yield Walked(b"", row, offset, error)
 
-    def may_hold(self, info: ShardInfo) -> bool:
+    def may_hold(self, records: np.ndarray, sizes: np.ndarray, index_sizes: np.ndarray) -> np.ndarray:
         """A record has its line in the index."""
-        return info.index.size >= info.records * LINE.itemsize + END_BYTES
+        return records <= (index_sizes - END_BYTES) // LINE.itemsize
 
 
 def image_key(schema: Schema) -> str | None:

@@ -92,7 +92,7 @@ class WebDataset(ContainerFormat):
         return _Tar(path, schema)
 
     def shard_file(self, split: str, number: int, count: int) -> str:
-        """`data/train-00003-of-00008.tar`: there `datasets` looks for splits, and takes no other file for one."""
+        """Path of a shard, `data/train-00003-of-00008.tar`, the only place in which `datasets` looks for splits."""
         return f"data/{super().shard_file(split, number, count)}"
 
     def describe(self, dataset: Described) -> Mapping[str, bytes]:

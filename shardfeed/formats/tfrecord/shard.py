@@ -216,6 +216,6 @@ class TFRecord:
         starts = None if view is None else np.cumsum([0, *view.sizes[:-1]]).tolist()
         return walk_records(file, starts, count)
 
-    def may_hold(self, info: ShardInfo) -> bool:
+    def may_hold(self, records: np.ndarray, sizes: np.ndarray, index_sizes: np.ndarray) -> np.ndarray:
         """A record has its frame at least, and a line in the index."""
-        return info.data.size >= info.records * FRAME_BYTES and info.index.size >= info.records * LEAST_LINE_BYTES
+        return (records <= sizes // FRAME_BYTES) & (records <= index_sizes // LEAST_LINE_BYTES)
