@@ -12,6 +12,7 @@
     export, Exported                                            a dataset to the files of other tools
     adopt, rebuild, Rebuilt, survey, Survey                     existing TFRecords
     salvage, Salvaged                                           the intact records of a damaged dataset
+    push, Pushed, pull, Pulled                                  copies of a dataset to and from a bucket
 
 Your own source needs a `schema`, `len(source)` and `source[i]`: see docs/your-own-source.md.
 """
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING
 from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from shardfeed.converters.commit.push import Pushed as Pushed
+    from shardfeed.converters.commit.push import push as push
     from shardfeed.converters.conversion import Progress as Progress
     from shardfeed.converters.conversion import convert as convert
     from shardfeed.converters.engines.choose_engine import LocalWorkers as LocalWorkers
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.adopt import adopt as adopt
     from shardfeed.converters.existing.export.export import export as export
     from shardfeed.converters.existing.export.report import Exported as Exported
+    from shardfeed.converters.existing.pull import Pulled as Pulled
+    from shardfeed.converters.existing.pull import pull as pull
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
     from shardfeed.converters.existing.rebuild import rebuild as rebuild
     from shardfeed.converters.existing.salvage.report import Salvaged as Salvaged
@@ -76,10 +81,12 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "shardfeed.converters.commit.push": ("Pushed", "push"),
         "shardfeed.converters.conversion": ("Progress", "convert"),
         "shardfeed.converters.engines.choose_engine": ("LocalWorkers", "RayWorkers"),
         "shardfeed.converters.engines.engine": ("Engine",),
         "shardfeed.converters.existing.adopt": ("adopt",),
+        "shardfeed.converters.existing.pull": ("Pulled", "pull"),
         "shardfeed.converters.existing.rebuild": ("Rebuilt", "rebuild"),
         "shardfeed.converters.existing.surveying": ("Survey", "survey"),
         "shardfeed.converters.existing.salvage.report": ("Salvaged",),

@@ -3,21 +3,22 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.rehearsal import rehearse
 from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
 from shardfeed.converters.commit.staging import Staging, keep_shards
-from shardfeed.converters.engines.choose_engine import Workers, choose_engine
+from shardfeed.converters.commit.upload import LocalPlace, Upload
+from shardfeed.converters.engines.choose_engine import Workers, choose_engine, ended
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.onto import GrowingSource
-from shardfeed.converters.planning.options import PlanOptions
-from shardfeed.converters.planning.plan import Plan, PlannedShard, make_plan
+from shardfeed.converters.planning.options import PlanOptions, number_or_size
+from shardfeed.converters.planning.plan import Plan, make_plan
+from shardfeed.converters.planning.planned_shard import PlannedShard
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Begun, Noticed, Report
@@ -30,10 +31,9 @@ from shardfeed.converters.sources.source import RecordedSource, Sample, Source, 
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.progress_bar import shown_in_notebook
-from shardfeed.storage.address import local_path
+from shardfeed.storage.address import is_address, local_path
 from shardfeed.storage.local import fsync_directory, remove_file, storage_error
 from shardfeed.storage.storage import FileInfo
-from shardfeed.text import byte_size
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def convert(
     workers: Workers = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Convert `source` into the dataset directory `out`, or continue where an earlier run stopped.
+    """Convert `source` into the dataset `out`, or continue where an earlier run stopped.
 
     Images may have been added, removed or repaired since then: only the affected shards are written again. The
     dataset's bytes depend only on the source and the options listed before `max_bad`, not on workers, engine or
@@ -84,7 +84,8 @@ def convert(
     Args:
         source: the samples: a path that `open_source` accepts (an image folder, a label file or annotations), a source
             from this package, or your own source (see `shardfeed.converters.sources.source`).
-        out: the directory to create; its parent must exist.
+        out: the directory to create; its parent must exist. Or a URL such as "s3://bucket/name": the dataset is made
+            in the temporary directory (TMPDIR), uploaded as the last step, and removed there.
         split: share of each split, adding up to 1, for samples without a split in the source; default: all in "train".
             Use `Shares` to choose how samples are drawn.
         group_column: a column, a field of the images in annotations such as COCO's, or a feature of your own source:
@@ -130,11 +131,12 @@ def convert(
     if not isinstance(source, Source):
         problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
         raise UsageError("source", problem, "see shardfeed.converters.sources.source")
-    out = local_path(out)
+    place = Upload(os.fspath(out)) if is_address(out) else LocalPlace(local_path(out))
+    out, replace = place.local, place.may_replace(replace)
     made_with = source.made_with if isinstance(source, RecordedSource) else None
     onto = source.onto if isinstance(source, GrowingSource) else None
     image = image or ImageOptions()
-    drawn, (number, size) = Shares.of(split), _number_or_size(shards)
+    drawn, (number, size) = Shares.of(split), number_or_size(shards)
     groups = Groups(group_column, group_pattern, group_duplicates)
     options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
     limits = RejectLimits.of(max_bad)
@@ -142,15 +144,17 @@ def convert(
     staging = Staging(out)
     writers = choose_engine(workers, staging.tries)
     if dry_run:
-        return rehearse(out, source, options, limits, staging, no_leaks=no_leaks, replace=replace, restart=restart)
+        return place.reported(
+            rehearse(out, source, options, limits, staging, no_leaks=no_leaks, replace=replace, restart=restart)
+        )
     # An engine ends before the lock is released (inner), and also if the output is refused (outer).
     with ended(writers), Output.open(out, staging, replace=replace, restart=restart) as output, ended(writers):
         if not output.committed:
             writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
-        plan = make_plan(source, options, no_leaks)
+        plan = make_plan(source, options, no_leaks, os.path.dirname(out))
         limits.check_plan(out, plan)
-        if manifest := output.finished(plan):
-            return Report.of_earlier_run(out, manifest, time.monotonic() - started)
+        if manifest := output.finished(plan, place.send):
+            return place.reported(Report.of_earlier_run(out, manifest, time.monotonic() - started))
         check_space(plan.forecast, out, staging.dataset)
         changed = staging.begin(plan)
         finished = finished_shards(plan, staging)
@@ -163,26 +167,7 @@ def convert(
         begun = Begun(len(finished.receipts), finished.others.taken, changed)
         report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
         limits.check(report, inputs=len(plan) + len(plan.findings.rejected))
-        return report.committed_with([*kept, *output.commit()])
-
-
-def _number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | None]:
-    """Parse the number of shards, or the size of each. Raise UsageError for text that is no size."""
-    if not isinstance(shards, str):
-        return shards, None
-    try:
-        return None, byte_size(shards)
-    except (ValueError, OverflowError):
-        raise UsageError("shards", f"got {shards!r}, expected numbers, or a size like '256MB'") from None
-
-
-@contextmanager
-def ended(engine: Engine) -> Iterator[None]:
-    """A block after which the engine does nothing more, however it ends."""
-    try:
-        yield
-    finally:
-        engine.stop()
+        return place.reported(report.committed_with([*kept, *output.commit(place.send)]))
 
 
 class Finished(NamedTuple):
@@ -208,7 +193,7 @@ def finished_shards(plan: Plan, staging: Staging) -> Finished:
             if os.path.lexists(path):
                 remove_file(path)
                 stale = True
-        elif receipt.digest == plan.shard_digest(shard) and not receipt.worth_another_try:
+        elif receipt.digest == plan.shard_digest(shard) and not receipt.retry_may_help:
             found.receipts[shard.split, shard.number] = receipt
         else:
             found.others.set_aside(receipt, path, *files)
@@ -240,7 +225,7 @@ def write_missing(
     """
     receipts, earlier = dict(finished.receipts), finished.others
     missing = [shard for shard in plan.shards if (shard.split, shard.number) not in receipts]
-    before = len(plan) - sum(len(shard.samples) for shard in missing)
+    before = len(plan) - sum(len(shard) for shard in missing)
     shard_counts = {shard.split: shard.count for shard in plan.shards}
 
     def report_progress() -> None:

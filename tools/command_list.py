@@ -24,6 +24,8 @@ COMMANDS = {
     "salvage": "copy the undamaged records of a dataset to a new dataset",
     "rebuild": "restore missing or damaged indexes and columns",
     "adopt": "use existing TFRecords without copying them",
+    "push": "copy a dataset to a bucket",
+    "pull": "copy a dataset from a bucket or a web server",
     "demo": "convert, verify and train on drawn shapes, in a minute",
     "completion": "print a shell completion script for commands and options",
 }
@@ -32,6 +34,7 @@ COMMANDS = {
 GROUPS = {
     "create and check a dataset": ("convert", "inspect", "verify", "preview", "report", "bench"),
     "derive datasets from datasets": ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export"),
+    "copy datasets to buckets and back": ("push", "pull"),
     "repair, and use existing TFRecords": ("salvage", "rebuild", "adopt"),
     "try and set up": ("demo", "completion"),
 }
@@ -63,6 +66,8 @@ EXAMPLES = {
     "salvage": ("shardfeed salvage damaged repaired",),
     "rebuild": ("shardfeed rebuild flowers",),
     "adopt": ("shardfeed adopt their-records --dry-run", "shardfeed adopt their-records out --label-key class"),
+    "push": ("shardfeed push flowers s3://bucket/flowers",),
+    "pull": ("shardfeed pull s3://bucket/flowers flowers",),
     "demo": ("shardfeed demo --epochs 20",),
     "completion": ("shardfeed completion fish > ~/.config/fish/completions/shardfeed.fish",),
 }
@@ -70,7 +75,8 @@ EXAMPLES = {
 
 def command_module(command: str) -> ModuleType:
     """The module of a command: it has `add_arguments` and `run`."""
-    return import_module(f"shardfeed.tools.commands.{command}_command")
+    folder = "copies." if command in ("push", "pull") else ""
+    return import_module(f"shardfeed.tools.commands.{folder}{command}_command")
 
 
 def command_parser(command: str) -> CommandParser:

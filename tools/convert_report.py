@@ -21,8 +21,8 @@ _CLASSES_SHOWN = 20
 _CLASS_HEADS = 8  # classes with their own column in the table of splits
 
 
-def print_report(report: Report, args: argparse.Namespace, *, told: str = "", what: str = "image") -> None:
-    """Print the dataset that was or would be made. `told`: a note already shown. `what`: word for a record."""
+def print_report(report: Report, args: argparse.Namespace, *, shown: str = "", what: str = "image") -> None:
+    """Print the dataset that was or would be made. `shown`: a note already shown. `what`: word for a record."""
     if args.json:
         print(json.dumps(report.to_json()))
         return
@@ -48,7 +48,7 @@ def print_report(report: Report, args: argparse.Namespace, *, told: str = "", wh
     if len(report.warnings) > _SHOWN:
         print(f"{warning} and {len(report.warnings) - _SHOWN:,} more like this, in the report of --json")
     for note in report.notes:
-        if note != told:
+        if note != shown:
             print(coloured("note:", "note", sys.stdout), note)
     where = f"{escape(report.out)}/{REJECTED}" if report.committed else "the report of --json"
     _print_listed(report.rejected, "input", "rejected", where)
@@ -65,10 +65,12 @@ def print_report(report: Report, args: argparse.Namespace, *, told: str = "", wh
     print(f"{escape(args.out)}: {number(total, what)} ({how})")
 
 
-def print_failed(error: TooManyRejectedError, args: argparse.Namespace, *, told: str = "", what: str = "image") -> None:
+def print_failed(
+    error: TooManyRejectedError, args: argparse.Namespace, *, shown: str = "", what: str = "image"
+) -> None:
     """Print the rejected inputs or, if the conversion had begun, its whole report."""
     if error.report is not None:
-        print_report(error.report, args, told=told, what=what)
+        print_report(error.report, args, shown=shown, what=what)
     elif args.json:
         rejected = [noted_json(noted) for noted in error.rejected]
         print(json.dumps({"out": args.out, "committed": False, "images": 0, "rejected": rejected}))

@@ -94,7 +94,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class GroupedHelp(argparse.HelpFormatter):
-    """Help as wide as the terminal, at most 100 columns, each option on a line where it fits."""
+    """Help as wide as the terminal, at most 100 columns, each option on one line if it fits."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=_HELP_COLUMN, width=help_width())

@@ -52,7 +52,7 @@ class EventLog:
                 pass  # the write error was already reported
 
 
-class SignsOfLife:
+class ProgressReporter:
     """Progress on stderr: a bar, or a line per minute if that is not a terminal; nothing with `quiet`.
 
     `log` receives finished steps.
@@ -63,7 +63,7 @@ class SignsOfLife:
         self._terminal = sys.stderr.isatty()
         self._bar: Any = None
         self._doing = ""
-        self._said = clock()
+        self._announced = clock()
         self._shards = 0
 
     def preparing(self, doing: str, done: int, total: int | None) -> None:
@@ -105,8 +105,8 @@ class SignsOfLife:
     def _line(self, text: str) -> None:
         if self._quiet or self._terminal:
             return
-        if self._clock() - self._said >= A_LINE_EVERY:
-            self._said = self._clock()
+        if self._clock() - self._announced >= A_LINE_EVERY:
+            self._announced = self._clock()
             print(f"shardfeed: {text}", file=sys.stderr, flush=True)
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from shardfeed.naming import (
     dataset_name,
 )
 from shardfeed.schema import Schema
+from shardfeed.shard_table import ShardTable
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, storage_error, write_file
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
@@ -118,7 +119,9 @@ def split_info(
             totals[: len(values)] = [a + b for a, b in zip(totals, values, strict=False)]
         for kind, number in part.formats.items():
             formats[kind] = formats.get(kind, 0) + number
-    shards = (*(before.info.shards if before is not None else ()), *(receipt.info for receipt in receipts))
+    shards = ShardTable.of(
+        [*(before.info.shards if before is not None else ()), *(receipt.info for receipt in receipts)]
+    )
     columns = _write_columns(directory, name, schema, receipts, before)
     of_classes = {key: tuple(values) for key, values in counts.items()}
     return SplitInfo(name, shards, of_classes, formats, columns, version_of(format), format)

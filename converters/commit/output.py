@@ -1,7 +1,7 @@
 """Checks of the output directory, and the commit, which gives the finished dataset its name."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from shardfeed.converters.commit.staging import Staging
@@ -45,8 +45,10 @@ class Output:
         with locked(path):
             yield cls(path, staging, replace=replace, restart=restart)
 
-    def finished(self, plan: Plan) -> Manifest | None:
+    def finished(self, plan: Plan, last: Callable[[], None]) -> Manifest | None:
         """The manifest, if an earlier run finished and committed this plan; that run's leftovers are removed.
+
+        `last`: as in `commit`.
 
         Raises OutputExistsError if it was another plan and may not be replaced.
         """
@@ -55,14 +57,18 @@ class Output:
         same = self.staging.is_of(plan)
         fsync_directory(os.path.dirname(self.path))  # that run may have been stopped before this, too
         manifest = read_manifest(self.path)
+        if same:
+            last()
         self.staging.clear()
         if same:
             return manifest
         check_untaken(self.path, replace=self._replace)
         return None
 
-    def commit(self) -> list[str]:
+    def commit(self, last: Callable[[], None]) -> list[str]:
         """Give the staged dataset its name; sentences about what could not be cleared up, which changes nothing.
+
+        `last` is called with the dataset in place; if it fails, or is killed, the next run calls it again.
 
         Raises OutputExistsError where something else has the name by now, StorageError.
         """
@@ -70,6 +76,7 @@ class Output:
         check_output(self.path, replace=self._replace)
         self.staging.note_commit()
         give_name(self.staging.dataset, self.path)
+        last()
         return _clear(self.staging)
 
 

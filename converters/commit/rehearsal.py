@@ -1,5 +1,7 @@
 """A conversion that writes nothing: its report, or the error that it would raise."""
 
+import os
+
 from shardfeed.converters.commit.output import check_output, check_untaken
 from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.commit.staging import Staging
@@ -31,7 +33,7 @@ def rehearse(
     finished = not restart and staging.committed(out)  # whether an earlier run has only left something to clear up
     if not finished:
         check_untaken(out, replace=replace)
-    plan = make_plan(source, options, no_leaks)
+    plan = make_plan(source, options, no_leaks, os.path.dirname(out))
     try:
         limits.check_plan(out, plan)
     except TooManyRejectedError as error:

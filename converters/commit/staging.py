@@ -15,7 +15,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
 from typing import Any, NamedTuple
 
 from shardfeed.converters.planning.onto import Onto
@@ -40,7 +39,6 @@ from shardfeed.storage.storage import FileInfo
 from shardfeed.text import listing, number
 
 _ANEW = f"start over with {argument('restart', True)}"
-_BATCH = 10_000  # lines written at once
 _PLAN = "plan.json"
 _INPUTS = "inputs.jsonl"
 _NAMES = frozenset((_PLAN, _INPUTS, "dataset", "receipts", "earlier", "tries"))
@@ -178,9 +176,8 @@ class Staging:
 
 def _write_inputs(path: str, plan: Plan) -> None:
     with NewFile(path) as file:
-        lines = plan.inputs.lines()
-        while batch := "".join(f"{line}\n" for line in islice(lines, _BATCH)):
-            file.write([batch.encode()])
+        for block in plan.inputs.blocks():
+            file.write([block])
 
 
 def _manifest_checksum(directory: str) -> list[int]:

@@ -61,7 +61,7 @@ def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo], fo
         "splits": [
             {
                 "name": split.name,
-                "shardLengths": [str(shard.records) for shard in split.shards],
+                "shardLengths": list(map(str, split.shards.records.tolist())),
                 "numBytes": str(split.size),
                 "filepathTemplate": "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
             }

@@ -395,11 +395,11 @@ class Lock:
 _locks: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
-def _let_go_of_locks() -> None:
+def _close_locks() -> None:
     for lock in list(_locks):
         with suppress(OSError):
             os.close(lock._fd)
 
 
 # A fork shares the lock, which would then outlive its owner.
-os.register_at_fork(after_in_child=_let_go_of_locks)
+os.register_at_fork(after_in_child=_close_locks)

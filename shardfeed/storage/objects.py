@@ -51,7 +51,7 @@ _FORKED = (
 _ACCESS = (
     "check the credentials in the environment (AWS_..., GOOGLE_..., AZURE_..., HF_TOKEN) and the permission to read"
 )
-_NETWORK = "check the URL, the endpoint and the network, and run the same command again"
+NETWORK = "check the URL, the endpoint and the network, and run the same command again"
 _NOT_VALID = "a setting in the environment is not valid", _ACCESS
 _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "HF_")
 # Text in obstore's error -> problem and remedy; the first that matches. A retry would not help.
@@ -217,7 +217,7 @@ class ObjectStorage:
             except exceptions.PreconditionError:
                 raise IntegrityError(path, *_REPLACED) from None
             except (FileNotFoundError, exceptions.BaseError) as error:
-                problem, remedy = _cause(error)
+                problem, remedy = cause(error)
                 if not remedy and isinstance(error, FileNotFoundError | exceptions.NotFoundError):
                     raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
                 if remedy:
@@ -226,7 +226,7 @@ class ObjectStorage:
                 seconds = time.monotonic() - begun
                 if tries == _TRIES or seconds > _DEADLINE_SECONDS:
                     problem = f"cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
-                    raise _failed(path, errno.EIO, problem, _NETWORK) from None
+                    raise _failed(path, errno.EIO, problem, NETWORK) from None
             except ShardfeedError:
                 raise
             except ValueError:  # of obstore
@@ -360,13 +360,13 @@ def _failed(path: str, number: int, problem: str, remedy: str) -> StorageError:
     return error
 
 
-def _cause(error: Exception) -> tuple[str, str]:
+def cause(error: Exception) -> tuple[str, str]:
     """Explain an error: problem, and remedy unless temporary; without obstore's text, which may hold credentials."""
     text = re.sub(r"https?://(?!169\.254)\S+", "", str(error))
     found = re.search(r"status(?: code)?:? (\d{3})", text, re.IGNORECASE) or re.search(r"\b([45]\d\d) [A-Z]", text)
     status = f"HTTP status {found[1]}" if found else ""
-    for said, problem, remedy in _CAUSES:
-        if re.search(said, text, re.IGNORECASE):
+    for pattern, problem, remedy in _CAUSES:
+        if re.search(pattern, text, re.IGNORECASE):
             return problem + (f" ({status})" if status else ""), remedy
-    passing = (problem for said, problem in _PASSING if re.search(said, text, re.IGNORECASE))
+    passing = (problem for pattern, problem in _PASSING if re.search(pattern, text, re.IGNORECASE))
     return status or next(passing, "no usable response"), ""

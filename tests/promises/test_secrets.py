@@ -112,8 +112,8 @@ class World:
         return status
 
     def door(self, stage: str, *arguments: str, **options: Any) -> None:
-        """Run a stage of `every_door.py`."""
-        self.run([str(SUPPORT / "every_door.py"), stage, *arguments], **options)
+        """Run a stage of `bucket_uses.py`."""
+        self.run([str(SUPPORT / "bucket_uses.py"), stage, *arguments], **options)
 
 
 @pytest.fixture

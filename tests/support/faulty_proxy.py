@@ -11,20 +11,25 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-FAULTS = ("503", "reset", "cut", "stall", "whole", "shift", "flip", "swap", "slow")
+FAULTS = ("503", "reset", "cut", "stall", "whole", "shift", "flip", "swap", "slow", "sent flipped")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request: its method, path without a query, range ("bytes=0-9" or ""), and the fault that it met, or ""."""
+    """A request: its method, path without a query, range ("bytes=0-9" or ""), and the fault that it met, or "".
+
+    `query`: of its address. `status`: that of the server behind, 0 if it did not get the request.
+    """
 
     method: str
     path: str
     range: str
     fault: str
+    query: str = ""
+    status: int = 0
 
 
 @dataclass
@@ -32,12 +37,14 @@ class Proxy:
     """`fault`: of a method, path and range, the fault to be met; `latency`: s; `speed`: bytes/s of all, 0: unlimited.
 
     `folder`: the files behind the paths, of which "whole", "shift" and "swap" send other bytes than were asked for.
-    `stall`: s after which a stalled answer goes on. `sent`: bytes of bodies.
+    `stall`: s after which a stalled answer goes on. `sent`: bytes of bodies. Fault "dropped": the request is not passed
+    on; "answered": `answered` is called when the server has answered, and the answer is not.
     """
 
     upstream: int
     folder: Path
     fault: Callable[[str, str, str], str] = lambda method, path, part: ""
+    answered: Callable[[], None] = lambda: None
     latency: float = 0
     speed: float = 0
     stall: float = 5
@@ -53,16 +60,27 @@ class Proxy:
             source, above = await asyncio.open_connection("127.0.0.1", self.upstream)
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
+                if _header(head, "expect"):
+                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                    head = re.sub(rb"(?i)\r\nexpect:.*?(?=\r\n)", b"", head)
                 body = await reader.readexactly(int(_header(head, "content-length") or 0))
                 method, target = head.split(b" ", 2)[:2]
-                path, part = target.decode().partition("?")[0], _header(head, "range")
+                (path, _, query), part = target.decode().partition("?"), _header(head, "range")
                 fault = self.fault(method.decode(), path, part)
-                request = Request(method.decode(), path, part, fault)
-                self.requests.append(request)
+                if fault == "dropped":
+                    break
+                if fault == "sent flipped" and body:
+                    body = body[:-1] + bytes([body[-1] ^ 1])
+                at = len(self.requests)
+                self.requests.append(Request(method.decode(), path, part, fault, query))
                 await asyncio.sleep(self.latency)
                 above.write(head + body)
                 answer = await source.readuntil(b"\r\n\r\n")
+                request = self.requests[at] = replace(self.requests[at], status=int(answer.split(b" ", 2)[1]))
                 content = b"" if request.method == "HEAD" else await _body(source, answer)
+                if fault == "answered":
+                    self.answered()
+                    break
                 if not await self._answer(writer, request, answer, content):
                     break
         for each in (above, writer):

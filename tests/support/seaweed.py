@@ -43,7 +43,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @contextmanager
-def seaweed(folder: Path, key: str, secret: str, volumes: int = 30) -> Iterator[int]:
+def seaweed(folder: Path, key: str, secret: str, volumes: int = 120) -> Iterator[int]:
     """Run an S3 server with one user until the block ends; the block gets its port. `volumes`: of 64 MB, at most."""
     program, ports = _program(), iter(free_ports(10))
     user = {"name": "user", "credentials": [{"accessKey": key, "secretKey": secret}]}

@@ -18,9 +18,9 @@ from shardfeed.converters import ImageFolder
 from shardfeed.converters.conversion import Progress
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
-from shardfeed.converters.sources.guard import told_to
+from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.tools.cli import main
-from shardfeed.tools.progress import EventLog, SignsOfLife
+from shardfeed.tools.progress import EventLog, ProgressReporter
 
 
 def test_listing_and_planning_tell_how_far_they_are(
@@ -30,7 +30,7 @@ def test_listing_and_planning_tell_how_far_they_are(
     monkeypatch.setattr("shardfeed.converters.sources.files.walk.EVERY", 5)
     monkeypatch.setattr("shardfeed.converters.planning.plan.EVERY", 5)
     told: list[tuple[str, int, int | None]] = []
-    with told_to(lambda *sign: told.append(sign)):
+    with report_progress_to(lambda *sign: told.append(sign)):
         make_plan(ImageFolder(root), PlanOptions())
     listed = [("listing", n, None) for n in (5, 10, 12)]
     assert told == [*listed, *(("planning", n, 12) for n in (0, 5, 10, 12))]
@@ -40,7 +40,7 @@ def test_listing_and_planning_tell_how_far_they_are(
 
 def test_without_a_terminal_there_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    signs = SignsOfLife(quiet=False, log=EventLog(None), clock=lambda: now[0])
+    signs = ProgressReporter(quiet=False, log=EventLog(None), clock=lambda: now[0])
     for second in range(0, 200, 10):
         now[0] = second
         signs.preparing("listing", second * 1000, None)
@@ -65,7 +65,7 @@ def test_without_a_terminal_there_is_a_line_a_minute(capsys: pytest.CaptureFixtu
 
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    signs = SignsOfLife(quiet=True, log=EventLog(None), clock=lambda: now[0])
+    signs = ProgressReporter(quiet=True, log=EventLog(None), clock=lambda: now[0])
     for _ in range(3):
         now[0] += 100
         signs.preparing("listing", 1000, None)

@@ -78,13 +78,13 @@ def run(args: argparse.Namespace) -> int:
     manifest = None if args.dry_run else adopt(found, args.out)
     seconds = time.monotonic() - started
     if args.json:
-        print(json.dumps(_told(found, (args.out or args.folder) if manifest else None, seconds)))
+        print(json.dumps(_as_json(found, (args.out or args.folder) if manifest else None, seconds)))
     elif not args.quiet:
         _print(found, args, seconds)
     return 0
 
 
-def _told(found: Survey, out: str | None, seconds: float) -> dict[str, object]:
+def _as_json(found: Survey, out: str | None, seconds: float) -> dict[str, object]:
     """The result as JSON has it."""
     splits = {
         split.name: {"records": sum(len(t.sizes) for t in found.tallies[split.name]), "shards": len(split.files)}

@@ -8,7 +8,7 @@ from shardfeed.manifest import read_manifest
 from shardfeed.storage.address import local_path
 from shardfeed.tools.arguments import add_group_arguments, assignments, groups_given
 from shardfeed.tools.commands import convert_command
-from shardfeed.tools.commands.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_making_arguments, run_operation
 
 IN_PYTHON = convert_command.IN_PYTHON
 

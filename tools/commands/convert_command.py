@@ -16,14 +16,15 @@ from shardfeed.converters.planning.split_shares import SPLIT_BY, Shares
 from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
-from shardfeed.converters.sources.guard import told_to
+from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import Task, options_of
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape, without_secrets
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
-from shardfeed.storage.address import check_local
+from shardfeed.storage.address import is_address
+from shardfeed.storage.destination import destination
 from shardfeed.tools.arguments import (
     add_group_arguments,
     assignments,
@@ -36,7 +37,7 @@ from shardfeed.tools.colour import warn
 from shardfeed.tools.convert_report import print_failed, print_report
 from shardfeed.tools.listing_watch import bounded_listing
 from shardfeed.tools.next_steps import next_steps
-from shardfeed.tools.progress import EventLog, SignsOfLife
+from shardfeed.tools.progress import EventLog, ProgressReporter
 from shardfeed.version import __version__
 
 IN_PYTHON = {  # arguments that have another name here
@@ -192,7 +193,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seekable",
         action="store_const",
         const=True,
-        help="faster decoding of crops; needs the compiled module or shardfeed[seekable]",
+        help="faster decoding of crops; needs the compiled module",
     )
     bytes_.add_argument("--no-seekable", action="store_const", const=False, dest="seekable", help=argparse.SUPPRESS)
     bytes_.add_argument(
@@ -240,10 +241,10 @@ def run(args: argparse.Namespace) -> int:
     """Convert, print the outcome; the exit code is 0 or that of the error raised."""
     _check_log(args)
     log = EventLog(args.log)
-    signs = SignsOfLife(quiet=args.quiet or args.json, log=log)
+    signs = ProgressReporter(quiet=args.quiet or args.json, log=log)
     log.say("started", source=without_secrets(args.source), out=args.out, version=__version__)
     try:
-        with told_to(signs.preparing):
+        with report_progress_to(signs.preparing):
             return _convert(args, signs, log)
     except Exception as error:
         code = getattr(error, "exit_code", ShardfeedError.exit_code)
@@ -257,14 +258,16 @@ def run(args: argparse.Namespace) -> int:
         log.close()
 
 
-def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int:
-    check_local(args.out)
+def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -> int:
+    if is_address(args.out):
+        destination(args.out)  # before the source is listed
     source = source_of(args)
-    told: str = getattr(source, "described", "")
-    if told and not (args.json or args.quiet):
-        print(told, flush=True)  # before the work starts: the user may want to stop
+    shown: str = getattr(source, "described", "")
+    if shown and not (args.json or args.quiet):
+        print(shown, flush=True)  # before the work starts: the user may want to stop
     log.say("listed", files=len(source), rejected=len(findings_of(source).rejected))
-    check_apart(args.out, findings_of(source).folder)
+    if not is_address(args.out):
+        check_apart(args.out, findings_of(source).folder)
     image = ImageOptions(
         check=args.check,
         encode=args.encode,
@@ -305,7 +308,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     except TooManyRejectedError as error:
         signs.close()
         _log_rejected(error.rejected, log)
-        print_failed(error, args, told=told)
+        print_failed(error, args, shown=shown)
         raise
     finally:
         signs.close()
@@ -314,7 +317,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     if report.committed:
         sizes = {name: info.records for name, info in report.manifest.splits.items()}
         log.say("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
-    print_report(report, args, told=told)
+    print_report(report, args, shown=shown)
     if report.committed and not (args.json or args.quiet):
         print(next_steps(args.out, report.manifest))
     return 0

@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 
 from shardfeed.converters.operations.filter import filter
-from shardfeed.tools.commands.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_making_arguments, run_operation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

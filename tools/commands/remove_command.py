@@ -5,7 +5,7 @@ from functools import partial
 
 from shardfeed.converters.operations.remove import remove
 from shardfeed.errors import UsageError
-from shardfeed.tools.commands.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_making_arguments, run_operation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from shardfeed.converters import Shares
 from shardfeed.converters.operations.split import split
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.tools.arguments import add_group_arguments, assignments, groups_given
-from shardfeed.tools.commands.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_making_arguments, run_operation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

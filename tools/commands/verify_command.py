@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Verify and print the damage found; exit code 4 if there is any."""
     started = time.monotonic()
     quiet = args.quiet or args.json
-    deep = _Deep(args.dataset) if args.deep else None
+    deep = _DeepCheck(args.dataset) if args.deep else None
     with tqdm(unit="B", unit_scale=True, disable=True if quiet else None) as bar:
         result = verify(args.dataset, deep, bar.update)
     seconds = time.monotonic() - started
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     return IntegrityError.exit_code if result.damages else 0
 
 
-class _Deep:
+class _DeepCheck:
     """Check of each record for `--deep`, and counts of decoded ones. `why_not`: the reason why it decodes no image."""
 
     def __init__(self, directory: str) -> None:

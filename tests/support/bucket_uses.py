@@ -1,6 +1,6 @@
 """Uses datasets in a bucket in every way there is, for a test that looks for secrets in what is left by it.
 
-    python every_door.py STAGE ARGUMENTS...
+    python bucket_uses.py STAGE ARGUMENTS...
 
 It stops at moments: it prints "@ NAME" and waits for a line. Files go to the working directory.
 """

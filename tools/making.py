@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from shardfeed.converters.report import Report
-from shardfeed.converters.sources.guard import told_to
+from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.errors import TooManyRejectedError
 from shardfeed.formats.registry import FORMATS
 from shardfeed.text import shell_quoted
 from shardfeed.tools.arguments import shards_of, size_argument, workers_of
 from shardfeed.tools.convert_report import print_failed, print_report
-from shardfeed.tools.progress import EventLog, SignsOfLife
+from shardfeed.tools.progress import EventLog, ProgressReporter
 
 
 def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) -> None:
@@ -46,13 +46,13 @@ def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) ->
 
 def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) -> int:
     """Call `operation` with the arguments of `add_making_arguments`, and print its report; the exit code is 0."""
-    signs = SignsOfLife(quiet=args.quiet or args.json, log=EventLog(None))
+    signs = ProgressReporter(quiet=args.quiet or args.json, log=EventLog(None))
     options: dict[str, Any] = {name: getattr(args, name) for name in _NAMES}
     options |= {"shards": shards_of(args), "workers": workers_of(args)}
     if "to" in args:
         options |= {"to": args.to, "max_bad": args.max_bad}
     try:
-        with told_to(signs.preparing), contextlib.redirect_stdout(sys.stderr):  # Ray prints there
+        with report_progress_to(signs.preparing), contextlib.redirect_stdout(sys.stderr):  # Ray prints there
             report = operation(**options, progress=signs.converting)
     except TooManyRejectedError as error:
         signs.close()

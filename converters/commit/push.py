@@ -1,0 +1,96 @@
+"""Upload of a committed dataset to a bucket: its files first, and its manifest last, which makes it a dataset there."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from shardfeed.errors import OutputExistsError
+from shardfeed.manifest import parse_manifest, read_manifest
+from shardfeed.naming import MANIFEST, is_dataset_file
+from shardfeed.storage.address import local_path
+from shardfeed.storage.destination import Destination, destination
+from shardfeed.storage.local import storage_error
+from shardfeed.storage.storage import LOCAL, FileInfo, whole
+
+_AT_ONCE = 8  # files
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The outcome of `push`.
+
+    `files`, `size`: files of the dataset, and their bytes. `sent`: files sent by this call; the others were there.
+    `read_back`: files that were read from the bucket, because the store did not report their CRC-32C.
+
+    Example:
+        pushed = push("flowers", "s3://bucket/flowers")
+        print(pushed.sent, pushed.files)
+    """
+
+    files: int
+    size: int
+    sent: int
+    read_back: int
+
+
+def push(directory: str | os.PathLike[str], url: str, *, progress: Callable[[int], object] | None = None) -> Pushed:
+    """Copy a dataset to a bucket, or continue where an earlier call stopped; an equal dataset there is a success.
+
+    The store compares each file with its CRC-32C in the manifest. Existing files are never overwritten. The manifest
+    is sent last, so that no incomplete dataset can be opened, and unfinished uploads below `url` are aborted.
+
+    Args:
+        directory: a dataset on the local disk.
+        url: the dataset's URL in the bucket, such as "s3://bucket/flowers". The environment has the credentials.
+        progress: called with the bytes of each file when it is in the bucket.
+
+    Raises UsageError, OutputExistsError if the bucket has another dataset, or other files of a dataset, at `url`;
+    IntegrityError if a local file differs from the manifest, StorageError: the same call continues.
+
+    Example:
+        push("flowers", "s3://bucket/flowers")
+        data = shardfeed.open("s3://bucket/flowers")
+    """
+    directory, bucket, url = local_path(directory), destination(url), url.rstrip("/")
+    read_manifest(directory)  # for its errors
+    path = os.path.join(directory, MANIFEST)
+    try:
+        content = whole(LOCAL.open(path))
+    except OSError as error:
+        raise storage_error(path, "read", error) from error
+    files = parse_manifest(content, path).files()
+    there = bucket.below(url)
+    _check_alone(bucket, url, FileInfo.of(content), there, files)
+    sent = 0
+
+    def send(name: str, info: FileInfo) -> bool:
+        if name in there and bucket.info(f"{url}/{name}") == info:
+            return False
+        return bucket.put_new(f"{url}/{name}", os.path.join(directory, name), info)
+
+    pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-push")
+    try:
+        sending = {} if MANIFEST in there else {pool.submit(send, *file): file[1] for file in files.items()}
+        for done in as_completed(sending):
+            sent += done.result()
+            if progress is not None:
+                progress(sending[done].size)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    sent += bucket.put_new(f"{url}/{MANIFEST}", content, FileInfo.of(content))
+    bucket.abort_unfinished(url)
+    size = sum(info.size for info in files.values()) + len(content)
+    return Pushed(len(files) + 1, size, sent, bucket.read_back)
+
+
+def _check_alone(
+    bucket: Destination, url: str, manifest: FileInfo, there: dict[str, int], files: dict[str, FileInfo]
+) -> None:
+    """Raise OutputExistsError if another dataset is there, or files that would damage this one."""
+    if MANIFEST in there and bucket.info(f"{url}/{MANIFEST}") != manifest:
+        raise OutputExistsError(url, "another dataset is there", "choose another URL")
+    for name in sorted(there.keys() - files.keys() - {MANIFEST}):
+        if is_dataset_file(name):
+            problem = "is a file of a dataset, but not of this one: an earlier upload did not end"
+            raise OutputExistsError(f"{url}/{name}", problem, "remove it if nothing needs it, or choose another URL")

@@ -1,0 +1,124 @@
+"""Download of a dataset from a bucket or a web server: every file compared with the manifest, renamed when complete."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from shardfeed.converters.commit.output import check_parent
+from shardfeed.errors import IntegrityError, OutputExistsError
+from shardfeed.manifest import parse_manifest, read_manifest
+from shardfeed.naming import MANIFEST
+from shardfeed.storage.address import local_path, located
+from shardfeed.storage.building import hidden_sibling, locked
+from shardfeed.storage.local import (
+    NewFile,
+    fsync_directory,
+    make_directory,
+    publish,
+    remove_file,
+    remove_tree,
+    write_file,
+)
+from shardfeed.storage.storage import LOCAL, FileInfo, Storage, sizes_by_name, whole
+
+_AT_ONCE = 8  # files
+_RANGE = 8 << 20  # bytes of a request
+_TRIES = 2  # for a file that arrives damaged
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """The outcome of `pull`: `files` of the dataset, their bytes, `size`, and how many of them this call `fetched`.
+
+    Example:
+        pulled = pull("s3://bucket/flowers", "flowers")
+        print(pulled.fetched, pulled.files)
+    """
+
+    files: int
+    size: int
+    fetched: int
+
+
+def pull(url: str, directory: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None) -> Pulled:
+    """Copy a dataset to the local disk, or continue where an earlier call stopped.
+
+    Each file is compared with its size and CRC-32C in the manifest. The directory gets its name when it is complete. An
+    equal dataset that is there already is a success.
+
+    Args:
+        url: a dataset's URL, of any kind that `shardfeed.open` accepts.
+        directory: the directory to create; its parent must exist.
+        progress: called with the bytes of each file when it is on the disk.
+
+    Raises UsageError, OutputExistsError if something else has the name, IntegrityError if a file differs from the
+    manifest, BusyError, StorageError: the same call continues.
+
+    Example:
+        pull("s3://bucket/flowers", "flowers")
+        data = shardfeed.open("flowers")
+    """
+    storage, root = located(url)
+    out = local_path(directory)
+    read_manifest(root, storage)  # for its errors
+    content = whole(storage.open(f"{root}/{MANIFEST}"))
+    manifest = parse_manifest(content, f"{root}/{MANIFEST}")
+    files = manifest.files()
+    size, fetched = sum(info.size for info in files.values()) + len(content), 0
+    check_parent(out)
+    with locked(out):
+        if os.path.lexists(out):
+            path = os.path.join(out, MANIFEST)
+            if not os.path.isfile(path) or whole(LOCAL.open(path)) != content:
+                raise OutputExistsError(out, "exists already", "choose another name")
+            return Pulled(len(files) + 1, size, 0)
+        building = hidden_sibling(out, "pulling")
+        folders = manifest.folders()
+        for folder in (building, *(os.path.join(building, name) for name in folders)):
+            make_directory(folder)
+        for name, there in sizes_by_name(LOCAL, building, folders).items():
+            if name not in files:  # unfinished, or of another dataset
+                (remove_tree if there < 0 else remove_file)(os.path.join(building, name))
+        pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-pull")
+        try:
+            waiting = {
+                pool.submit(_fetch, storage, f"{root}/{name}", os.path.join(building, name), info): info
+                for name, info in files.items()
+            }
+            for done in as_completed(waiting):
+                fetched += done.result()
+                if progress is not None:
+                    progress(waiting[done].size)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        for folder in folders:
+            fsync_directory(os.path.join(building, folder))
+        write_file(os.path.join(building, MANIFEST), content)
+        publish(building, out)
+    return Pulled(len(files) + 1, size, fetched + 1)
+
+
+def _fetch(storage: Storage, url: str, path: str, info: FileInfo) -> bool:
+    """Copy a file unless it is there; whether it was copied."""
+    if os.path.isfile(path) and FileInfo.of_file(path) == info:
+        return False
+    for left in reversed(range(_TRIES)):
+        try:
+            _copy(storage, url, path, info)
+            break
+        except FileNotFoundError:
+            raise IntegrityError(url, "missing, although the manifest names it", "push the dataset again") from None
+        except IntegrityError:
+            if not left:
+                raise
+    return True
+
+
+def _copy(storage: Storage, url: str, path: str, info: FileInfo) -> None:
+    file = storage.open(url, info.size)
+    with NewFile(path, sync_directory=False) as new:
+        for start in range(0, info.size, _RANGE):
+            new.write([file.read(start, min(_RANGE, info.size - start))])
+        if problem := info.difference(FileInfo(new.size, new.crc32c)):
+            raise IntegrityError(url, problem, "push the dataset again")

@@ -1,0 +1,251 @@
+"""A dataset copied to a bucket and back, killed at every request: never readable in half, and nothing is sent twice."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shardfeed
+from shardfeed.converters import convert, pull, push
+from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, UsageError
+from shardfeed.naming import MANIFEST
+from shardfeed.readers import Dataset
+from shardfeed.storage import s3_destination
+
+from buckets import KEY, SECRET, Bucket, bucket_behind
+from seaweed import seaweed
+
+PART = 5 << 20  # the least of S3
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with seaweed(tmp_path_factory.mktemp("seaweed"), KEY, SECRET) as port:
+        yield port
+
+
+@pytest.fixture
+def bucket(server: int, tmp_path: Path) -> Iterator[Bucket]:
+    with bucket_behind(server, tmp_path, f"bucket{os.urandom(4).hex()}") as bucket:
+        yield bucket
+
+
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """A dataset with a shard of three parts."""
+    folder = tmp_path_factory.mktemp("heavy")
+    import numpy as np
+    from PIL import Image
+
+    for name in ("a", "b"):
+        (folder / "images" / name).mkdir(parents=True)
+        pixels = np.random.default_rng(len(name)).integers(0, 256, (1300, 1300, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / "images" / name / "1.png")
+    convert(folder / "images", folder / "heavy", shards=1)
+    dataset = shardfeed.open(folder / "heavy")
+    assert 2 * PART - PART // 2 < dataset.manifest.splits["train"].size < 4 * PART
+    return dataset
+
+
+def files(directory: str | Path) -> dict[str, bytes]:
+    root = Path(directory)
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def stored(bucket: Bucket, prefix: str) -> dict[str, bytes]:
+    found = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix=f"{prefix}/").get("Contents", [])
+    get = bucket.client.get_object
+    return {one["Key"][len(prefix) + 1 :]: get(Bucket=bucket.name, Key=one["Key"])["Body"].read() for one in found}
+
+
+def unfinished(bucket: Bucket) -> list[Any]:
+    return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
+
+
+# One file at a time, so that each run has the same requests; parts of 5 MiB, so that a small shard has some.
+CHILD = f"""
+import sys
+from shardfeed.storage import s3_destination
+from shardfeed.converters.commit import push as module
+s3_destination.PART_BYTES, module._AT_ONCE = {PART}, 1
+module.push(*sys.argv[1:])
+"""
+
+
+def killed(bucket: Bucket, program: list[str], at: int, *, after: bool) -> bool:
+    """Run a program and kill it at its request `at`: before it arrives, or when it is answered. Whether it was."""
+    count, done, holder = 0, False, []
+
+    def strike() -> None:
+        nonlocal done
+        done = True
+        holder[0].send_signal(signal.SIGKILL)
+        holder[0].wait()
+
+    def fault(method: str, path: str, part: str) -> str:
+        nonlocal count
+        count += 1
+        if count != at:
+            return ""
+        if after:
+            return "answered"
+        strike()
+        return "dropped"
+
+    bucket.proxy.fault, bucket.proxy.answered = fault, strike
+    holder.append(subprocess.Popen(program, stderr=subprocess.PIPE))
+    _, errors = holder[0].communicate()
+    bucket.proxy.fault = lambda method, path, part: ""
+    assert holder[0].returncode == (-signal.SIGKILL if done else 0), errors.decode()[-2000:]
+    return done
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [False, True], ids=["unsent", "unanswered"])
+def test_killed_at_every_request(bucket: Bucket, heavy: Dataset, after: bool) -> None:
+    """The same command goes on each time: one request further at every kill, until it ends."""
+    expected, url = files(heavy.directory), f"s3://{bucket.name}/heavy"
+    command = [sys.executable, "-c", CHILD, heavy.directory, url]
+    at = kills = 0
+    while killed(bucket, command, at := at + 1, after=after):
+        kills += 1
+        there = stored(bucket, "heavy")
+        if MANIFEST in there:
+            assert there == expected
+        else:
+            with pytest.raises(ShardfeedError):
+                shardfeed.open(url)
+    assert kills > 12
+    assert stored(bucket, "heavy") == expected
+    assert not unfinished(bucket)
+    sent = (request for request in bucket.proxy.requests if request.method == "PUT" and request.status == 200)
+    bodies = Counter((request.path, request.query) for request in sent)
+    assert len([query for _, query in bodies if "partNumber" in query]) >= 2
+    assert max(bodies.values()) == 1, "a part or a file that the store has is not sent again"
+
+
+def test_there_and_back(bucket: Bucket, heavy: Dataset, tmp_path: Path) -> None:
+    url = f"s3://{bucket.name}/there"
+    pushed = push(heavy.directory, f"{url}/")
+    assert pushed.sent == pushed.files == len(files(heavy.directory))
+    assert pushed.read_back == 0
+    assert push(heavy.directory, url).sent == 0
+    assert shardfeed.open(url)["train"][0].keys() == heavy["train"][0].keys()
+    pulled = pull(url, tmp_path / "back")
+    assert pulled.fetched == pushed.files
+    assert files(tmp_path / "back") == files(heavy.directory)
+    assert pull(url, tmp_path / "back").fetched == 0
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_another_dataset_is_never_overwritten(bucket: Bucket, heavy: Dataset, flowers: Dataset, tmp_path: Path) -> None:
+    url = f"s3://{bucket.name}/one"
+    push(flowers.directory, url)
+    with pytest.raises(OutputExistsError, match="another dataset is there"):
+        push(heavy.directory, url)
+    assert stored(bucket, "one") == files(flowers.directory)
+    bucket.client.delete_object(Bucket=bucket.name, Key=f"one/{MANIFEST}")
+    with pytest.raises(OutputExistsError, match="not of this one: an earlier upload did not end"):
+        push(heavy.directory, url)
+    (tmp_path / "taken").mkdir()
+    push(flowers.directory, url)
+    with pytest.raises(OutputExistsError, match="exists already"):
+        pull(url, tmp_path / "taken")
+
+
+def test_bytes_flipped_on_their_way_are_refused_by_the_store(
+    bucket: Bucket, heavy: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file and a part: once is repaired by sending it again, each time is an error, and nothing of it is there."""
+    monkeypatch.setattr(s3_destination, "PART_BYTES", PART)
+    for name in ("features.json", heavy.manifest.splits["train"].shard_file(0)):
+        url = f"s3://{bucket.name}/flipped/{name}"
+        bucket.proxy.fault = lambda method, path, part, n=name: (
+            "sent flipped" if method == "PUT" and path.endswith(n) else ""
+        )
+        bucket.proxy.requests.clear()
+        with pytest.raises(StorageError, match="the bytes arrived damaged each time"):
+            push(heavy.directory, url)
+        flipped = [request.status for request in bucket.proxy.requests if request.fault]
+        assert len(flipped) == 3
+        assert set(flipped) == {400}
+        assert not {name, MANIFEST}.intersection(stored(bucket, f"flipped/{name}"))
+    bucket.proxy.fault = lambda method, path, part: (
+        "sent flipped" if method == "PUT" and not any(r.fault for r in bucket.proxy.requests) else ""
+    )
+    push(heavy.directory, f"s3://{bucket.name}/once")
+    assert stored(bucket, "once") == files(heavy.directory)
+    assert not unfinished(bucket)
+
+
+def test_damage_on_the_way_back(bucket: Bucket, heavy: Dataset, tmp_path: Path) -> None:
+    url, shard = f"s3://{bucket.name}/back", heavy.manifest.splits["train"].shard_file(0)
+    push(heavy.directory, url)
+    bucket.proxy.fault = lambda method, path, part: "flip" if path.endswith(shard) else ""
+    with pytest.raises(ShardfeedError, match="its CRC-32C is"):
+        pull(url, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    bucket.proxy.fault = lambda method, path, part: ""
+    bucket.proxy.requests.clear()
+    assert pull(url, tmp_path / "out").fetched == 2, "the shard and the manifest"
+    assert files(tmp_path / "out") == files(heavy.directory)
+
+
+PULLS = """
+import sys
+from shardfeed.converters.existing import pull as module
+module._AT_ONCE = 1
+module.pull(*sys.argv[1:])
+"""
+
+
+@pytest.mark.long
+def test_a_pull_killed_at_every_request(bucket: Bucket, heavy: Dataset, tmp_path: Path) -> None:
+    url, out, at = f"s3://{bucket.name}/pulled", tmp_path / "out", 0
+    push(heavy.directory, url)
+    while killed(bucket, [sys.executable, "-c", PULLS, url, str(out)], at := at + 1, after=False):
+        assert not out.exists()
+    assert at > 5
+    assert files(out) == files(heavy.directory)
+
+
+CONVERTS = f"""
+import sys
+from shardfeed.storage import s3_destination
+from shardfeed.converters.commit import push as module
+from shardfeed.converters import convert
+s3_destination.PART_BYTES, module._AT_ONCE = {PART}, 1
+if __name__ == "__main__":
+    convert(*sys.argv[1:], workers=1, shards=2)
+"""
+
+
+@pytest.mark.long
+def test_a_conversion_into_a_bucket(
+    bucket: Bucket, flowers_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at some requests of its last step, it goes on; the dataset is that of a local conversion."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    url = f"s3://{bucket.name}/deep/made"
+    convert(flowers_folder, tmp_path / "made", shards=2)
+    command, kills = [sys.executable, "-c", CONVERTS, str(flowers_folder), url], 0
+    for at in (3, 6, 9, 12):
+        kills += killed(bucket, command, at, after=bool(at % 2))
+    assert kills == 4
+    if killed(bucket, command, 10_000, after=False):
+        raise AssertionError
+    assert stored(bucket, "deep/made") == files(tmp_path / "made")
+    assert not unfinished(bucket)
+    assert not list((tmp_path / "tmp").rglob("made")), "the local dataset is removed"
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with pytest.raises(OutputExistsError, match="exists already"):
+        convert(flowers_folder, url, shards=2)
+    with pytest.raises(UsageError, match="never replaced"):
+        convert(flowers_folder, f"{url}2", replace=True)

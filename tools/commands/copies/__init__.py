@@ -1,0 +1,1 @@
+"""Commands that copy a dataset to or from a bucket."""

@@ -1,0 +1,35 @@
+"""`shardfeed push DIR URL`: copy a dataset to a bucket."""
+
+import argparse
+import dataclasses
+import json
+
+from tqdm import tqdm
+
+from shardfeed.converters.commit.push import push
+from shardfeed.converters.commit.upload import read_back_note
+from shardfeed.errors import escape
+from shardfeed.text import shell_quoted, size_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `push`."""
+    parser.add_argument("dataset", help="dataset directory")
+    parser.add_argument("url", help="URL of the new dataset: s3://BUCKET/NAME")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Push, and print what was sent; exit code 0."""
+    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+        pushed = push(args.dataset, args.url, progress=bar.update)
+    if args.json:
+        print(json.dumps(dataclasses.asdict(pushed)))
+    elif not args.quiet:
+        there = pushed.files - pushed.sent
+        print(f"{escape(args.url)}: {pushed.files:,} files, {size_text(pushed.size)}; {there:,} were there already")
+        if pushed.read_back:
+            print(f"note: {read_back_note(pushed.read_back)}")
+        print(f"\nnext: shardfeed inspect {shell_quoted(args.url)}")
+    return 0
