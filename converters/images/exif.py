@@ -1,7 +1,7 @@
 """Which way up an image is: the one tag of EXIF that changes what pixels mean.
 
 Decoders that feed training (TensorFlow, DALI, Pillow) do not apply it, so it must be applied when converting. Read here
-and not by Pillow, which parses every tag and warns about those that do not matter. Layout: TIFF 6.0, section 2.
+and not by Pillow, which parses every tag and warns about irrelevant tags. Layout: TIFF 6.0, section 2.
 """
 
 ORIENTATION_TAG = 0x0112

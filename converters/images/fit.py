@@ -120,8 +120,8 @@ def _turned(points: np.ndarray, orientation: int) -> np.ndarray:
     return np.stack(turns[orientation], axis=-1)
 
 
-def is_upright(placement: Placement, size: tuple[int, int] | None, said: bool | None, unclear: str) -> bool:
-    """Whether annotations refer to the upright image: by the annotated size, (width, height), or else by `said`.
+def is_upright(placement: Placement, size: tuple[int, int] | None, stated: bool | None, unclear: str) -> bool:
+    """Whether annotations refer to the upright image: by the annotated size, (width, height), or else by `stated`.
 
     Raises RejectedError, E_FRAME, if neither decides it: `unclear` begins the reason.
     """
@@ -130,7 +130,7 @@ def is_upright(placement: Placement, size: tuple[int, int] | None, said: bool | 
         return True
     if size is not None and stored != turned:
         return size == turned
-    if said is not None:
-        return said
+    if stated is not None:
+        return stated
     remedy = argument("boxes_on", typed="upright|stored")
     raise RejectedError(RejectCode.FRAME, f"{unclear}: give {remedy}")

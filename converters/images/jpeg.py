@@ -49,11 +49,11 @@ def complaint(data: bytes) -> str | None:
     """
     if is_whole(data):
         return None
-    said = _first_words(data)
-    if said is not None and said.startswith(_ODD_JFIF) and data[_JFIF] == b"JFIF\0":
+    message = _first_words(data)
+    if message is not None and message.startswith(_ODD_JFIF) and data[_JFIF] == b"JFIF\0":
         # It stopped before the image; with a known version it continues.
-        return _first_words(data[: _JFIF.stop] + b"\x01\x01" + data[_JFIF.stop + 2 :]) or said
-    return said
+        return _first_words(data[: _JFIF.stop] + b"\x01\x01" + data[_JFIF.stop + 2 :]) or message
+    return message
 
 
 def clean_pixels(data: bytes, height: int, width: int, reduction: int, *, gray: bool) -> np.ndarray | None:
@@ -81,11 +81,11 @@ def _first_words(data: bytes) -> str | None:
         # mostly left out. Two thirds of the time of a full decode, the same verdicts.
         simplejpeg.decode_jpeg(data, "GRAY", min_height=1, min_width=1, min_factor=8)
     except ValueError as error:
-        said = str(error)
+        message = str(error)
         for beginning, code in _DAMAGE.items():
-            if said.startswith(beginning):
-                raise RejectedError(code, f"jpeg decoder: {said}") from error
-        return said
+            if message.startswith(beginning):
+                raise RejectedError(code, f"jpeg decoder: {message}") from error
+        return message
     except MemoryError as error:
         raise RejectedError(RejectCode.TOO_LARGE, "jpeg decoder: not enough memory") from error
     return None

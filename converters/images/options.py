@@ -74,7 +74,7 @@ class ImageOptions:
             package `turbojpeg` (the extra `baseline`), which is checked when a conversion is planned. Not for "raw".
         seekable: JPEGs get restart markers, and records store where the rows of the JPEG begin (`image/restarts`), so
             that a crop can be decoded alone. True: all JPEGs; JPEGs that are not re-encoded get markers losslessly,
-            which needs the extra `seekable`, checked when a conversion is planned. None: only re-encoded JPEGs with a
+            which needs the compiled module, checked when a conversion is planned. None: only re-encoded JPEGs with a
             side of 384 pixels or more, which grow by at most 2 %. False: none. Not True for "raw".
         png_to_jpeg: images that would be stored as PNG are stored as JPEG, at `quality` or 92, for readers that support
             only JPEG; not for "raw".

@@ -64,13 +64,13 @@ def strict_decoding(kind: Kind) -> Iterator[None]:
     except (MemoryError, Image.DecompressionBombError) as error:
         raise RejectedError(RejectCode.TOO_LARGE, f"{kind} decoder: {str(error) or 'not enough memory'}") from error
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError, struct.error, IndexError and others
-        said = str(error).lower()
+        message = str(error).lower()
         code = RejectCode.CORRUPT
-        if isinstance(error, EOFError) or "truncated" in said or "end of file" in said:
+        if isinstance(error, EOFError) or "truncated" in message or "end of file" in message:
             code = RejectCode.TRUNCATED
-        elif "unsupported" in said or "unknown pixel mode" in said:
+        elif "unsupported" in message or "unknown pixel mode" in message:
             code = RejectCode.UNSUPPORTED
-        elif "out of memory" in said or "insufficient memory" in said:
+        elif "out of memory" in message or "insufficient memory" in message:
             code = RejectCode.TOO_LARGE
         raise RejectedError(code, f"{kind} decoder: {str(error) or type(error).__name__}") from error
 
@@ -80,19 +80,19 @@ def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]
     if isinstance(header, PngHeader):
         check_rows(data, header)
         return ()
-    said = None
+    message = None
     if header.color in ("gray", "YCbCr"):
-        said = complaint(data)
-        if said is None:
+        message = complaint(data)
+        if message is None:
             return ()
     with strict_decoding("jpeg"):
         image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
         # An eighth of the size, as `complaint` does it.
         image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))
         image.load()
-    if said and "subsampling" in said:  # no oddity, only unknown to the first decoder
+    if message and "subsampling" in message:  # no oddity, only unknown to the first decoder
         return ("chroma subsampling that cannot be checked for truncation",)
-    return (f"decoder error: {said}",) if said else ()
+    return (f"decoder error: {message}",) if message else ()
 
 
 def load_clean_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.Image | None:

@@ -183,7 +183,7 @@ def _row_sizes(header: PngHeader, *, interlaced: bool) -> Iterator[tuple[int, in
 
 
 def _inflated(data: bytes, header: PngHeader) -> Iterator[bytes]:
-    """The bytes of all rows, in pieces that are not empty. Raises RejectedError where the stream is broken."""
+    """The bytes of all rows, in pieces that are not empty. Raises RejectedError if the stream is damaged."""
     inflater = zlib.decompressobj()
     idats = [(start + 8, stop - 4) for start, stop in header.pixel_chunks if data[start + 4 : start + 8] == b"IDAT"]
     # In small pieces, because the unused rest of each is copied.

@@ -28,10 +28,10 @@ def load_pnm(data: bytes, max_pixels: int) -> tuple[Image.Image, int]:
         raise RejectedError(RejectCode.CORRUPT, f"PNM declares {height} x {width} pixels")
     at, largest = size.end(), 1
     if kind in (2, 3, 5, 6):
-        said = _LARGEST.match(data, at, at + HEAD_BYTES)
-        if not said:
+        match = _LARGEST.match(data, at, at + HEAD_BYTES)
+        if not match:
             raise RejectedError(RejectCode.TRUNCATED, f"PNM ends in its header, at byte {len(data)}")
-        at, largest = said.end(), int(said[1])
+        at, largest = match.end(), int(match[1])
     if not 1 <= largest <= 65_535:
         raise RejectedError(RejectCode.CORRUPT, f"PNM declares the largest value {largest}, expected 1 to 65535")
     channels = 3 if kind in (3, 6) else 1

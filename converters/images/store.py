@@ -98,11 +98,12 @@ def check_stored(data: bytes, kind: bytes | None, height: int, width: int, resta
         header = read_png_header(data, MAX_PIXELS, "all")
     else:
         raise RejectedError(RejectCode.UNSUPPORTED, f"expected JPEG, PNG or raw pixels, got {found}")
-    said = (kind or found.encode(), header.height if height < 0 else height, header.width if width < 0 else width)
-    if (found.encode(), header.height, header.width) != said:
+    declared = (kind or found.encode(), header.height if height < 0 else height, header.width if width < 0 else width)
+    if (found.encode(), header.height, header.width) != declared:
         shape = f"{found} of {header.height} x {header.width} pixels"
         raise RejectedError(
-            RejectCode.CORRUPT, f"got {shape}, its record declares {escape(said[0])} of {said[1]} x {said[2]}"
+            RejectCode.CORRUPT,
+            f"got {shape}, its record declares {escape(declared[0])} of {declared[1]} x {declared[2]}",
         )
     px.check_pixels(data, header)
 
@@ -249,7 +250,7 @@ def _stored_png(
     placement: Placement,
     options: ImageOptions,
 ) -> StoredImage:
-    """A PNG, or where those are not wanted a JPEG with the colors at full size: the source has them."""
+    """A PNG, or with `png_to_jpeg` a JPEG without chroma subsampling, because the source has full colour resolution."""
     if options.png_to_jpeg:
         if max(pixels.size) > _JPEG_SIDE:
             problem = f"{pixels.height} x {pixels.width} pixels, a JPEG has at most {_JPEG_SIDE} along a side"

@@ -84,7 +84,7 @@ class CompiledImages:
         ]
 
     def others(self) -> list[bytes]:
-        """Return the Examples without their images; b"" of those that are not known."""
+        """Return the Examples without their images; b"" for unknown Examples."""
         sizes = self._records["others"] * (self._records["known"] != 0)
         room = np.empty(int(sizes.sum()), np.uint8)
         self._library.shardfeed_others(len(sizes), _address(self._records), _address(room))
@@ -104,7 +104,7 @@ class CompiledDecoder:
 
 
 def compiled_decoder(crop: Crop, keys: Sequence[str]) -> CompiledDecoder | None:
-    """Return the decoder of images that `crop` cuts; None where the compiled module is not used, or does not know how.
+    """Return the decoder of images that `crop` cuts; None if the compiled module is off or cannot do it.
 
     `keys`: the features that are cut out of the records.
     """

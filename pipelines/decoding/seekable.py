@@ -38,7 +38,7 @@ def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int
     """
     grid = grid_of(data)
     if grid is None or len(restarts) != 4 * grid.rows:
-        raise _lies()
+        raise _wrong_restarts()
     margin = MARGIN * ratio
     piece_width = grid.interval * grid.mcu_width
     first_row = max(0, window.top - margin) // grid.mcu_height
@@ -68,16 +68,16 @@ def _joined(
     before = int(row_ends[rows[0] - 1]) if rows[0] else 0
     start, end = grid.scan + before, grid.scan + int(row_ends[rows[1] - 1])
     if end > len(data):
-        raise _lies()
+        raise _wrong_restarts()
     ends, codes = piece_ends(data, start, end)
     count = rows[1] - rows[0]
     if len(ends) != count * grid.pieces or not are_in_turn(codes, grid, rows[0]):
-        raise _lies()
+        raise _wrong_restarts()
     ends += start
     ends = ends.reshape(count, grid.pieces)
     row_ends += grid.scan
     if (ends[:, -1] != row_ends[rows[0] : rows[1]]).any():
-        raise _lies()
+        raise _wrong_restarts()
 
     # From the file: the bytes of each row from its first piece to the end of its last.
     if pieces[0]:
@@ -101,6 +101,6 @@ def _joined(
     return joined
 
 
-def _lies() -> IntegrityError:
+def _wrong_restarts() -> IntegrityError:
     problem = "image/restarts does not match the restart markers of this JPEG"
     return IntegrityError("image", problem, "`shardfeed verify DIR --deep` names all such records")

@@ -1,8 +1,8 @@
 """The optional compiled module: JPEGs from records to a batch's pixels, in C++ against the system's libjpeg-turbo.
 
 `pip install` builds it where a C++ compiler and the headers of libjpeg-turbo are; in a checkout, `python setup.py
---quiet build_ext --inplace` puts it beside this file. Without it everything works, in Python around other libraries.
-The environment variable SHARDFEED_NATIVE=0 turns it off, and 1 makes its absence an error.
+--quiet build_ext --inplace` puts it beside this file. Without it everything works but `convert --seekable`, in Python
+around other libraries. The environment variable SHARDFEED_NATIVE=0 turns it off, and 1 makes its absence an error.
 
 native.h declares the functions. ctypes calls them, without the interpreter's lock.
 """
@@ -19,9 +19,9 @@ from shardfeed.errors import UsageError
 VARIABLE = "SHARDFEED_NATIVE"
 
 _INTERFACE = 3  # of native.h
-REMEDY = (
+_REMEDY = (
     "install a C++ compiler and the headers of libjpeg-turbo (Debian: `apt-get install g++ libjpeg62-turbo-dev`), then"
-    " shardfeed again"
+    " shardfeed again: `pip install --force-reinstall --no-deps .` in its clone"
 )
 _LOG = logging.getLogger(__name__)
 
@@ -34,21 +34,32 @@ def library() -> ctypes.CDLL | None:
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "0", "1"):
         raise UsageError(VARIABLE, f"got {wanted!r}, expected 0 or 1", "unset it to use what was built")
-    if wanted == "0":
+    if _turned_off():
         return None
     loaded, why = _loaded()
     if loaded is None and wanted == "1":
-        raise UsageError(VARIABLE, f"got 1, but the compiled module {why}", REMEDY)
+        raise UsageError(VARIABLE, f"got 1, but the compiled module {why}", _REMEDY)
     return loaded
+
+
+def check_built(place: str, why: str) -> None:
+    """Raise UsageError unless the compiled module is in use. `place` asks for it; `why`: what it does there."""
+    if library() is None:
+        remedy = f"unset {VARIABLE}" if _turned_off() else _REMEDY
+        raise UsageError(place, f"needs the compiled module, as {why}; got {path_in_use()}", remedy)
 
 
 def path_in_use() -> str:
     """Return which code decodes: "compiled, libjpeg-turbo 2.1.5", or "Python" and the reason."""
     loaded = library()
     if loaded is None:
-        return f"Python: {f'{VARIABLE}=0' if os.environ.get(VARIABLE) == '0' else f'compiled module {_loaded()[1]}'}"
+        return f"Python: {f'{VARIABLE}=0' if _turned_off() else f'compiled module {_loaded()[1]}'}"
     number = loaded.shardfeed_jpeg()
     return f"compiled, libjpeg-turbo {number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+def _turned_off() -> bool:
+    return os.environ.get(VARIABLE) == "0"
 
 
 @cache

@@ -1,10 +1,16 @@
 #ifdef __x86_64__
-#pragma GCC target("avx2")
-
 #include "kernels.h"
 
 #include <cstring>
 #include <immintrin.h>
+
+// Behind the headers, whose functions other machines may run.
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#endif
 
 extern const Kernels AVX2_KERNELS;
 
@@ -102,4 +108,10 @@ void down_triangle(const uint8_t *const *rows, const int16_t *weight, int taps, 
 }  // namespace
 
 const Kernels AVX2_KERNELS{across_linear, across_triangle, down_linear, down_triangle};
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
 #endif

@@ -15,14 +15,13 @@ import shardfeed
 from shardfeed.converters import ImageOptions, adopt, append, convert, reshard, survey
 from shardfeed.errors import RecordError
 from shardfeed.jpeg.restarts import row_lengths
-from shardfeed.native import library
+from shardfeed.native import library, path_in_use
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.readers.dataset import Dataset
 from shardfeed.tools.cli import main
 from shardfeed.tools.next_steps import next_steps
 
-if library() is None:
-    pytest.importorskip("numba", reason="no wheel for this Python or machine")
+pytestmark = pytest.mark.skipif(library() is None, reason=f"no restart markers inserted: {path_in_use()}")
 
 KINDS = {"cut": 8, "png": 2, "progressive": 2, "tiny": 2}
 

@@ -24,15 +24,7 @@ from shardfeed.native import VARIABLE, library, path_in_use
 SEEKABLE = ImageOptions(seekable=True)
 
 
-@pytest.fixture(autouse=True, params=["compiled", "Numba"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to insert markers; the tests are the same."""
-    if request.param == "Numba":
-        pytest.importorskip("numba", reason="no wheel for this Python or machine")
-        monkeypatch.setenv(VARIABLE, "0")
-    elif library() is None:
-        pytest.skip(f"{path_in_use()}")
-    return request.param
+needs_module = pytest.mark.skipif(library() is None, reason=f"no restart markers inserted: {path_in_use()}")
 
 
 def seekable(data: bytes) -> bytes:
@@ -55,15 +47,18 @@ def check_many(count: int, seed: int) -> int:
     return cut
 
 
+@needs_module
 def test_pixels_are_the_same() -> None:
     assert check_many(60, 1) > 30
 
 
+@needs_module
 @pytest.mark.long
 def test_pixels_of_many_are_the_same() -> None:
     assert check_many(4000, 2) > 2000
 
 
+@needs_module
 def test_tensorflow_reads_them() -> None:
     data = jpeg(drawn(375, 500, 3))
     found, expected = (
@@ -72,6 +67,7 @@ def test_tensorflow_reads_them() -> None:
     assert (found == expected).all()
 
 
+@needs_module
 def test_what_is_kept() -> None:
     """EXIF, ICC profile and comment; nothing that follows the image."""
     exif = Image.Exif()
@@ -83,11 +79,13 @@ def test_what_is_kept() -> None:
     assert seekable(data).endswith(b"\xff\xd9")
 
 
+@needs_module
 def test_twice_changes_nothing() -> None:
     made = seekable(jpeg(drawn(200, 300, 5)))
     assert seekable(made) == made
 
 
+@needs_module
 def test_tables_that_lack_a_code() -> None:
     """A flat image with a gradient has few differences, and no table of it needs a code for large ones."""
     steps = np.repeat(np.arange(0, 250, dtype=np.uint8)[None], 160, 0)
@@ -121,6 +119,7 @@ def test_pieces_of_a_row_that_cannot_be_divided() -> None:
     assert interval_for(375, 500, (16, 16), sparing=True) == 4
 
 
+@needs_module
 def test_bytes() -> None:
     """Markers cost as many bytes of a photo as estimated, fewer of a drawn picture, and below 1.5 % of all bytes."""
     data = jpeg(drawn(375, 500, 6), quality=90, subsampling="4:2:0")
@@ -130,6 +129,7 @@ def test_bytes() -> None:
     assert (len(made) + len(lengths)) / len(data) < 1.015
 
 
+@needs_module
 def test_damaged_files_keep_their_pixels_or_stay() -> None:
     rng = random.Random(7)
     data = jpeg(drawn(90, 333, 8))
@@ -151,6 +151,7 @@ def test_damaged_files_keep_their_pixels_or_stay() -> None:
     assert stayed > 20
 
 
+@needs_module
 def test_a_cut_file_stays() -> None:
     data = jpeg(drawn(200, 300, 9))
     with pytest.raises(NotTranscodableError):
@@ -159,6 +160,7 @@ def test_a_cut_file_stays() -> None:
         seekable(data[: len(data) // 2] + b"\xff\xd3" + data[len(data) // 2 :])
 
 
+@needs_module
 def test_progressive_stays_unless_made_baseline() -> None:
     pytest.importorskip("turbojpeg", reason="no wheel for this Python or machine")
     data = jpeg(drawn(200, 300, 10), progressive=True)
@@ -170,6 +172,7 @@ def test_progressive_stays_unless_made_baseline() -> None:
     assert (pixels(made.encoded) == pixels(data)).all()
 
 
+@needs_module
 def test_a_record_says_where_the_rows_begin() -> None:
     data = jpeg(drawn(375, 500, 11))
     stored = store_image(data, SEEKABLE)
@@ -209,13 +212,9 @@ def test_raw_pixels_have_no_pieces() -> None:
 
 def test_a_conversion_is_refused_when_it_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "0")
-    monkeypatch.setattr("shardfeed.converters.images.seekable.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'shardfeed\[seekable\]'"):
+    with pytest.raises(UsageError, match=f"seekable: needs the compiled module, .*; unset {VARIABLE}"):
         made_by(SEEKABLE)
-
-
-@pytest.mark.skipif(library() is None, reason="the compiled module was not built")
-def test_what_is_compiled_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "1")
-    monkeypatch.setattr("shardfeed.converters.images.seekable.find_spec", lambda name: None)
-    assert made_by(SEEKABLE)
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setattr("shardfeed.native._loaded", lambda: (None, "was not built"))
+    with pytest.raises(UsageError, match=r"got Python: compiled module was not built; .*pip install"):
+        made_by(SEEKABLE)

@@ -8,24 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from seekable_images import any_jpeg, drawn, jpeg
+from seekable_images import any_picture, cut_jpeg, drawn, jpeg
 
-from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.seekable import to_seekable
-from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.restarts import grid_of, row_lengths
-from shardfeed.native import library
 from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.decoding.seekable import splice
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.windows import Window
 
-if library() is None:
-    pytest.importorskip("numba", reason="no wheel for this Python or machine")
-
-PHOTO = jpeg(drawn(375, 500, 1))
-CUT = to_seekable(PHOTO, read_jpeg_header(PHOTO, MAX_PIXELS))
+PHOTO, CUT = jpeg(drawn(375, 500, 1)), cut_jpeg(drawn(375, 500, 1))
 MIDDLE = Window(100, 150, 120, 130)
 
 
@@ -42,9 +34,9 @@ def check_windows(files: int, windows: int, seed: int) -> tuple[int, int]:
     """(windows, those that were joined of pieces): all are as of the file that has no pieces."""
     rng, checked, joined = random.Random(seed), 0, 0
     for _ in range(files):
-        data, height, width = any_jpeg(rng)
-        made = to_seekable(data, read_jpeg_header(data, MAX_PIXELS))
-        restarts = row_lengths(made)
+        image, options = any_picture(rng)
+        data, made = jpeg(image, **options), cut_jpeg(image, **options)
+        height, width, restarts = image.height, image.width, row_lengths(made)
         for _ in range(windows):
             tall, wide = rng.randint(1, height), rng.randint(1, width)
             window = Window(rng.randint(0, height - tall), rng.randint(0, width - wide), tall, wide)
