@@ -61,7 +61,7 @@ torture: $(TEST)
 	$(BIN)/python benchmarks/torture_table.py
 
 # The compiled module on damaged JPEGs and records, for a minute, with the sanitizers of addresses and of undefined behaviour.
-# `make torture` does it for 40 minutes. SHARDFEED_SEED=n repeats a run.
+# `make torture` does it for 40 minutes with clang's libFuzzer. SHARDFEED_SEED=n repeats a run.
 fuzz: $(TEST)
 	$(BIN)/pytest -q -rs -m long tests/contract/test_native_fuzz.py
 

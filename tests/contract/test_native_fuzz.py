@@ -1,8 +1,8 @@
 """Damage JPEGs and records under the sanitizers of addresses and undefined behaviour: `make fuzz`."""
 
 import random
+import re
 import shutil
-import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,51 +19,69 @@ from shardfeed.schema import ENCODED, LABEL, RESTARTS, Feature
 from repository import ROOT, SUPPORT
 
 NATIVE = ROOT / "shardfeed/native"
-FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{NATIVE}"]
-COMPILER = shutil.which("g++")
+FLAGS = ["-std=c++17", "-O1", "-g", "-fno-sanitize-recover=all", f"-I{NATIVE}", f"-I{SUPPORT}"]
+SECONDS = 2400
+SANITIZERS = "address,undefined"
+COMPILER, CLANG = shutil.which("g++"), shutil.which("clang++")
+CHOICES = 8  # bytes at the end of an input of fuzz.cpp
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="no fuzzing without g++"),
     pytest.mark.skipif(library() is None, reason=f"no fuzzing: {path_in_use()}"),
 ]
 
 
-def files(seed: int) -> list[bytes]:
-    draws = random.Random(seed)
-    return [*several_jpegs(30), *(any_jpeg(draws)[0] for _ in range(60))]
-
-
-def records(seed: int) -> list[bytes]:
+@pytest.fixture
+def corpus(tmp_path: Path, seed: int) -> Path:
+    """A folder of JPEGs and records, whole ones, each followed by its choices."""
+    draws, folder = random.Random(seed), tmp_path / "corpus"
+    files = [*several_jpegs(30), *(any_jpeg(draws)[0] for _ in range(60))]
     features = {ENCODED: Feature("bytes", ()), RESTARTS: Feature("bytes", ()), LABEL: Feature("int64", ())}
-    stored = [store_image(data, ImageOptions(seekable=True)) for data in files(seed)]
-    return [encode(features, {ENCODED: each.encoded, RESTARTS: each.restarts, LABEL: 3}) for each in stored]
+    stored = [store_image(data, ImageOptions(seekable=True)) for data in files]
+    records = [encode(features, {ENCODED: each.encoded, RESTARTS: each.restarts, LABEL: 3}) for each in stored]
+    folder.mkdir()
+    for number, data in enumerate(files + records):
+        (folder / str(number)).write_bytes(data + draws.randbytes(CHOICES))
+    return folder
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("corpus", [files, records])
-def test_no_byte_outside_is_touched(corpus: Callable[[int], list[bytes]], tmp_path: Path, seed: int) -> None:
-    fuzz(corpus, tmp_path, 30, seed)
+def test_no_byte_outside_is_touched(corpus: Path, tmp_path: Path, seed: int) -> None:
+    program = built("g++", SANITIZERS, tmp_path)
+    tried, *counts = numbers(ran(program, seed, 60, corpus).stdout)
+    assert tried > 60
+    assert min(counts) > 0
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("corpus", [files, records])
 def test_no_byte_outside_is_touched_for_long(
-    corpus: Callable[[int], list[bytes]], tmp_path: Path, seed: int, torture_result: Callable[..., None]
+    corpus: Path, tmp_path: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:
-    tried = fuzz(corpus, tmp_path, seconds := 1200, seed)
-    torture_result(f"fuzzed compiled {corpus.__name__}", trials=tried, failures=0, seconds=seconds, seed=seed)
+    """libFuzzer chooses inputs by the code that they reach."""
+    if CLANG is None:
+        pytest.skip("no libFuzzer: Debian has it in clang and libclang-rt-14-dev")
+    program = built("clang++", f"{SANITIZERS},fuzzer", tmp_path, "-DLIBFUZZER")
+    (tmp_path / "found").mkdir()
+    options = [f"-max_total_time={SECONDS}", "-max_len=20000", "-timeout=60", "-print_final_stats=1"]
+    said = ran(program, f"-seed={seed % 2**32}", *options, tmp_path / "found", corpus).stderr
+    tried = int(re.findall(r"number_of_executed_units: (\d+)", said)[-1])
+    edges = int(re.findall(r"cov: (\d+)", said)[-1])
+    torture_result("fuzzed compiled module", trials=tried, failures=0, edges=edges, seconds=SECONDS, seed=seed)
 
 
-def fuzz(corpus: Callable[[int], list[bytes]], directory: Path, seconds: int, seed: int) -> int:
-    """Count damaged files, or records; the program compares results with libjpeg's, or with those of a new decoder."""
-    assert COMPILER is not None
-    program, held = directory / "fuzz", directory / "corpus"
-    main = SUPPORT / f"fuzz_{corpus.__name__}.cpp"
-    subprocess.run([COMPILER, *FLAGS, main, *sorted(NATIVE.glob("*.cpp")), "-ljpeg", "-o", program], check=True)
-    held.write_bytes(b"".join(struct.pack("<I", len(data)) + data for data in corpus(seed)))
-    ran = subprocess.run([program, str(seed), str(seconds), held], cwd=directory, capture_output=True, text=True)
-    print(ran.stdout, ran.stderr)  # the file or record is `missed.*` in the directory
-    assert ran.returncode == 0
-    tried, *counts = [int(word) for word in ran.stdout.split() if word.isdigit()]
-    assert tried > seconds
-    assert min(counts) > 0
-    return tried
+def built(compiler: str, sanitizers: str, directory: Path, *more: str) -> Path:
+    sources = [*sorted(SUPPORT.glob("fuzz*.cpp")), *sorted(NATIVE.glob("*.cpp"))]
+    program = directory / "fuzz"
+    subprocess.run([compiler, *FLAGS, f"-fsanitize={sanitizers}", *more, *sources, "-ljpeg", "-o", program], check=True)
+    return program
+
+
+def ran(program: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the program, which fails where results differ from libjpeg's, or from those of a new decoder."""
+    done = subprocess.run([program, *map(str, arguments)], cwd=program.parent, capture_output=True, text=True)
+    print(done.stdout, done.stderr)  # the input is `missed` or `crash-*` in the directory
+    assert done.returncode == 0
+    return done
+
+
+def numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split() if word.isdigit()]
