@@ -18,7 +18,7 @@ from shardfeed.pipelines.torch.workers import batch_bytes
 _OWN_SEED = 0x0BA7C45EED  # so that a batch draws different numbers than its first sample
 
 
-class Undelivered:
+class DamagedBatch:
     """Sent by a worker to the loader in place of a batch: the batch, if any, and the error or the omitted records.
 
     If a loader of another program takes it for a batch, it raises the error when it is used.
@@ -36,7 +36,7 @@ class Undelivered:
 
     __iter__ = __len__ = __getitem__ = _refuse
 
-    def pin_memory(self) -> "Undelivered":
+    def pin_memory(self) -> "DamagedBatch":
         """As torch calls it."""
         from torch.utils.data._utils.pin_memory import pin_memory
 
@@ -74,6 +74,7 @@ class Collate:
             raise UsageError("collate_fn", f"got {collate_fn!r}, expected a function of a list of samples")
         self.pad, self.collate_fn = pad, collate_fn
         self.check_room: Callable[[int], None] | None = None
+        self._taken = set[int]()  # addresses of memory in the result: a transform may return an image twice
 
     def __call__(self, samples: Sequence[Any]) -> Any:
         if not isinstance(samples, Fetched):
@@ -88,10 +89,11 @@ class Collate:
                     batch = self._made(samples)
         except ShardfeedError as error:
             samples.error = error
-        return Undelivered(samples, batch) if samples.error or samples.left_out else batch
+        return DamagedBatch(samples, batch) if samples.error or samples.left_out else batch
 
     def _made(self, samples: Sequence[Any]) -> Any:
         """Return a batch of at least one sample."""
+        self._taken.clear()
         return self._together(samples, "sample") if self.collate_fn is None else self.collate_fn(list(samples))
 
     def _together(self, values: Sequence[Any], place: str) -> Any:
@@ -145,8 +147,21 @@ class Collate:
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
             return _stacked([_padded(tensor, longest, self.pad, place) for tensor in tensors])
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
+            if (whole := self._whole(tensors)) is not None:
+                return whole
             return _stacked([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
         return _stacked(tensors)
+
+    def _whole(self, images: Sequence[torch.Tensor]) -> torch.Tensor | None:
+        """The batch that `images` are all parts of, in order, if it is in shared memory and not yet in the result."""
+        first, storage = images[0], images[0].untyped_storage()
+        if not storage.is_shared() or storage.nbytes() != len(images) * first.nbytes:
+            return None
+        start = storage.data_ptr()
+        if start in self._taken or any(one.data_ptr() != start + n * first.nbytes for n, one in enumerate(images)):
+            return None
+        self._taken.add(start)
+        return first.as_strided((len(images), *first.shape), (first.numel(), *first.stride()))
 
 
 _NUMBERS = {int, float}

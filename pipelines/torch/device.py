@@ -44,9 +44,9 @@ class DeviceFeed:
         for made in batches:
             waiting.append(made)
             if len(waiting) > self._ahead:
-                yield self._handed_out(*waiting.popleft())
+                yield self._ready(*waiting.popleft())
         while waiting:
-            yield self._handed_out(*waiting.popleft())
+            yield self._ready(*waiting.popleft())
 
     def _on_device(self, batches: Iterator[Any]) -> Iterator[tuple[Any, torch.cuda.Event | None, int | None]]:
         """Yield each batch, the event when its copy is done, and its step of the loader."""
@@ -67,7 +67,7 @@ class DeviceFeed:
             tensor = pinned(tensor)  # a copy from pageable memory would block
         return self._normalise(tensor.to(self.device, non_blocking=True))
 
-    def _handed_out(self, batch: Any, event: torch.cuda.Event | None, step: int | None) -> Any:
+    def _ready(self, batch: Any, event: torch.cuda.Event | None, step: int | None) -> Any:
         if event is not None:
             current = torch.cuda.current_stream(self.device)
             current.wait_event(event)

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.position import Position
-from shardfeed.pipelines.torch.collate import Collate, Undelivered
+from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, SharedSteps, Steps, check_unchanged
 from shardfeed.pipelines.torch.workers import Planned, shared_memory_check, start_method
@@ -99,7 +99,7 @@ class SampleLoader(DataLoader[Any]):
                 raise UsageError("loader", problem, "make a separate loader for each loop that runs at the same time")
             try:
                 made = next(batches, _END)
-                error = made.error if isinstance(made, Undelivered) else None
+                error = made.error if isinstance(made, DamagedBatch) else None
             except Exception as raised:
                 # The frames that raise a worker's error refer to it: a cycle, which would keep all frames above.
                 made, error = None, raised.with_traceback(None) if self.num_workers else raised
@@ -112,7 +112,7 @@ class SampleLoader(DataLoader[Any]):
                     del error, made, batches
             if made is _END:
                 return
-            if isinstance(made, Undelivered):
+            if isinstance(made, DamagedBatch):
                 for left_out in made.left_out:
                     assert self._damaged is not None
                     self._damaged.note(left_out)
@@ -166,7 +166,7 @@ class TorchLoader(SampleLoader):
             yield batch
 
     def state_dict(self, step: int | None = None) -> dict[str, str]:
-        """Return the state for `load_state_dict`: the order, and the number of batches returned so far, or `step`.
+        """Return the state for `load_state_dict`: the order, and `step` (default: number of batches returned so far).
 
         The state is the same on all ranks, and for any number of ranks.
         """

@@ -39,13 +39,13 @@ from shardfeed.pipelines.geometry import (
 )
 from shardfeed.pipelines.objects import (
     BoxFormat,
+    available_keys,
     check_detection,
     check_image,
     needed,
     needed_keypoints,
     needed_objects,
     needed_void,
-    there,
 )
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.samples import Following
@@ -178,7 +178,7 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
 
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
-        keys = [ENCODED, *needed_objects(schema), *there(schema, FORMAT, SOURCE_ID, OBJECT_AREA, IS_CROWD)]
+        keys = [ENCODED, *needed_objects(schema), *available_keys(schema, FORMAT, SOURCE_ID, OBJECT_AREA, IS_CROWD)]
         if self.masks:
             keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
         if not self.keypoints:
@@ -255,7 +255,7 @@ class Segmentation(Following[tuple[torch.Tensor, torch.Tensor]]):
     def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
         void = needed_void(schema, self.void, letterboxes=self.image.letterboxes)
-        return [ENCODED, RASTER, *there(schema, FORMAT)], replace(self, void=void)
+        return [ENCODED, RASTER, *available_keys(schema, FORMAT)], replace(self, void=void)
 
     def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
         """The image, and the record's raster as the view shows it."""

@@ -4,11 +4,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, get_worker_info
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.formats.example import decode
@@ -130,6 +131,7 @@ class TorchSamples(Dataset[Any]):
         self._aliases = {alias: key for alias, key in schema.aliases.items() if key in wanted}
         self._schema = Schema({key: schema.features[key] for key in schema.features if key in wanted}, {})
         self._others = Schema({key: self._schema.features[key] for key in self._schema.features if key not in _CUT}, {})
+        self._shares = False  # in a worker, after its first batch, for which `Collate` looks for room
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -207,10 +209,11 @@ class TorchSamples(Dataset[Any]):
         if decode_all is None or not payloads:
             return ready
         found = decode_all(payloads, seeds)
-        images = np.empty((len(payloads), *transform.image.crop.target, 3), np.uint8)
-        found.make(images, transform.image.antialias)
-        tensors = torch.from_numpy(images).permute(0, 3, 1, 2).unbind()
-        made = zip(found.made.tolist(), tensors, found.views(), found.others(), strict=True)
+        shape = (len(payloads), *transform.image.crop.target, 3)
+        images = _shared(shape) if self._shares else torch.empty(shape, dtype=torch.uint8)
+        self._shares = get_worker_info() is not None
+        found.make(images.numpy(), transform.image.antialias)
+        made = zip(found.made.tolist(), images.permute(0, 3, 1, 2).unbind(), found.views(), found.others(), strict=True)
         return [(image, view, others) if well else None for well, image, view, others in made]
 
     def _followed(self, image: torch.Tensor, view: View, others: bytes) -> Any:
@@ -237,6 +240,12 @@ class TorchSamples(Dataset[Any]):
     def _with_aliases(self, record: Record) -> Record:
         """The record, in which features are also stored under their aliases."""
         return record | {alias: record[key] for alias, key in self._aliases.items() if key in record}
+
+
+def _shared(shape: tuple[int, ...]) -> torch.Tensor:
+    """Images in memory that the trainer reads too: `Collate` then makes a batch of them without a copy."""
+    storage = torch.UntypedStorage._new_shared(prod(shape))  # as PyTorch's own collate function calls it
+    return torch.empty(0, dtype=torch.uint8).set_(storage).view(shape)
 
 
 def _groups(payloads: Sequence[bytes]) -> Iterator[slice]:
