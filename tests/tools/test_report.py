@@ -79,10 +79,8 @@ def test_a_notebook_shows_the_page(leaking: Path) -> None:
     for page in (before, after):
         assert "1 image is also in a later split" in page.text
         assert HOSTILE in page.text
-    assert "writes" in before.text
     assert "report_files/equal-across-splits.txt" in before.text
     assert "page_files/equal-across-splits.txt" in after.text
-    assert "writes" not in after.text
     listed = (leaking / "page_files" / "equal-across-splits.txt").read_text()
     assert listed == f"{COPY}\n"
 
@@ -150,7 +148,10 @@ def test_inputs_that_were_left_out_have_pictures(tmp_path: Path, monkeypatch: py
     page = ReportPage(Path("without.html").read_text())
     assert "--source DIR" in page.text
     assert "Stored with other bytes, 16-bit" in page.text
-    assert without.to_json()["made"] == shardfeed.report("set", source=images).to_json()["made"]
+    tables = [
+        report.to_json()["sections"]["How it was made"] for report in (without, shardfeed.report("set", source=images))
+    ]
+    assert tables[0][1:] == tables[1][1:]
     assert main(["report", "set", "-o", "with.html", "--source", str(images), "--quiet"]) == 0
     seen = ReportPage(Path("with.html").read_text())
     assert "--source DIR" not in seen.text

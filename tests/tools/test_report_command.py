@@ -130,10 +130,11 @@ def test_each_printed_command_mends_its_finding(planted: Path, report: Report, t
         assert main([*arguments, "--quiet"]) == 0, code
         rest = [finding["code"] for finding in report(arguments[2], "-o", f"{code}.html")["findings"]]
         assert code not in rest
-    assert main([*shlex.split(content["split_anew"])[1:], "--quiet"]) == 0
+    everything, anew = content["remedies"].values()
+    assert main([*shlex.split(anew)[1:], "--quiet"]) == 0
     rest = [finding["code"] for finding in report(f"{planted}-divided", "-o", "divided.html")["findings"]]
     assert "equal-across-splits" not in rest
-    assert main([*shlex.split(content["all"])[1:], "--quiet"]) == 0
+    assert main([*shlex.split(everything)[1:], "--quiet"]) == 0
     rest = report(f"{planted}-mended", "-o", "rest.html")["findings"]
     assert {finding["code"] for finding in rest} == {"dark", "blurred", "odd-shapes"}
 
@@ -184,7 +185,7 @@ def test_text_of_a_dataset_is_text(report: Report, tmp_path: Path) -> None:
     assert main([*shlex.split(finding["command"])[1:], "--quiet"]) == 0
     assert len(list((tmp_path / "page_files").glob("two-labels.txt"))) == 1
     changes = report(out.name, shlex.split(finding["command"])[3], "-o", "c.html")
-    assert [one["title"] for one in changes["differences"]] == ["7 images removed"]
+    assert [one["title"] for one in changes["findings"]] == ["7 images removed"]
     ReportPage((tmp_path / "c.html").read_text())
 
 
@@ -194,12 +195,15 @@ def test_objects_have_a_section(task: str, report: Report, tmp_path: Path) -> No
     content = report("set", "-o", "page.html")
     data = shardfeed.open("set")["train"]
     if task == "rasters":
-        (table,) = content["objects"]["tables"]
+        (table,) = content["sections"]["Objects"]
         assert sum(float(row[1].rstrip(" %")) for row in table["rows"]) == pytest.approx(100, abs=0.1)
     else:
         boxes = sum(len(record[XMIN]) for record in data)  # type: ignore[arg-type]  # an array
-        assert sum(map(sum, content["objects"]["places"])) == boxes
-        assert content["objects"]["charts"][0]["totals"] == [boxes]
+        (chart, *_), (places,) = (
+            [of for of in content["sections"]["Objects"] if key in of] for key in ("totals", "cells")
+        )
+        assert sum(map(sum, places["cells"])) == boxes
+        assert chart["totals"] == [boxes]
     assert "Objects" in ReportPage((tmp_path / "page.html").read_text()).text
 
 
@@ -231,14 +235,14 @@ def test_what_differs(report: Report, tmp_path: Path) -> None:
     moved = sum(
         key in ("b/1.jpg", "b/3.jpg", "b/5.jpg", "b/7.jpg", "a/2.jpg", "a/6.jpg") for key in names("new", "test")
     )
-    assert [one["title"] for one in content["differences"]] == [
+    assert [one["title"] for one in content["findings"]] == [
         "1 image removed",
         "1 image added",
         "1 image renamed",
         *([f"{moved} image{'s' * (moved != 1)} in another split"] if moved else []),
         "1 image with other bytes",
     ]
-    assert content["tables"][1]["rows"] == [["a", 4, 3, -1], ["b", 4, 5, 1]]
+    assert content["sections"]["Counts"][1]["rows"] == [["a", 4, 3, -1], ["b", 4, 5, 1]]
     assert "a/2.jpg" in ReportPage((tmp_path / "page.html").read_text()).text
 
 
@@ -272,6 +276,5 @@ def _luminance(colour: str) -> float:
 
 
 def test_whole_numbers_have_a_bar_each() -> None:
-    chart = sections.histogram("Objects", "", [np.array([0, 1, 1, 3])])
-    assert chart is not None
+    (chart,) = sections.histogram("Objects", "", {"number": np.array([0, 1, 1, 3])})
     assert chart.bars == [("0", [1]), ("1", [2]), ("2", [0]), ("3", [1])]

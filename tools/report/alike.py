@@ -5,10 +5,13 @@ neighbour. Pairs are candidates if one of the hash's eight pieces of 16 bits is 
 differ in up to 7 bits and for most that differ in a few more; then their 9x9 pixels are compared.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from shardfeed.converters.planning.sets import join
 from shardfeed.tools.report.image_numbers import TINY
-from shardfeed.tools.report.measure import Measured
+from shardfeed.tools.report.measured import Measured
 
 BLANK = 2.0  # spread of gray levels below which an image is blank, and similar to all blank ones
 # Bits of 128 in which the hashes of near-duplicates may differ, and the least correlation of their pixels. Each level
@@ -26,8 +29,12 @@ _ONES = np.array([bin(value).count("1") for value in range(1 << 16)], np.uint8)
 
 def equal_groups(measured: Measured) -> np.ndarray:
     """int64 [n]: a group number for each image whose file is equal to another one, byte for byte; -1 for all others."""
-    _, group, counts = np.unique(measured.images["same"], return_inverse=True, return_counts=True)
-    return np.where(measured.decoded & (counts[group] > 1), group, -1)
+    decoded = np.flatnonzero(measured.decoded)
+    same = measured.images["same"][decoded]
+    _, first, file, counts = np.unique(same, return_index=True, return_inverse=True, return_counts=True)
+    group = np.full(len(measured.images), -1)
+    group[decoded] = np.where(counts > 1, decoded[first], -1)[file]
+    return group
 
 
 def alike_groups(measured: Measured) -> np.ndarray:
@@ -36,40 +43,39 @@ def alike_groups(measured: Measured) -> np.ndarray:
     Images that are similar to the same third image are in one group. Blank images are in no group, unless they are
     equal.
     """
-    images = measured.images
-    root = np.arange(len(images))
-    equal = equal_groups(measured)
-    order = np.argsort(equal, kind="stable")
-    order = order[equal[order] >= 0]
-    same = np.flatnonzero(equal[order[:-1]] == equal[order[1:]])
-    _join(root, order[same], order[same + 1])
+    images, equal = measured.images, equal_groups(measured)
     chosen = np.flatnonzero(measured.decoded & (images["spread"] >= BLANK))
-    hashes = np.zeros((len(chosen), _PIECES), np.uint16)
-    for start in range(0, len(chosen), _TOGETHER):
-        hashes[start : start + _TOGETHER] = _hashes(images["tiny"][chosen[start : start + _TOGETHER]])
+    parts = np.array_split(chosen, len(chosen) // _TOGETHER + 1)
+    hashes = np.concatenate([_hashes(images["tiny"][part]) for part in parts])
+    root = np.where(equal >= 0, equal, np.arange(len(images)))
     most = max(_LARGEST, int(_LARGEST_SHARE * len(images)), 2 * int(np.bincount(root).max(initial=0)))
     roots = [root, *(root.copy() for _ in _LEVELS)]  # only the first of equal images, and one per level
     for piece in range(_PIECES):
-        order = np.lexsort([hashes[:, (piece + i) % _PIECES] for i in range(_PIECES - 1, -1, -1)])
-        value = hashes[order, piece]
-        for step in range(1, min(_NEIGHBOURS + 1, len(order) * (len(roots) > 1))):
-            first = np.flatnonzero(value[:-step] == value[step:])
-            if not len(first):
-                break
-            for start in range(0, len(first), _TOGETHER):
-                left, right = (order[first[start : start + _TOGETHER] + ahead] for ahead in (0, step))
-                bits = _ONES[hashes[left] ^ hashes[right]].sum(1)
-                left, right = chosen[left], chosen[right]
-                near = (bits <= _LEVELS[len(roots) - 2][0]) & (roots[1][left] != roots[1][right])
-                bits, left, right = bits[near], left[near], right[near]
-                correlation = _correlation(images, left, right)
-                for root, (most_bits, least) in zip(roots[1:], _LEVELS, strict=False):
-                    seen = (bits <= most_bits) & (correlation >= least)
-                    _join(root, left[seen], right[seen])
+        for left, right in _candidates(hashes, piece) if len(roots) > 1 else ():
+            bits = _ONES[hashes[left] ^ hashes[right]].sum(1)
+            left, right = chosen[left], chosen[right]
+            near = (bits <= _LEVELS[len(roots) - 2][0]) & (roots[1][left] != roots[1][right])
+            bits, left, right = bits[near], left[near], right[near]
+            correlation = _correlation(images, left, right)
+            for root, (most_bits, least) in zip(roots[1:], _LEVELS, strict=False):
+                seen = (bits <= most_bits) & (correlation >= least)
+                join(root, left[seen], right[seen])
         while len(roots) > 1 and np.bincount(roots[-1]).max(initial=0) > most:
             roots.pop()
     root = roots[-1]
     return np.where(np.bincount(root, minlength=len(root))[root] > 1, root, -1)
+
+
+def _candidates(hashes: np.ndarray, piece: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of images, int64 [k] each, with an equal piece of their hashes, uint16 [n, 8]; some at once."""
+    order = np.lexsort([hashes[:, (piece + i) % _PIECES] for i in range(_PIECES - 1, -1, -1)])
+    value = hashes[order, piece]
+    for step in range(1, min(_NEIGHBOURS + 1, len(order))):
+        first = np.flatnonzero(value[:-step] == value[step:])
+        if not len(first):
+            return
+        for part in np.array_split(first, len(first) // _TOGETHER + 1):
+            yield order[part], order[part + step]
 
 
 def _hashes(tiny: np.ndarray) -> np.ndarray:
@@ -91,15 +97,3 @@ def _correlation(images: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.
     allowed = _COLOR + _COLOR_SHARE * np.maximum(*map(np.abs, tints))
     tinted_alike = (np.abs(tints[0] - tints[1]) <= allowed).all((1, 2, 3))
     return np.where(tinted_alike, (both[0] * both[1]).sum(1), -1)
-
-
-def _join(root: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
-    """Merge the sets of each pair. `root` int64 [n]: the smallest member of each number's set."""
-    while len(left):
-        least = np.minimum(root[left], root[right])
-        np.minimum.at(root, root[left], least)
-        np.minimum.at(root, root[right], least)
-        while (root[root] != root).any():
-            root[:] = root[root]
-        apart = root[left] != root[right]
-        left, right = left[apart], right[apart]

@@ -1,7 +1,8 @@
 """Numbers of one image, from its bytes: size, format, quality, brightness, sharpness, and pixels for comparison."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import simplejpeg
@@ -35,33 +36,24 @@ NUMBERS = np.dtype(
 )
 
 
-class JpegHeader(NamedTuple):
-    """`height`, `width` in pixels; `quality`: 1 to 100, by the sum of the first quantisation table, 0 without one."""
+def jpeg_header(data: bytes) -> tuple[tuple[int, int], str, int]:
+    """The size (width, height), the kind, and the quality, 1 to 100, by the sum of the first quantisation table.
 
-    height: int
-    width: int
-    progressive: bool
-    quality: int
-
-
-def jpeg_header(data: bytes) -> JpegHeader | None:
-    """Read the segments before the image data; None if they are damaged."""
-    height = width = quality = 0
-    progressive = False
-    try:
+    The quality is 0 without such a table, and the size (0, 0) if the segments before the image data are damaged.
+    """
+    size, kind, quality = (0, 0), "jpeg", 0
+    with suppress(MarkerError, IndexError, ValueError):
         for marker, start, _ in header_segments(data):
             body = start + 4
             if marker == DQT and not quality and data[body] & 15 == 0:
-                wide = data[body] >> 4  # 16 bits a value
-                table = np.frombuffer(data, ">u2" if wide else "u1", 64, body + 1)
+                table = np.frombuffer(data, ">u2" if data[body] >> 4 else "u1", 64, body + 1)
                 scale = 100 * int(table.sum()) / _STANDARD
                 quality = min(100, max(1, round((200 - scale) / 2 if scale <= 100 else 5000 / scale)))
             elif marker in FRAMES:
-                height, width = (int.from_bytes(data[body + i : body + i + 2], "big") for i in (1, 3))
-                progressive = marker in _PROGRESSIVE
-    except (MarkerError, IndexError, ValueError):
-        return None
-    return JpegHeader(height, width, progressive, quality) if height and width else None
+                size = (data[body + 3] << 8 | data[body + 4], data[body + 1] << 8 | data[body + 2])
+                kind = "progressive jpeg" if marker in _PROGRESSIVE else kind
+        return size, kind, quality
+    return (0, 0), "other", 0
 
 
 def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> Mapping[str, Any]:
@@ -69,23 +61,22 @@ def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> Mapping[str, A
 
     `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds.
     """
-    header = jpeg_header(encoded) if raw is None and encoded[:3] == SIGNATURE else None
-    picture, kind, quality = None, "other", 0
-    if header is not None:
-        kind, quality = ("progressive jpeg" if header.progressive else "jpeg"), header.quality
-        size = (header.width, header.height)
-        height, width = min(SIDE, header.height), min(SIDE, header.width)
-        try:
+    size, kind, quality = (0, 0), "other", 0
+    if raw is None and encoded[:3] == SIGNATURE:
+        size, kind, quality = jpeg_header(encoded)
+    picture = None
+    if all(size):
+        with suppress(ValueError, KeyError):  # a warning, or CMYK: Pillow decides whether it decodes
+            width, height = (min(SIDE, side) for side in size)
             pixels = simplejpeg.decode_jpeg(
                 encoded, fastdct=True, fastupsample=True, min_height=height, min_width=width
             )
             picture = Image.frombuffer("RGB", pixels.shape[1::-1], pixels, "raw", "RGB", 0, 1)
-        except (ValueError, KeyError):  # a warning, or CMYK: Pillow decides whether it decodes
-            picture = rgb_picture(encoded, None, SIDE)
     else:
-        picture = rgb_picture(encoded, raw, SIDE)
         kind = "raw" if raw else "bmp" if encoded[:2] == b"BM" else _BEGINNINGS.get(encoded[:4], kind)
-        size = picture.size
+    if picture is None:
+        picture = rgb_picture(encoded, raw, SIDE)
+        size = size if all(size) else picture.size
     longest = max(picture.size)
     if longest > SIDE:
         small = [max(1, round(side * SIDE / longest)) for side in picture.size]

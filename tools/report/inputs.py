@@ -2,10 +2,9 @@
 
 import json
 import os
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
 
 import simplejpeg
 from PIL import Image
@@ -20,8 +19,8 @@ from shardfeed.readers.pictures import rgb_picture
 from shardfeed.storage.storage import whole
 from shardfeed.text import size_text
 from shardfeed.tools.report.image_numbers import jpeg_header
-from shardfeed.tools.report.sections import Table
-from shardfeed.tools.report.thumbnails import IN_ROW, SIDE, Picture, Row, Thumbnails, webp
+from shardfeed.tools.report.page import Picture, Row, Table
+from shardfeed.tools.report.thumbnails import IN_ROW, SIDE, Thumbnails, picture
 
 _TITLES = {
     REJECTED: "Inputs left out",
@@ -33,19 +32,16 @@ _NAMED = 3
 _MOST_BYTES = 64_000_000  # of a file that is read for its picture
 # Decoding these again might crash the report.
 _DANGEROUS = {RejectCode.DECODER_CRASH.value, RejectCode.DECODE_TIMEOUT.value, RejectCode.TOO_LARGE.value}
+_ASK = "To see the images that were left out, give the folder that was converted: --source DIR, in Python source=."
 
-
-class _OfCode(NamedTuple):
-    """Number of the entries of a list with a code, and the first of them, each with `key`, `code`, `reason`."""
-
-    entries: int
-    first: Sequence[dict[str, str]]
+_ByCode = dict[str, list[dict[str, str]]]  # entries of a list, each with `key`, `code`, `reason`
 
 
 class Inputs:
     """The lists of a dataset. `source`: folder of images that was converted, None if unknown.
 
-    Raises UsageError if `source` is not a folder.
+    `advice`: a sentence, if there are inputs without pictures because `source` is missing. Raises UsageError if
+    `source` is not a folder.
     """
 
     def __init__(self, data: Dataset, source: str | None) -> None:
@@ -53,53 +49,40 @@ class Inputs:
             raise UsageError("source", f"no directory {escape(source)!r}", "give the folder that was converted")
         self._source = source
         self._lists = {file: _by_code(data, file) for file in _TITLES if file in data.manifest.sidecars}
+        self.advice = _ASK if source is None and self._lists.get(REJECTED) else ""
 
-    @property
-    def ask_for_source(self) -> bool:
-        """Whether there are inputs without pictures because `source` is missing."""
-        return self._source is None and bool(self._lists.get(REJECTED))
-
-    def tables(self) -> list[Table]:
+    def tables(self) -> Iterator[Table]:
         """Tables of each list by code: number, reason, and examples."""
-        heads = ("code", "number", "reason of the first", "such as")
-        return [
-            Table(f"{_TITLES[file]}: {file}", heads, [_cells(code, found) for code, found in codes.items()])
-            for file, codes in self._lists.items()
-        ]
-
-    def rows(self, stored: Thumbnails) -> list[Row]:
-        """Pictures of some inputs of each code."""
-        rows = []
         for file, codes in self._lists.items():
-            for code, (count, entries) in codes.items():
-                keys = [*dict.fromkeys(name_bytes(entry["key"]) for entry in entries)]
-                if file == REJECTED and self._source is not None:
+            rows = [
+                (code, len(of), of[0]["reason"], ", ".join(entry["key"] for entry in of[:_NAMED]))
+                for code, of in codes.items()
+            ]
+            yield Table(f"{_TITLES[file]}: {file}", ("code", "number", "reason of the first", "such as"), rows)
+
+    def rows(self, stored: Thumbnails) -> Iterator[Row]:
+        """Pictures of some inputs of each code."""
+        for file, codes in self._lists.items():
+            for code, of in codes.items():
+                keys = dict.fromkeys(name_bytes(entry["key"]) for entry in of[:IN_ROW])
+                pictures: Sequence[Picture] = ()
+                if file != REJECTED:
+                    pictures = stored.of_keys(keys)
+                elif self._source is not None:
                     pictures = [*map(partial(_picture, self._source, code), keys)]
-                else:
-                    pictures = [] if file == REJECTED else stored.of_keys(keys)
                 if pictures:
-                    rows.append(Row.of(f"{_TITLES[file]}, {escape(code)}: {count:,}", pictures))
-        return rows
+                    yield Row(f"{_TITLES[file]}, {escape(code)}: {len(of):,}", pictures)
 
 
-def _by_code(data: Dataset, file: str) -> dict[str, _OfCode]:
+def _by_code(data: Dataset, file: str) -> _ByCode:
     """Return the entries of a list, the most frequent code first; empty if it is damaged or missing."""
     storage = next(iter(data.values())).shards.storage
-    try:
-        entries = [json.loads(line) for line in whole(storage.open(os.path.join(data.directory, file))).splitlines()]
-    except (OSError, ValueError, IntegrityError):
-        return {}
-    firsts: dict[str, list[dict[str, str]]] = {}
-    for entry in entries:
-        if len(of_code := firsts.setdefault(entry["code"], [])) < IN_ROW:
-            of_code.append(entry)
-    counts = Counter(entry["code"] for entry in entries).most_common()
-    return {code: _OfCode(count, firsts[code]) for code, count in counts}
-
-
-def _cells(code: str, found: _OfCode) -> tuple[str, int, str, str]:
-    named = ", ".join(entry["key"] for entry in found.first[:_NAMED])
-    return code, found.entries, found.first[0]["reason"], named
+    found: _ByCode = {}
+    with suppress(OSError, ValueError, IntegrityError):
+        for line in whole(storage.open(os.path.join(data.directory, file))).splitlines():
+            entry = json.loads(line)
+            found.setdefault(entry["code"], []).append(entry)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def _picture(source: str, code: str, key: bytes) -> Picture:
@@ -108,23 +91,23 @@ def _picture(source: str, code: str, key: bytes) -> Picture:
     try:
         path = os.path.realpath(os.path.join(root, key))
         if not path.startswith(root):  # names come from the dataset, which may be untrusted
-            return Picture.of("", key, code, "outside of the folder")
+            return picture(None, key, code, "outside of the folder")
         with open_regular(path) as file:
             size, data = os.fstat(file.fileno()).st_size, file.read(_MOST_BYTES + 1)
     except (OSError, ValueError):  # ValueError: a NUL in the name
-        return Picture.of("", key, code, "not in the folder")
+        return picture(None, key, code, "not in the folder")
     about = f"{code}, {size_text(size)}"
     if code in _DANGEROUS or len(data) > _MOST_BYTES:
-        return Picture.of("", key, about, "not decoded")
-    header = jpeg_header(data) if data[:3] == SIGNATURE else None
-    if header is not None:
-        about = f"{about}, {header.width}x{header.height}"
-    try:
-        return Picture.of(webp(rgb_picture(data, None, SIDE), SIDE), key, about)
-    except Exception:  # decoders raise any error for damaged bytes
-        pass
-    try:
-        pixels: Any = simplejpeg.decode_jpeg(data, min_height=SIDE, min_width=SIDE, strict=False)  # the decodable part
-        return Picture.of(webp(Image.fromarray(pixels), SIDE), key, about)
-    except Exception:
-        return Picture.of("", key, about)
+        return picture(None, key, about, "not decoded")
+    if data[:3] == SIGNATURE and all(sides := jpeg_header(data)[0]):
+        about += f", {sides[0]}x{sides[1]}"
+    for decode in (rgb_picture, _decodable_part):
+        with suppress(Exception):  # decoders raise any error for damaged bytes
+            image = decode(data, None, SIDE)
+            image.thumbnail((SIDE, SIDE))
+            return picture(image, key, about)
+    return picture(None, key, about)
+
+
+def _decodable_part(data: bytes, _raw: None, side: int) -> Image.Image:
+    return Image.fromarray(simplejpeg.decode_jpeg(data, min_height=side, min_width=side, strict=False))

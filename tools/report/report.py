@@ -16,9 +16,7 @@ from shardfeed.tools.report.about import About
 from shardfeed.tools.report.compare import Comparison
 from shardfeed.tools.report.inputs import Inputs
 from shardfeed.tools.report.measure import measure
-from shardfeed.tools.report.page import render
-from shardfeed.tools.report.sections import Chart, Table
-from shardfeed.version import __version__
+from shardfeed.tools.report.page import plain, render
 
 PAGE = "report.html"
 _PICTURES, _INLINE = 3_000, 400  # of classes, on a page and in a notebook: 2.5 kB each
@@ -65,8 +63,8 @@ def report(
     with bar:
         measured = [measure(one, folder, progress or bar.update) for one in every]
     if newer is None:
-        return DatasetReport(About(every[0], typed[0], titles[0], measured[0], inputs))
-    return DatasetReport(Comparison(every[0], every[1], titles, measured))
+        return DatasetReport(About(measured[0], typed[0], titles[0], inputs))
+    return DatasetReport(Comparison(measured[0], measured[1], titles))
 
 
 class DatasetReport:
@@ -81,18 +79,19 @@ class DatasetReport:
     """
 
     def __init__(self, subject: About | Comparison) -> None:
-        self._subject, self._output = subject, ""
+        self._subject, self._output = subject, PAGE
 
     def __str__(self) -> str:
-        headline, lines = self._subject.lines
-        return "\n".join([f"{headline}; {number(len(lines), self._subject.kind[:-1])}", *(f"  {one}" for one in lines)])
+        subject = self._subject
+        found = number(len(subject.lines), subject.kind.lower().removesuffix("s"))
+        return "\n  ".join([f"{subject.title}: {subject.headline}; {found}", *subject.lines])
 
     def __repr__(self) -> str:
         return f"DatasetReport({str(self).splitlines()[0]})"
 
     def _repr_html_(self) -> str:
-        page = self._page(self._figures()[0], _INLINE)
-        return render("inline.html", {"title": self._subject.lines[0], "page": page.decode()}).decode()
+        page = render(self._content(_INLINE)[0]).decode()
+        return render({"title": self._subject.headline, "page": page}, "inline.html").decode()
 
     @property
     def findings(self) -> Sequence[Mapping[str, Any]]:
@@ -100,11 +99,11 @@ class DatasetReport:
         `count`, the `keys` of its first 1,000 images, and the `command` that fixes it. If two datasets are compared:
         differences, each with its `title`, `count`, and a `table` of the first 1,000 images.
         """
-        return self.to_json()[self._subject.kind]  # type: ignore[no-any-return]  # a list
+        return self.to_json()["findings"]  # type: ignore[no-any-return]  # a list
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value for scripts: the findings, and all tables and charts of the page."""
-        return _plain(self._figures()[0])  # type: ignore[no-any-return]  # a dict
+        """A JSON value for scripts: the findings, and all tables and charts of the page, by section."""
+        return plain(self._content(0)[0])  # type: ignore[no-any-return]  # a dict
 
     def save(self, output: str | os.PathLike[str] = PAGE) -> int:
         """Write the HTML page, and next to it a folder with the lists of images that the page's commands use.
@@ -115,19 +114,17 @@ class DatasetReport:
         cannot be written.
         """
         self._output = check_page(output)
-        content, lists = self._figures()
+        content, lists = self._content(_PICTURES)
         if lists:
             make_directory(files_of(self._output))
         for file, of_file in lists.items():
             write_file(file, of_file)
-        return write_file(self._output, self._page(content, _PICTURES))[0]
+        return write_file(self._output, render(content))[0]
 
-    def _figures(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        return self._subject.figures(files_of(self._output or PAGE))
-
-    def _page(self, content: Mapping[str, Any], most: int) -> bytes:
-        more = {"version": __version__, "saved": bool(self._output), **self._subject.pictures(most)}
-        return render(self._subject.template, {**content, **more})
+    def _content(self, pictures: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+        subject = self._subject
+        content, lists = subject.content(files_of(self._output), pictures)
+        return {"title": subject.title, "headline": subject.headline, "kind": subject.kind, **content}, lists
 
 
 def check_page(output: str | os.PathLike[str]) -> str:
@@ -143,12 +140,3 @@ def check_page(output: str | os.PathLike[str]) -> str:
 def files_of(page: str) -> str:
     """Return the folder beside a page, for lists of images and for measurements."""
     return f"{os.path.splitext(page)[0]}_files"
-
-
-def _plain(value: Any) -> Any:
-    """`value` with tables and charts as dicts, for JSON."""
-    if isinstance(value, Table | Chart):
-        return _plain(value._asdict())
-    if isinstance(value, dict):
-        return {key: _plain(of) for key, of in value.items()}
-    return [_plain(of) for of in value] if isinstance(value, list | tuple) else value

@@ -1,24 +1,25 @@
-"""Tables and charts of a dataset, as plain values for the page and for JSON."""
+"""Figures of the page: tables and charts of one or two datasets."""
 
 import json
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain, combinations, pairwise
 
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.readers.dataset import Dataset
 from shardfeed.text import number, size_text
 from shardfeed.tools.image_sizes import NANOSECONDS, OTHER_NANOSECONDS
-from shardfeed.tools.report.findings import Findings
 from shardfeed.tools.report.image_numbers import KINDS
-from shardfeed.tools.report.measure import Measured
+from shardfeed.tools.report.measure import GRID
+from shardfeed.tools.report.measured import Measured
+from shardfeed.tools.report.page import Chart, Map, Table
 
 _BARS = 24
 _MOST_ROWS = 5_000
 _PAIRS = 20
 _LOGARITHMIC = 8  # largest value by smallest: above this, bars have equal ratios
+_LEAST_AREA = 0.01  # per cent of the image: smaller objects count as this large
 # Titles and units of charts, by the field of NUMBERS.
 _CHARTS = {
     "width": ("Width", "pixels"),
@@ -33,34 +34,15 @@ _CHARTS = {
 }
 
 
-class Table(NamedTuple):
-    """Rows of text and numbers, the first cell of each a heading. `search`: an id, if rows can be searched and
-    sorted."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    search: str = ""
-
-
-class Chart(NamedTuple):
-    """Bars: the values of each as text, and its number in each series. `totals`: of each series."""
-
-    title: str
-    unit: str
-    summary: str
-    bars: Sequence[tuple[str, Sequence[int]]]
-    totals: Sequence[int]
-
-
-def histogram(title: str, unit: str, series: Sequence[np.ndarray]) -> Chart | None:
-    """A chart of one or two arrays of values; None without any value."""
-    every = np.concatenate(series)
+def histogram(title: str, unit: str, series: Mapping[str, np.ndarray]) -> Iterator[Chart]:
+    """A chart of one or two arrays of values, by their names; none without any value."""
+    every, names = np.concatenate([*series.values()]), [*series]
     if not len(every):
-        return None
+        return
     least, most, each = float(every.min()), float(every.max()), False
     if least == most:
-        return Chart(title, unit, f"always {_figure(least)}", [], [])
+        yield Chart(title, unit, f"always {_figure(least)}", [], names, [])
+        return
     if least > 0 and most / least > _LOGARITHMIC:
         edges = np.geomspace(least, most, _BARS + 1)
         edges[-1] = most  # which rounding may have missed
@@ -68,21 +50,21 @@ def histogram(title: str, unit: str, series: Sequence[np.ndarray]) -> Chart | No
         edges, each = np.arange(least, most + 2), True  # a bar for each value
     else:
         edges = np.linspace(least, most, _BARS + 1)
-    counts = np.stack([np.histogram(values, edges)[0] for values in series], axis=1).tolist()
+    counts = np.stack([np.histogram(values, edges)[0] for values in series.values()], axis=1).tolist()
     texts = [_figure(first) + f" to {_figure(last)}" * (not each) for first, last in pairwise(edges)]
-    medians = " and ".join(_figure(float(np.median(values))) for values in series if len(values))
+    medians = " and ".join(_figure(float(np.median(values))) for values in series.values() if len(values))
     summary = f"{_figure(least)} to {_figure(most)}, median {medians}"
-    return Chart(title, unit, summary, list(zip(texts, counts, strict=True)), [len(values) for values in series])
+    yield Chart(title, unit, summary, [*zip(texts, counts, strict=True)], names, [*map(len, series.values())])
 
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def charts(*every: Measured) -> list[Chart]:
-    """Histograms of the images of one or two datasets."""
-    found = [histogram(*text, [_values(one, key) for one in every]) for key, text in _CHARTS.items()]
-    return [chart for chart in found if chart is not None]
+def charts(measured: Mapping[str, Measured]) -> list[Chart]:
+    """Histograms of the images of one or two datasets, by their names."""
+    series = {key: {name: _values(one, key) for name, one in measured.items()} for key in _CHARTS}
+    return [chart for key, values in series.items() for chart in histogram(*_CHARTS[key], values)]
 
 
 def _values(measured: Measured, key: str) -> np.ndarray:
@@ -92,30 +74,25 @@ def _values(measured: Measured, key: str) -> np.ndarray:
     return images[key][images[key] >= (key == "quality")]
 
 
-def options(data: Dataset) -> Table:
-    """Options and versions that made a dataset."""
-    return Table("Options and versions", ("option or package", "value"), sorted(options_of(data).items()))
-
-
-def options_of(data: Dataset) -> dict[str, str]:
+def options(measured: Measured) -> dict[str, str]:
     """The options that made a dataset, except defaults that mean "no", and the versions of the packages."""
-    stated = {key: value for key, value in data.manifest.options.items() if value not in (None, False, [], {})}
-    return {**{key: json.dumps(value, ensure_ascii=False) for key, value in stated.items()}, **data.manifest.made_by}
+    manifest = measured.data.manifest
+    stated = {key: value for key, value in manifest.options.items() if value not in (None, False, [], {})}
+    return {**{key: json.dumps(value, ensure_ascii=False) for key, value in stated.items()}, **manifest.made_by}
 
 
-def samples(data: Dataset, measured: Measured, findings: Findings) -> list[Table]:
+def samples(measured: Measured) -> Iterator[Table]:
     """Splits, and classes with the counts of each split, the largest first; at most _MOST_ROWS of them."""
-    infos = [data.manifest.splits[name] for name in measured.splits]
+    infos = [measured.data.manifest.splits[name] for name in measured.splits]
     splits = [(info.name, info.records, len(info.shards), size_text(info.size)) for info in infos]
-    found = [Table("Splits", ("split", "images", "shards", "size"), splits)]
-    if names := findings.classes:
-        counts = np.stack([*findings.counts().values(), findings.total], axis=1)
-        order = np.argsort(-findings.total, kind="stable")[:_MOST_ROWS].tolist()
-        what = number(len(names), "class", "classes") + " of objects" * findings.of_objects
+    yield Table("Splits", ("split", "images", "shards", "size"), splits)
+    if names := measured.classes:
+        counts, total = measured.counts, measured.counts.sum(axis=1)
+        order = np.argsort(-total, kind="stable")[:_MOST_ROWS].tolist()
+        what = number(len(names), "class", "classes") + " of objects" * (measured.class_key == OBJECT_LABEL)
         title = f"{what}{f', the {len(order):,} largest' * (len(order) < len(names))}"
-        rows = [(names[i], i, *counts[i].tolist()) for i in order]
-        found.append(Table(title, ("class", "label", *measured.splits, "all"), rows, "classes"))
-    return found
+        rows = [(names[i], i, *counts[i].tolist(), int(total[i])) for i in order]
+        yield Table(title, ("class", "label", *measured.splits, "all"), rows, search=True)
 
 
 def formats(measured: Measured) -> Table:
@@ -127,54 +104,35 @@ def formats(measured: Measured) -> Table:
         chosen = images["kind"] == kind
         if count := int(chosen.sum()):
             cost = NANOSECONDS.get(name.rpartition(" ")[2].encode(), OTHER_NANOSECONDS)
-            seconds = float(pixels[chosen].sum()) * cost / 1e9
-            taken = f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
-            rows.append((name, count, f"{100 * count / len(images):.1f} %", taken))
+            taken = f"{_figure(float(pixels[chosen].sum()) * cost / 1e9)} s"
+            rows.append((name, count, f"{count / len(images):.1%}", taken))
     return Table("Formats", ("format", "images", "share", "decoding all images once on one core, about"), rows)
 
 
-def objects(data: Dataset, measured: Measured) -> dict[str, Any]:
-    """Charts and tables of boxes, masks, classes that occur together, pixels.
-
-    `places`: the centers of boxes, [16][16] from the top left on; `middle`: the same in words.
-    """
-    schema, sums = data.manifest.schema, measured.objects
-    octaves = [f"{f'1/{1 << i}' if i else 1} to 1/{2 << i}" for i in range(len(sums.boxes))]
-    found = []
-    for title, counts in (("Size of boxes", sums.boxes), ("Area of objects", sums.masks)):
-        if total := int(counts.sum()):
-            bars = [(text, [count]) for text, count in zip(octaves, counts.tolist(), strict=True)]
-            found.append(Chart(title, "share of the image", f"{total:,} in all", bars, [total]))
-    tables = []
-    names, together = schema.class_names.get(OBJECT_LABEL, ()), np.triu(sums.together, 1)
-    if together.any():
-        order = np.argsort(together, axis=None)[::-1][:_PAIRS]
-        pairs = [divmod(at, len(names)) for at in order.tolist()]
-        rows = [(f"{names[a]}, {names[b]}", int(together[a, b])) for a, b in pairs if together[a, b]]
-        tables.append(Table("Classes that occur together most often", ("classes", "images"), rows))
-    if schema.raster is not None and sums.pixels.any():
+def objects(measured: Measured) -> Iterator[Chart | Map | Table]:
+    """Charts and tables of boxes, masks, classes that occur together, pixels; none without objects."""
+    schema, found = measured.data.manifest.schema, measured.objects
+    for title, areas in (("Size of boxes", found["box"]), ("Area of objects", found["mask"][found["mask"] >= 0])):
+        percent = np.maximum(_LEAST_AREA, areas * 100)
+        yield from histogram(title, "% of the image", {"number": percent})
+    if len(found):
+        cells = found["row"].astype(int) * GRID + found["column"]
+        places = np.bincount(cells, minlength=GRID * GRID).reshape(GRID, GRID)
+        parts = places[:, : GRID // 2], places[: GRID // 2], places[GRID // 4 : -GRID // 4, GRID // 4 : -GRID // 4]
+        left, upper, inner = (f"{part.sum() / len(found):.0%}" for part in parts)
+        middle = f"{left} in the left and {upper} in the upper half, {inner} in the middle quarter"
+        yield Map("Centers of boxes", middle, places.tolist())
+    labelled = found[found["label"] >= 0]
+    image, label = np.divmod(np.unique(labelled["image"] * np.int64(2**32) + labelled["label"]), 2**32)
+    of_images = np.split(label, np.flatnonzero(np.diff(image)) + 1)
+    pairs = Counter(chain.from_iterable(combinations(of.tolist(), 2) for of in of_images)).most_common(_PAIRS)
+    names = schema.class_names.get(OBJECT_LABEL, ())
+    together = [(f"{names[a]}, {names[b]}", count) for (a, b), count in pairs if b < len(names)]
+    if together:
+        yield Table("Classes that occur together most often", ("classes", "images"), together)
+    if schema.raster is not None and measured.pixels.any():
         of_raster = dict(enumerate(schema.raster.class_names))
-        shares = sums.pixels / sums.pixels.sum()
-        order = np.argsort(-shares, kind="stable").tolist()
-        rows = [(of_raster.get(i, "void"), f"{100 * shares[i]:.2f} %") for i in order if shares[i]]
-        tables.append(Table("Pixels of each class", ("class", "share of the pixels"), rows[:_MOST_ROWS]))
-    parts = sums.places[:, :8], sums.places[:8], sums.places[4:12, 4:12]
-    left, upper, inner = (f"{part.sum() / max(1, sums.places.sum()):.0%}" for part in parts)
-    middle = f"{left} in the left and {upper} in the upper half, {inner} in the middle quarter"
-    places = sums.places.tolist() if sums.places.any() else []
-    return {"charts": found, "tables": tables, "places": places, "middle": middle}
-
-
-def headline(data: Dataset, measured: Measured) -> str:
-    """Numbers of images, splits and bytes, on one line."""
-    size = size_text(sum(info.size for info in data.manifest.splits.values()))
-    return f"{number(len(measured.images), 'image')} in {number(len(measured.splits), 'split')}, {size}"
-
-
-def shares(measured: Measured) -> Mapping[str, float]:
-    """Share of each split that has images, in hundredths that add up to 1."""
-    sizes = {name: part.stop - part.start for name, part in measured.splits.items() if part.stop > part.start}
-    rounded = {name: max(1, round(100 * size / len(measured.images))) for name, size in sizes.items()}
-    if rounded:
-        rounded[max(rounded, key=rounded.__getitem__)] += 100 - sum(rounded.values())
-    return {name: share / 100 for name, share in rounded.items()}
+        shares = measured.pixels / measured.pixels.sum()
+        order = np.argsort(-shares, kind="stable")[:_MOST_ROWS].tolist()
+        rows = [(of_raster.get(i, "void"), f"{shares[i]:.2%}") for i in order if shares[i]]
+        yield Table("Pixels of each class", ("class", "share of the pixels"), rows)

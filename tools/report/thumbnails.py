@@ -2,81 +2,39 @@
 
 import base64
 import io
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection
 
 import numpy as np
 from PIL import Image
 
 from shardfeed.errors import escape
-from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.pictures import rgb_picture
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations
-from shardfeed.tools.report.findings import Findings
-from shardfeed.tools.report.measure import Measured
+from shardfeed.tools.report.measured import Measured
+from shardfeed.tools.report.page import FIRST, Picture, Row
 
 SIDE, _WIDE_SIDE = 96, 176  # pixels; the latter if something is drawn over the picture
+IN_ROW = 24  # pictures
 _NAME = 60  # characters
-_FIRST, IN_ROW = 6, 24  # of a row: shown at once, and after a click
 
 
-class Picture(NamedTuple):
-    """`data`: a data URI, or "" with the reason in `problem`. `about`: size, class and split, in a line."""
-
-    data: str
-    name: str
-    about: str
-    problem: str
-
-    @classmethod
-    def of(cls, data: str, key: bytes, about: str, problem: str = "does not decode") -> "Picture":
-        """The picture of an image with this key; only the end of a long key is shown."""
-        name = escape(key)
-        return cls(data, name if len(name) <= _NAME else f"...{name[3 - _NAME :]}", about, problem)
-
-
-class Row(NamedTuple):
-    """Pictures of a class in a split, or of inputs: the first ones, and those that are shown on a click."""
-
-    title: str
-    first: Sequence[Picture]
-    more: Sequence[Picture]
-
-    @classmethod
-    def of(cls, title: str, pictures: Sequence[Picture]) -> "Row":
-        """A row of these pictures."""
-        return cls(title, pictures[:_FIRST], pictures[_FIRST:])
-
-
-def webp(image: Image.Image, side: int) -> str:
-    """A data URI of an image, RGB, shrunk to `side` pixels."""
-    content = io.BytesIO()
-    image.thumbnail((side, side))
+def picture(image: Image.Image | None, key: bytes, about: str, problem: str = "does not decode") -> Picture:
+    """The picture of an image with this key, or the reason why there is none; only the end of a long key is shown."""
+    name, content = escape(key), io.BytesIO()
+    name = name if len(name) <= _NAME else f"...{name[3 - _NAME :]}"
+    if image is None:
+        return Picture("", name, about, problem)
     image.save(content, "WEBP", quality=60, method=0)
-    return f"data:image/webp;base64,{base64.b64encode(content.getvalue()).decode()}"
+    return Picture(f"data:image/webp;base64,{base64.b64encode(content.getvalue()).decode()}", name, about, "")
 
 
 class Thumbnails:
     """Pictures of a dataset's images by their indices in `measured`; each is made once."""
 
-    def __init__(self, data: Dataset, measured: Measured, findings: Findings, keys: dict[str, np.ndarray]) -> None:
-        self._data, self._measured, self._classes, self._keys = data, measured, findings.classes, keys
-        self._starts = [part.start for part in measured.splits.values()]
-        self._names = list(measured.splits)
+    def __init__(self, measured: Measured) -> None:
+        self._measured = measured
         self._made: dict[int, Picture] = {}
-
-    def where(self, place: int) -> tuple[str, int]:
-        """The split of an image, and its position in it."""
-        number = int(np.searchsorted(self._starts, place, "right")) - 1
-        while place >= self._measured.splits[self._names[number]].stop:  # splits without records
-            number -= 1
-        return self._names[number], place - self._starts[number]
-
-    def key(self, place: int) -> bytes:
-        """The key of an image, as `shardfeed remove` takes it."""
-        split, index = self.where(place)
-        return self._keys[split][index]
 
     def picture(self, place: int) -> Picture:
         """The picture of an image."""
@@ -85,57 +43,43 @@ class Thumbnails:
         return self._made[place]
 
     def _make(self, place: int) -> Picture:
-        split, index = self.where(place)
-        row = self._measured.images[place]
-        key = self.key(place)
-        about = [split, f"{row['width']}x{row['height']}"]
-        if 0 <= row["label"] < len(self._classes):
-            about.insert(0, escape(self._classes[row["label"]])[:_NAME])
-        schema = self._data.manifest.schema
-        drawn = has_annotations(schema)
-        side = _WIDE_SIDE if drawn else SIDE
+        split, index = self._measured.where(place)
+        row, key = self._measured.images[place], self._measured.keys[place]
+        schema = self._measured.data.manifest.schema
         try:
-            record = self._data[split][index]
+            record = self._measured.data[split][index]
             raw = (record[HEIGHT], record[WIDTH]) if record.get(FORMAT) == b"raw" else None
+            side = _WIDE_SIDE if has_annotations(schema) else SIDE
             image = rgb_picture(record[schema.key(ENCODED) or ENCODED], raw, side)  # type: ignore[arg-type]  # bytes
-            if drawn:  # so that lines have the same width in all pictures
-                scale = side / max(image.size)
-                image = image.resize(
-                    [max(1, round(length * scale)) for length in image.size], Image.Resampling.BILINEAR
-                )  # type: ignore[arg-type]  # a pair
+            if side == _WIDE_SIDE:  # so that lines have the same width in all pictures
+                size = [max(1, round(length * side / max(image.size))) for length in image.size]
+                image = image.resize((size[0], size[1]), Image.Resampling.BILINEAR)
                 image = draw_annotations(image, record, schema)
-            return Picture.of(webp(image, side), key, ", ".join(about))
+            image.thumbnail((side, side))
         except Exception:  # decoders raise any error for damaged bytes: the page reports that it does not decode
-            return Picture.of("", key, split)
+            return picture(None, key, split)
+        about = [self._measured.class_name(row["label"]), split, f"{row['width']}x{row['height']}"]
+        return picture(image, key, ", ".join(filter(None, about)))
 
     def of_keys(self, keys: Collection[bytes]) -> list[Picture]:
         """Pictures of the images with these keys."""
-        wanted = {*keys}
-        return [
-            self.picture(part.start + i)
-            for name, part in self._measured.splits.items()
-            for i, key in enumerate(self._keys[name])
-            if key in wanted
-        ]
+        return [self.picture(place) for place, key in enumerate(self._measured.keys) if key in keys]
 
     def rows(self, most: int) -> tuple[list[Row], int]:
-        """At most `most` pictures of each class in each split, spread over it, and the number of rows that do not
-        fit."""
-        labels, decoded = self._measured.images["label"], self._measured.decoded
-        found = []
-        for name, part in self._measured.splits.items():
-            of_split = np.where(decoded[part], labels[part], -2)
-            for label in np.unique(of_split[of_split > -2]).tolist():
-                places = part.start + np.flatnonzero(of_split == label)
-                named = escape(self._classes[label])[:_NAME] if 0 <= label < len(self._classes) else "no class"
-                found.append((label, name, places, named))
-        found.sort(key=lambda row: row[0])
-        shown = found[: most // _FIRST]
-        each = min(IN_ROW, most // max(1, len(shown)))
+        """At most `most` pictures of each class in each split, spread over it, and the number of rows left out."""
+        images, splits = self._measured.images, [*self._measured.splits]
+        decoded = np.flatnonzero(self._measured.decoded)
+        pairs = images["label"][decoded].astype(np.int64) * len(splits) + self._measured.split[decoded]
+        order = np.argsort(pairs, kind="stable")
+        of_rows, starts = np.unique(pairs[order], return_index=True)
+        parts = np.split(decoded[order], starts[1:])
+        shown = min(len(of_rows), most // FIRST)
+        each = min(IN_ROW, most // max(1, shown))
         rows = []
-        for _, name, places, named in shown:
-            chosen = places[np.linspace(0, len(places) - 1, min(each, len(places))).astype(int)].tolist()
-            pictures = [self.picture(place) for place in chosen]
-            title = f"{named}, {name}: {len(places):,}" if self._classes else f"{name}: {len(places):,}"
-            rows.append(Row.of(title, pictures))
-        return rows, len(found) - len(shown)
+        for pair, part in zip(of_rows[:shown].tolist(), parts, strict=False):
+            label, split = divmod(pair, len(splits))
+            spread = part[np.linspace(0, len(part) - 1, min(each, len(part))).astype(int)]
+            of = [self._measured.class_name(label) or "no class"] * bool(self._measured.classes)
+            title = f"{', '.join([*of, splits[split]])}: {len(part):,}"
+            rows.append(Row(title, [*map(self.picture, spread.tolist())]))
+        return rows, len(of_rows) - shown
