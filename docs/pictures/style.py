@@ -87,5 +87,10 @@ def save(figure: Any, path: Path, colours: int = 64) -> None:
     """Write a chart as lossless WebP, which is smaller than PNG. Fewer colours make it smaller still."""
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=130)
-    few = Image.open(drawn).convert("RGB").quantize(colours, dither=Image.Dither.NONE)
+    few_colours(Image.open(drawn), path, colours)
+
+
+def few_colours(picture: Image.Image, path: Path, colours: int = 64) -> None:
+    """Write a drawing as lossless WebP of at most `colours` colours."""
+    few = picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE)
     few.convert("RGB").save(path, lossless=True, quality=100, method=6)
