@@ -109,9 +109,11 @@ def small_records(directory: Path, shards: int, records: int) -> Any:
     """The train split of a new dataset of records that hold nothing but their number."""
     import shardfeed
     from shardfeed.formats.example import encode_parts
+    from shardfeed.formats.format import ShardInfo
     from shardfeed.formats.tfrecord.framing import Index, frame_parts
-    from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo
+    from shardfeed.manifest import FileInfo, Manifest, SplitInfo
     from shardfeed.schema import Feature, Schema
+    from shardfeed.shard_table import ShardTable
     from shardfeed.storage.checksum import crc32c
 
     directory.mkdir()
@@ -126,7 +128,7 @@ def small_records(directory: Path, shards: int, records: int) -> Any:
         (stem.parent / "index").mkdir(exist_ok=True)
         (stem.parent / "index" / stem.with_suffix(".tfindex").name).write_bytes(index)
         infos.append(ShardInfo(records, FileInfo(len(data), crc32c(data)), FileInfo(len(index), crc32c(index))))
-    manifest = Manifest("many", schema, {"train": SplitInfo("train", tuple(infos))}, {}, "0" * 32, {}, {}, {})
+    manifest = Manifest("many", schema, {"train": SplitInfo("train", ShardTable.of(infos))}, {}, "0" * 32, {}, {}, {})
     (directory / "manifest.json").write_bytes(manifest.to_bytes())
     return shardfeed.open(directory)["train"]
 

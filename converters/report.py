@@ -24,6 +24,7 @@ from shardfeed.naming import dataset_name
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.notebook import manifest_html, notes_html, pictures_html
 from shardfeed.schema import LABEL
+from shardfeed.shard_table import ShardTable
 from shardfeed.storage.storage import FileInfo
 from shardfeed.text import in_usual_order, listing, number
 
@@ -177,8 +178,8 @@ class Report:
         objects = _PlannedObjects(plan, source) if plan.schema.object_keys and plan.options.made_with is None else None
         splits: dict[str, SplitInfo] = {}
         for name in plan.split_sizes():
-            shards = [len(shard.samples) for shard in plan.shards if shard.split == name]
-            infos = tuple(ShardInfo(records, nothing, nothing) for records in shards)
+            shards = [len(shard) for shard in plan.shards if shard.split == name]
+            infos = ShardTable.of(ShardInfo(records, nothing, nothing) for records in shards)
             counts = {LABEL: plan.class_counts[name]} if name in plan.class_counts else {}
             if objects is not None and OBJECT_LABEL in plan.schema.class_names:
                 counts[OBJECT_LABEL] = tuple(objects.of_class[name].tolist())

@@ -30,13 +30,13 @@ def check_detection(boxes: str, crowd: str, crowds: Sequence[str], min_visible: 
         raise UsageError("min_visible", f"got {min_visible!r}, expected 0 to 1")
 
 
-def there(schema: Schema, *keys: str) -> list[str]:
+def available_keys(schema: Schema, *keys: str) -> list[str]:
     """The keys that the dataset has."""
     return [key for key in keys if schema.key(key) is not None]
 
 
 def needed(schema: Schema, keys: Iterable[str], what: str, remedy: str) -> list[str]:
-    """The keys. Raises UsageError where the dataset lacks one."""
+    """Return the keys. Raises UsageError if the dataset lacks one."""
     for key in keys:
         if schema.key(key) is None:
             raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)

@@ -18,7 +18,6 @@ from typing import Any
 
 _EXTRA_OF = {
     # an optional module -> its project, and the extra that installs it
-    "numba": ("numba", "seekable"),
     "tensorflow": ("TensorFlow", "tensorflow"),
     "keras": ("Keras", "tensorflow"),
     "torch": ("PyTorch", "torch"),
@@ -35,6 +34,7 @@ _EXTRA_OF = {
     "scipy": ("SciPy", "formats"),
     "pillow_heif": ("pillow-heif", "heic"),
     "obstore": ("obstore", "cloud"),
+    "boto3": ("boto3", "cloud-write"),
 }
 
 
@@ -56,10 +56,10 @@ def without_secrets(text: str) -> str:
 
 
 def argument(name: str, value: object = None, *, python: str = "", typed: str = "") -> str:
-    """Format an argument for a message: `name=value`, or `name` without a value; on the command line its flag.
+    """Format an argument for a message: `name=value` in Python, its flag on the command line.
 
-    `python`: the text to show in Python, if there is no argument of this name. `typed`: the text after the flag, if it
-    is not the value. True is shown as the flag alone, False as the flag with `no-`.
+    `python`: the text to show instead of `name=value`. `typed`: the text to show after the flag instead of the value.
+    True is shown as the flag alone, False as the flag with `no-`.
     """
     said = python or (name if value is None else f"{name}={value!r}")
     if isinstance(value, bool):

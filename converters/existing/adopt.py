@@ -122,7 +122,7 @@ def _sweep(directory: str) -> None:
 def check_names(directory: str, splits: Sequence[FoundSplit]) -> None:
     """Raise UsageError unless all files have the names of a dataset's shards, which a dataset in their folder wants."""
     for split in splits:
-        if not split.under_our_names:
+        if not split.has_standard_names:
             file = next(file for file in split.files if file is not None)
             wanted = shard_file(split.name, 0, len(split.files))
             problem = f"{escape(file)} is not named like a dataset shard ({wanted})"

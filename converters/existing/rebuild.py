@@ -143,7 +143,7 @@ def _of_split(
             receipt = tally.receipt(split.name, number, manifest.schema, info, columns)
             for key in columns:
                 pieces[key].append(receipt.columns[key])
-    records = [info.records for info in split.shards]
+    records = split.shards.records.tolist()
     for key, name in columns.items():
         of_shards = partial(iter, pieces[key])
         content = b"".join(join_columns(of_shards, records, column_dtype(manifest.schema, key)))

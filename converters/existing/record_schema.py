@@ -11,7 +11,7 @@ from shardfeed.schema import LABEL, Schema
 _MAX_CLASSES = 1 << 20  # a larger label is not a class number, and such a long list of names would be useless
 
 
-def could_name(look: FeatureLook, key: str, names: Sequence[str]) -> bool:
+def fits_class_names(look: FeatureLook, key: str, names: Sequence[str]) -> bool:
     """Whether the values of an int64 feature are numbers of classes with these names."""
     seen = look.seen.get(key)
     return seen is not None and seen.dtype == "int64" and seen.least >= 0 and seen.highest < len(names)
@@ -27,7 +27,7 @@ def class_names(
     """
     seen = look.seen.get(key)
     integers = seen is not None and seen.dtype == "int64"
-    if given is not None and not could_name(look, key, given):
+    if given is not None and not fits_class_names(look, key, given):
         labels = f"are {seen.least} to {seen.highest}" if seen and integers else "are missing, or not integers"
         problem = f"got {len(given)} names, and the values of {escape(key)} {labels}"
         raise UsageError("class_names", problem, "name every class in label order, starting with label 0")

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from shardfeed.converters.existing.record_schema import class_names as names_of
-from shardfeed.converters.existing.record_schema import could_name
+from shardfeed.converters.existing.record_schema import fits_class_names
 from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.converters.sources.containers.records.columns import is_of_objects
 from shardfeed.converters.sources.containers.records.features import UNKNOWN, FeatureLook, supervised_keys
@@ -77,7 +77,7 @@ class Survey:
     @property
     def fits_beside(self) -> bool:
         """Whether the files already have the names that the format requires, so that no other directory is needed."""
-        return all(split.under_our_names for split in self.splits)
+        return all(split.has_standard_names for split in self.splits)
 
 
 def survey(
@@ -97,14 +97,14 @@ def survey(
         path: the folder. If it holds no shards itself, but its subfolders do, each subfolder is a split.
         split_name: the one split that all files belong to; default: inferred from file names.
         splits: split -> `glob` pattern of its files, relative to the folder; the files may have any names.
-        image_key: the feature with the image, which readers of the dataset get as `image/encoded`; default: that key,
-            else the only feature with values that are images by their bytes.
-        label_key: the feature with the label, which readers of the dataset get as `image/class/label`; default: that
-            key, else the only integer feature with a known name, such as `label`, `class` or `target`.
+        image_key: the feature with the image, which readers of the dataset get as `image/encoded`; default:
+            `image/encoded` if it exists, else the only feature whose values are image files.
+        label_key: the feature with the label, which readers of the dataset get as `image/class/label`; default:
+            `image/class/label`, else the only integer feature with a known name, such as `label` or `target`.
         class_names: names of the label's classes, or of the objects' classes if images have none: a list from label 0,
             or a mapping by number. Default: the names in the folder's `KEY.labels.txt` (TFDS), `labels.txt` or
             `label_map.pbtxt`, else the names stored with the labels, else the numbers.
-        partial: accept a split even if the names of its shards show that others are missing.
+        partial: accept a split even if the names of its shards show that some shards are missing.
         progress: called with the number of bytes read.
 
     Raises:
@@ -153,9 +153,9 @@ def survey(
     if not features:
         raise UsageError(directory, "no record has a feature", "only TFRecords of tf.train.Example can be read")
     of_all = [tally for of_split in tallies.values() for tally in of_split]
-    said = supervised_keys(directory)
-    image = choose_key("image", features, image_key, said[0], _images(of_all, features))
-    label = choose_key("label", features, label_key, said[1])
+    documented = supervised_keys(directory)
+    image = choose_key("image", features, image_key, documented[0], _images(of_all, features))
+    label = choose_key("label", features, label_key, documented[1])
     features = _with_roles(features, image, label)
     class_names_of, files, notes = _class_names(directory, names, look, features, label, class_names)
     taken = {file for split in found for file in split.files} | files
@@ -168,7 +168,7 @@ def survey(
         data,
         distinct,
         tuple(name for name in names if name not in taken),
-        (*notes, *_said_of_images(found, tallies, schema)),
+        (*notes, *_image_notes(found, tallies, schema)),
     )
 
 
@@ -205,14 +205,14 @@ def choose_key(
     role: Literal["image", "label"],
     features: Mapping[str, Feature],
     given: str | None,
-    said: str | None,
+    documented: str | None,
     images: Mapping[str, int] | None = None,
 ) -> str | None:
     """Return the key of the feature with the image, or with the label, a number; None if none or several fit.
 
-    The key is `given`; else TensorFlow's usual key; else `said`, from another program's file; else the only image, or
-    the feature with a usual last word. `images`: key -> records in which its value is an image by its bytes. Raises
-    UsageError if `given` does not fit.
+    The key is `given`; else TensorFlow's usual key; else `documented`, from another program's file; else the only
+    image, or the feature with a usual last word. `images`: key -> records in which its value is an image by its
+    bytes. Raises UsageError if `given` does not fit.
     """
     ours, option = (ENCODED, "image_key") if images is not None else (LABEL, "label_key")
     if images is not None:
@@ -231,8 +231,8 @@ def choose_key(
         raise UsageError(option, f"got {escape(given)!r}, but the records also have {ours!r}", remedy)
     if given is not None or ours in features:
         return given or (ours if ours in fitting else None)
-    if said in fitting:
-        return said
+    if documented in fitting:
+        return documented
     if images is not None and len(fitting) == 1:
         return fitting[0]
     whole = [key for key in fitting if features[key].dtype != "float32" and not is_of_objects(key, features)]
@@ -286,7 +286,7 @@ def _class_names(
             file, by_number = beside
             used.add(file)
             names = in_label_order(by_number)
-            if could_name(look, key, names):
+            if fits_class_names(look, key, names):
                 found[key] = names
                 notes.append(f"class names of {escape(key)} come from {escape(file)}")
                 continue
@@ -296,7 +296,7 @@ def _class_names(
     return found, used, notes
 
 
-def _said_of_images(
+def _image_notes(
     splits: Sequence[FoundSplit], tallies: Mapping[str, Sequence[ShardTally]], schema: Schema
 ) -> list[str]:
     """Notes on the images that users should read before they train on them."""

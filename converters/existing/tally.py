@@ -129,7 +129,7 @@ def shards_fingerprint(how: bytes, shards: Mapping[str, Sequence[FileInfo]]) -> 
 def tfds_view(
     name: str, schema: Schema, splits: Mapping[str, SplitInfo], tallies: Iterable[ShardTally]
 ) -> dict[str, bytes]:
-    """TFDS's files by the records that were met; none where a record may have no image, or several.
+    """Return TFDS's files for the records found; none if a record may have no image, or several.
 
     TFDS has no feature for those.
     """

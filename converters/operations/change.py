@@ -37,7 +37,7 @@ class Change:
 
     @cached_property
     def digest(self) -> str:
-        """Hex digits that differ where the change does."""
+        """Hex digits that differ if the changes differ."""
         what = sorted(self.numbers.items()), sorted(self.names.items()), self.prefix, self.renumber
         return hashlib.blake2b(repr(what).encode(), digest_size=16).hexdigest()
 

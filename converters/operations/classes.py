@@ -80,7 +80,7 @@ def _from_csv(place: str, file: Any) -> dict[str, str | None]:
 
 
 def near_names(name: str, names: Sequence[str]) -> str:
-    """The remedy for a class that there is not: those with names like it, else some of all."""
+    """Return the remedy for an unknown class: classes with similar names, else some of all classes."""
     near = get_close_matches(name, names, 3)
     return f"did you mean {' or '.join(map(escape, near))}?" if near else f"there are {listing(list(names), 8)}"
 
@@ -124,7 +124,7 @@ class Mapped:
 
 
 def with_classes(schema: Schema, lists: Mapping[str, Mapped]) -> Schema:
-    """The schema with the new class lists of label features, and the ids of those that have any."""
+    """Return the schema with the new class lists of label features, and their class ids if they have any."""
     names = {**schema.class_names, **{key: of_key.names for key, of_key in lists.items()}}
     ids = {key: lists[key].ids(old) if key in lists else old for key, old in schema.class_ids.items()}
     return replace(schema, class_names=names, class_ids=ids)

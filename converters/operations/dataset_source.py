@@ -37,7 +37,7 @@ class Origin:
     counted: bool
 
     def payload(self, place: int) -> bytes:
-        """The record at a place, its CRC checked. Raises IntegrityError, also where the dataset was replaced."""
+        """Read a record and check its CRC. Raises IntegrityError, also if the dataset was replaced."""
         return self._opened().payloads(np.array([place]))[0]
 
     def where(self, place: int) -> str:

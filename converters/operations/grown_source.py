@@ -55,7 +55,7 @@ class GrownSource:
             if key in ids:
                 ids[key] = ids_of_key
         self.schema: Schema = replace(source.schema, class_names=names, class_ids=ids)
-        there = _There(dataset, source, self._numbers, names)
+        there = _ExistingSamples(dataset, source, self._numbers, names)
         places = np.array([i for i in range(len(source)) if i not in there.samples], np.int64)
         if not len(places):
             problem = f"the dataset already has all of its {number(len(source), 'sample')}"
@@ -140,8 +140,8 @@ def _joined(
     return (None if numbers == tuple(range(len(numbers))) else numbers), found.names, found.ids or ()
 
 
-class _There:
-    """The samples of a source that a dataset has already: `samples`, their places in the source.
+class _ExistingSamples:
+    """Samples of a source that the dataset already has: `samples`, their indices in the source.
 
     `next_numbers`: of each split the number of its next record. `numbers`: the dataset's number of each class of the
     source, by feature, None where they are the same. `names`: of all classes, as the dataset numbers them.

@@ -69,7 +69,7 @@ def merge(
     schema = _schema(opened, lists)
     prefixes = _prefixes(opened, prefix)
     changes = [_change(one, lists, of_one, at) for at, (one, of_one) in enumerate(zip(opened, prefixes, strict=True))]
-    taken = _Taken()
+    taken = _MergedRecords()
     parts = [
         Part(records, taken.new(records, change), name, change)
         for one, change in zip(opened, changes, strict=True)
@@ -158,7 +158,7 @@ def _made_with(opened: Sequence[Opened]) -> dict[str, Any]:
     return same
 
 
-class _Taken:
+class _MergedRecords:
     """Records taken so far, by their new keys, and the number of records that had been taken already."""
 
     def __init__(self) -> None:

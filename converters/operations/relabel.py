@@ -178,7 +178,7 @@ def _stay(records: SplitRecords, lists: Mapping[str, Mapped]) -> np.ndarray:
 
 def _dropped_objects(opened: Opened, lists: Mapping[str, Mapped], report: Report) -> list[str]:
     """A sentence about the objects that the new dataset does not have."""
-    said = []
+    notes = []
     for key in sorted(set(lists) & set(opened.schema.object_keys)):
         before, after = (
             sum(sum(info.class_counts.get(key, ())) for info in manifest.splits.values())
@@ -186,5 +186,5 @@ def _dropped_objects(opened: Opened, lists: Mapping[str, Mapped], report: Report
         )
         if after < before:
             gone = number(before - after, "object")
-            said.append(f"{gone} of {before:,} left out with dropped classes and images ({key})")
-    return said
+            notes.append(f"{gone} of {before:,} left out with dropped classes and images ({key})")
+    return notes

@@ -1,4 +1,4 @@
-"""A dataset without some of its records, and where those still are."""
+"""Remove records from a dataset, and find where copies of them remain."""
 
 import os
 from dataclasses import replace as with_values
@@ -55,13 +55,13 @@ def remove(
     note = f"{number(removed, 'record')} removed{f' ({by_split})' if by_split else ''}"
     source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=[note])
     report = make_dataset(source, [opened], out, making)
-    return with_values(report, notes=[*report.notes, *_where_they_remain(opened)]) if removed else report
+    return with_values(report, notes=[*report.notes, *_remaining_copies(opened)]) if removed else report
 
 
-def _where_they_remain(opened: Opened) -> list[str]:
+def _remaining_copies(opened: Opened) -> list[str]:
     """Sentences about the places that still have the records that were removed."""
     directory = opened.directory
-    said = [f"the records are still in {escape(directory)}: remove that dataset when it is no longer needed"]
+    places = [f"the records are still in {escape(directory)}: remove that dataset when it is no longer needed"]
     shared = [
         os.path.basename(name)
         for split in opened.manifest.splits.values()
@@ -70,15 +70,15 @@ def _where_they_remain(opened: Opened) -> list[str]:
     ]
     if shared:
         what = f"{number(len(shared), 'shard')} of it (such as {shared[0]}) {'has' if len(shared) == 1 else 'have'}"
-        said.append(
+        places.append(
             f"{what} a hard link in another dataset, made by append: `find DIR -samefile FILE` finds it;"
             " removing one link keeps the other"
         )
     for kind in ("staging", "building"):
         if os.path.isdir(left := hidden_sibling(directory, kind)):
-            said.append(f"{escape(left)} is left by an interrupted run, and may also contain them")
-    said.append("also check caches of training (cache=), backups and the source images")
-    return said
+            places.append(f"{escape(left)} is left by an interrupted run, and may also contain them")
+    places.append("also check caches of training (cache=), backups and the source images")
+    return places
 
 
 def _names(path: str) -> int:

@@ -1,6 +1,7 @@
 """Guard for untrusted input: limits on the resources that a file may demand, and handling of libraries' exceptions.
 
-Progress, too: listing and planning may take minutes; `tell` reports it to the callback set by `told_to`.
+Progress, too: listing and planning may take minutes; `report_progress` calls the callback set by
+`report_progress_to`.
 
 A file may declare, nest, repeat or compress more than it holds. Every reader draws from `budget()`, the `Budget` of the
 source that is being opened, before it allocates or loops by a number from a file:
@@ -26,7 +27,7 @@ from shardfeed.text import size_text
 
 # Pixels of drawings and masks compress to a hundredth, photos not at all; DEFLATE reaches 1,032, zstd 30,000.
 MOST_RATIO = 200
-UNPACKED_FREE = 256 << 20  # bytes that anything may unpack to, whatever its ratio: a small file of masks is no bomb
+UNPACKED_FREE = 256 << 20  # bytes that any file may decompress to, at any ratio: a small file of masks is harmless
 # Labels of 62 classes take 5 bits each when packed, images that are all alike some bits; less is a number made up.
 MOST_ROWS_PER_BYTE = 4
 ROWS_FREE = 500_000  # rows that any file may declare: listing them takes less than 100 MB
@@ -115,7 +116,7 @@ class Budget:
         return found
 
     def integer(self, digits: str | bytes, place: str = "") -> int:
-        """The number that decimal digits say."""
+        """Parse decimal digits as a number."""
         if len(digits) > MOST_DIGITS or not digits.isdigit():
             shown = f"{len(digits):,} characters" if len(digits) > 40 else repr(digits)
             raise HostileError(place or self.place, f"got {shown}, expected an integer", _REMEDY)
@@ -167,10 +168,10 @@ def guarded(place: str) -> Iterator[Budget]:
 
 def damaged(place: str, error: BaseException) -> HostileError:
     """Create the error for a file on which a library failed with `error`."""
-    said = str(error) if not isinstance(error, KeyError) else f"no {error}"
+    message = str(error) if not isinstance(error, KeyError) else f"no {error}"
     kind = {MemoryError: "more memory than available", RecursionError: "nested too deep"}.get(type(error), "")
-    said = kind or said or type(error).__name__
-    return HostileError(place, f"damaged or hostile: {escape(said[:_SHOWN])}", _REMEDY)
+    message = kind or message or type(error).__name__
+    return HostileError(place, f"damaged or hostile: {escape(message[:_SHOWN])}", _REMEDY)
 
 
 def _library(error: BaseException) -> str:
@@ -181,7 +182,7 @@ def _is_of_content(error: OSError) -> bool:
     return _library(error) in _LIBRARIES or error.errno in _OF_CONTENT
 
 
-# Folders that stand for buckets, with "/" at the end (see mirror.py), and what opens their files that are no copies.
+# Folders that represent buckets, with "/" at the end (see mirror.py) -> function that opens files that are not copies.
 mirrors: dict[bytes, Callable[[bytes], BinaryIO | None]] = {}
 
 
@@ -190,19 +191,19 @@ def open_regular(path: str | bytes | os.PathLike[str], buffering: int = -1) -> B
     for root, open_there in mirrors.items():
         if os.fsencode(path).startswith(root) and (there := open_there(os.fsencode(path))) is not None:
             return there
-    file = open(path, "rb", buffering, opener=_without_waiting)  # noqa: SIM115  # the caller closes it
+    file = open(path, "rb", buffering, opener=_open_nonblocking)  # noqa: SIM115  # the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "not a regular file", path)
     return cast("BinaryIO", file)
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager
-def told_to(listener: Listener) -> Iterator[None]:
+def report_progress_to(listener: Listener) -> Iterator[None]:
     """A block in which `listener(doing, done, total)` is called now and then; `total` is None if unknown."""
     token = _listener.set(listener)
     try:
@@ -211,7 +212,7 @@ def told_to(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tell(doing: Doing, done: int, total: int | None = None) -> None:
+def report_progress(doing: Doing, done: int, total: int | None = None) -> None:
     """Say how far this is: after each EVERY of them, and at the end."""
     listener = _listener.get()
     if listener is not None:

@@ -16,14 +16,14 @@ import numpy as np
 
 from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header
 from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.files.walk import list_files, no_files_error
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted
 
-_MOST_NAMES = 2000  # files of one extension in a folder: more of them show nothing new
+_MOST_NAMES = 2000  # files of one extension in a folder; more files would show nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are examined, and their depth
 HEAD = 65_536  # bytes of a file that are enough to recognise its type
 _HEADS = 200  # files with cached first bytes
@@ -90,7 +90,7 @@ class Look:
                     for entry in entries:
                         is_folder = entry.is_dir()
                         if not (is_folder or entry.is_file() or entry.is_symlink()):
-                            continue  # a pipe or a device is no input
+                            continue  # a pipe or a device is not an input
                         kind = "/" if is_folder else os.path.splitext(entry.name)[1]
                         of_kind[kind] += 1
                         if of_kind[kind] <= _MOST_NAMES and not is_hidden(os.fsencode(entry.name)):
@@ -101,9 +101,9 @@ class Look:
         return self._names[folder]
 
     def files(self, suffixes: tuple[str, ...] = ("",), depth: int = _DEPTH, folder: str = "") -> Iterator[str]:
-        """Find files in `folder` by their suffixes (lower case), relative to the path, the nearest to `folder` first.
+        """Yield names of files in `folder` with these suffixes (lower case), relative to `path`, top folders first.
 
-        If the path is a file, returns its name; if it is a pattern, the first file that matches.
+        If `path` is a file, yields its name; if `path` is a pattern, the name of the first file that matches.
         """
         if not self.is_folder:
             names = [os.path.basename(path) for path in self.paths[:1] if os.path.isfile(path)]
@@ -194,7 +194,7 @@ class Look:
             include, exclude = (self.include, self.exclude) if choosing else ((), ())
             listing = list_files(place, include=include, exclude=exclude, follow_links=self.follow_links)
             if not len(listing):
-                raise nothing_listed(listing)
+                raise no_files_error(listing)
             self._listings[place, choosing] = listing
         return self._listings[place, choosing]
 

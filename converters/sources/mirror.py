@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, NamedTuple
 from shardfeed.annotations import Raster
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.files.listing import Choice, Globs, is_hidden
-from shardfeed.converters.sources.files.remote import Ranges, placed, stays, storage_of, version_number
-from shardfeed.converters.sources.guard import EVERY, mirrors, tell
+from shardfeed.converters.sources.files.remote import Ranges, placed, read_in_place, storage_of, version_number
+from shardfeed.converters.sources.guard import EVERY, mirrors, report_progress
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Rasters
 from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, argument
@@ -73,7 +73,7 @@ class Mirror:
         return self._into.folder
 
     def path_of(self, address: str) -> str:
-        """The path that stands for a URL."""
+        """Return the local path that represents a URL."""
         scheme, _, rest = address.partition("://")
         return os.path.join(self.folder, scheme.lower(), rest.rstrip("/"))
 
@@ -113,33 +113,33 @@ class Mirror:
                 raise UsageError(address, problem, "give a file, or a table of URLs") from None
             raise UsageError(address, "no such file or folder", "check the URL") from None
         one = _Copy(address, version[2], version_number(version), path)
-        if not self._stand_in(one):
+        if not self._make_empty_file(one):
             raise UsageError(address, "its name cannot be that of a local file", "copy it to another name")
-        if not stays(os.fsencode(path)):
+        if not read_in_place(os.fsencode(path)):
             copies.append(one)
 
     def _list(self, storage: ObjectStorage, address: str, copies: list[_Copy]) -> int:
-        """Make the files below a prefix; `copies` gets those that are no images. Returns their number."""
+        """Create the files below a prefix, and add other files than images to `copies`. Returns the number of files."""
         count = 0
         for page in storage.below(address):
             for name, size, version in page:
                 key = name[len(storage.key(address)) :].lstrip("/")
                 one = _Copy(f"{storage.root}/{name}", size, version_number(version), "")
                 one = one._replace(path=self.path_of(one.address))
-                if not self._stand_in(one):
+                if not self._make_empty_file(one):
                     continue
                 count += 1
-                if not (stays(name.encode()) or self._passed_over(key)):
+                if not (read_in_place(name.encode()) or self._passed_over(key)):
                     copies.append(one)
                 if not count % EVERY:
-                    tell("listing", count)
+                    report_progress("listing", count)
         return count
 
     def _passed_over(self, key: str) -> bool:
         encoded = os.fsencode(key)
         return any(map(is_hidden, encoded.split(b"/"))) or (bool(self._choice) and self._choice.leaves_out(encoded))
 
-    def _stand_in(self, one: _Copy) -> bool:
+    def _make_empty_file(self, one: _Copy) -> bool:
         """Make an empty file in place of an object; False if no file can have this name."""
         parts = one.address.partition("://")[2].split("/")
         folder = os.path.dirname(one.path)
@@ -235,7 +235,7 @@ class Mirror:
 
 
 def _opened(root: bytes, copies: Container[bytes], path: bytes) -> BinaryIO | None:
-    """Open the object that a path in the folder stands for; None for a copy, which is opened directly."""
+    """Open the object that a path in the folder represents; None for a copy, which is opened directly."""
     if path in copies or not os.path.isfile(path):
         return None
     return io.BufferedReader(Ranges(path, root))  # type: ignore[return-value]  # as files are

@@ -95,22 +95,22 @@ def open_source(
             return table
         _check_label_file(look, values)
         found = recognise(look, values)
-        if fit := _only_one(look, found):
+        if fit := _choose_reader(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
         again = {"include": include, "exclude": exclude, "follow_links": follow_links, "options": options}
         if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS) and is_archive(look.path):
             unpacked = unpack(look.path)
-            said = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *unpacked.notes]
-            return _noted(open_source(unpacked.folder, **again), said, kept=unpacked)
+            notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *unpacked.notes]
+            return _noted(open_source(unpacked.folder, **again), notes, kept=unpacked)
         if "labels" not in values and (inner := _only_folder(look)):
-            said = [f"the only folder in it is read: {escape(inner)}"]
-            return _noted(open_source(os.path.join(look.path, inner), **again), said)
+            notes = [f"the only folder in it is read: {escape(inner)}"]
+            return _noted(open_source(os.path.join(look.path, inner), **again), notes)
         try:
             _check_name(look)
             plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
             return _read(plain, look, values)
         except UsageError:
-            if near := _near_miss(look, found):
+            if near := _incomplete_match(look, found):
                 raise near from None
             raise
 
@@ -161,7 +161,7 @@ def _is_remark(name: str) -> bool:
 
 
 def _noted(source: Source, notes: Sequence[str], *, kept: object = None) -> Source:
-    """The same source with more notes, first of all; `kept`: what must live as long as it does."""
+    """Return the source with `notes` in front of its own; `kept`: an object that must live as long as the source."""
     findings: Findings = findings_of(source)
     made = copy.copy(source)
     object.__setattr__(made, "findings", replace(findings, notes=[*notes, *findings.notes]))
@@ -171,7 +171,7 @@ def _noted(source: Source, notes: Sequence[str], *, kept: object = None) -> Sour
 
 
 def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
-    """The evidence of every reader that takes the path for its own, or almost. `values`: the options given.
+    """Return the evidence of every reader that fits the path, or nearly fits it. `values`: options given by the user.
 
     Readers that take all of the options are meant before those that do not. Where an option is one that only plain
     readers have, no other is asked but those that take all of them.
@@ -236,7 +236,7 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
     """
     for name in values:
         if name not in reader.takes:
-            raise _not_taken(name, reader, look)
+            raise _unsupported_option(name, reader, look)
     if not reader.chooses_files:
         for name in (name for name in ("include", "exclude", "follow_links") if getattr(look, name)):
             problem = f"{argument(name)} applies to image files, but this is read as {reader.name}"
@@ -248,16 +248,16 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
         return source
     findings: Findings = source.findings  # type: ignore[attr-defined]  # a source that describes itself has them
     in_files = reader.options is ColumnOptions
-    shown = ([] if in_files else [found]) + [described]  # those of files of many samples describe the same
-    said = ": ".join([by, "; ".join(filter(None, shown))]).removesuffix(": ")
+    shown = ([] if in_files else [found]) + [described]  # of a container, `described` alone says the same
+    description = ": ".join([by, "; ".join(filter(None, shown))]).removesuffix(": ")
     made = copy.copy(source)  # not `replace`: classes of sources may have their own constructors
-    object.__setattr__(made, "described", said)
-    object.__setattr__(made, "findings", replace(findings, notes=[said, *findings.notes], in_files=in_files))
+    object.__setattr__(made, "described", description)
+    object.__setattr__(made, "findings", replace(findings, notes=[description, *findings.notes], in_files=in_files))
     return made
 
 
-def _not_taken(name: str, reader: Reader, look: Look) -> UsageError:
-    """The error for an option that is about other readers than the one that is meant."""
+def _unsupported_option(name: str, reader: Reader, look: Look) -> UsageError:
+    """Return the error for an option that the chosen reader does not support."""
     able = [one.name for one in READERS if name in one.takes]
     if reader.name == "folder" and "labels" in able and name != "images":
         problem = f"is a folder, but {argument(name)} is for a label file"
@@ -270,7 +270,7 @@ def _not_taken(name: str, reader: Reader, look: Look) -> UsageError:
     return UsageError(look.path, problem, remedy)
 
 
-def _only_one(look: Look, found: Sequence[Evidence]) -> Evidence | None:
+def _choose_reader(look: Look, found: Sequence[Evidence]) -> Evidence | None:
     """The only reader that fits; None if only a plain one does. Raises UsageError if two do."""
     fits = [one for one in found if not one.missing]
     fits = [one for one in fits if one.sure][:1] or fits
@@ -287,12 +287,14 @@ def _only_one(look: Look, found: Sequence[Evidence]) -> Evidence | None:
     return fits[0]
 
 
-def _near_miss(look: Look, found: Sequence[Evidence]) -> UsageError | None:
-    """The error to raise where a reader almost fits, and no other source does."""
+def _incomplete_match(look: Look, found: Sequence[Evidence]) -> UsageError | None:
+    """Return the error if a reader nearly fits and no other source does; None if none nearly fits."""
     near = next((one for one in found if one.missing), None)
     if near is None:
         return None
-    asking_helps = BY_NAME[near.name].options is not ColumnOptions  # those find no more when they are asked for
+    asking_helps = (
+        BY_NAME[near.name].options is not ColumnOptions
+    )  # column readers find nothing more if they are chosen
     remedy = f"give {argument('reader', near.name)} to read it anyway" if asking_helps else ""
     problem = f"looks like a source for the reader {near.name}: {near.found}; {near.missing}"
     return UsageError(look.path, problem, remedy)

@@ -230,5 +230,5 @@ def options_of(values: Mapping[str, Any]) -> Options | None:
 
 
 def naming(what: str, column: str) -> str:
-    """A part of a message: how to say that `column` is to be taken for `what`."""
+    """Format the option that makes `column` the column for `what`, for a message."""
     return argument("columns", python=f"columns={{{what!r}: {column!r}}}", typed=f"{what}={column}")

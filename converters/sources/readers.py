@@ -67,7 +67,7 @@ class Marks:
     inside: str = ""
 
     def first(self, look: Look, suffixes: tuple[str, ...]) -> str:
-        """The path of the first file among those that are looked at; "" without."""
+        """Return the path of the first matching file; "" if there is none."""
         for name in look.files(suffixes):
             inside = not self.inside or os.path.basename(os.path.dirname(name)) == self.inside
             if inside and self.begins.match(look.head(look.full(name))):
@@ -126,7 +126,7 @@ class Reader:
     def recognise(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
         """Return evidence that this reader fits the path, or None; `given`: options by name, all known to the reader.
 
-        If a library reports that the path is damaged, `missing` of the evidence contains the report.
+        If a library reports that the path is damaged, the evidence contains this report in `missing`.
         """
         options = of_reader(self.options, given)
         try:
@@ -309,7 +309,7 @@ SAMPLE_ENDS = (
 )
 ARCHIVE_ENDS = (".zip", *_TAR_ENDS[1:], ".tbz", ".tbz2", ".txz")
 _SOURCE = "read it with your own Source, a class with two methods: see docs/your-own-source.md"
-# Ends of names of files that are neither images nor a label file; what such a file is, and what to do.
+# Extensions of files that are neither images nor label files -> what the file is, and what to do.
 REFUSED = (
     ((".zip", *_TAR_ENDS), "an archive", "give it as SOURCE, which is unpacked, or unpack the file you need"),
     ((".7z", ".rar"), "an archive", "unpack it into a folder, and give that: 7z x FILE -oFOLDER"),

@@ -26,16 +26,16 @@ _OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
 
 def read_image(sample: Sample, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of a sample's image. Raises RejectedError where they cannot be had or are not those planned.
+    """Read the bytes of a sample's image. Raises RejectedError if they cannot be read, or differ from the plan.
 
-    A file of more than `max_bytes` is refused before any of it is read. Raises StorageError where the machine has no
+    A file of more than `max_bytes` is refused before any of it is read. Raises StorageError if the machine has no
     memory or no file descriptor left.
     """
     return read_content(sample.image, max_bytes)
 
 
 def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of an image or of a mask; raises what `read_image` does."""
+    """Read the bytes of an image or a mask; raises the same errors as `read_image`."""
     content = remote.at_address(content)
     if remote.is_remote(content):
         return remote.fetch(content, max_bytes)

@@ -164,7 +164,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class FindingSource(Source, Protocol):
-    """A source that has something to report of its search, as those that list files do."""
+    """A source with findings of its listing, such as skipped files."""
 
     @property
     def findings(self) -> Findings: ...

@@ -187,7 +187,7 @@ def _open_intact(directory: str, plan: CopyPlan) -> Copy | None:
 
 def _make_or_wait(directory: str, plan: CopyPlan) -> Copy:
     """Return the copy, made by this process or by another one that is already making it."""
-    waited, said = time.monotonic(), False
+    waited, announced = time.monotonic(), False
     with ExitStack() as lock:
         while True:
             try:
@@ -195,8 +195,8 @@ def _make_or_wait(directory: str, plan: CopyPlan) -> Copy:
                 lock.enter_context(locked(directory))
                 break
             except BusyError as error:
-                if not said and time.monotonic() - waited > _SAY_SECONDS:
-                    said = True
+                if not announced and time.monotonic() - waited > _SAY_SECONDS:
+                    announced = True
                     print(f"shardfeed: waiting for the cache {escape(directory)}: {error.problem}", file=sys.stderr)
                 time.sleep(_LOOK_SECONDS)
                 if (copy := _open_intact(directory, plan)) is not None:
@@ -220,7 +220,7 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
     records = int(np.count_nonzero(sizes))  # 0 in shards that are not copied
     bar = progress_bar(total=records, desc=f"cache {name}", unit=" records", delay=1)
     with built(directory) as building, bar:
-        check_room(parent, int(sizes.sum()), _what_would_help(plan, records))
+        check_room(parent, int(sizes.sum()), _remedies(plan, records))
         write_copy(building, plan, sizes, to_pixels if plan.decoded else None, bar.update)
     copy = open_copy(directory, plan)
     assert copy is not None
@@ -246,7 +246,7 @@ def _cannot_write(parent: str, error: StorageError) -> StorageError:
     return wrapped
 
 
-def _what_would_help(plan: CopyPlan, records: int) -> str:
+def _remedies(plan: CopyPlan, records: int) -> str:
     remedies = ["another directory", "fewer samples"]
     if plan.decoded:
         shards = plan.split.shards

@@ -108,9 +108,9 @@ class FetcherClient:
     @contextmanager
     def fill(self, places: np.ndarray, *, again: bool = False) -> Iterator[None]:
         """See `Filler`. The fetcher keeps what a connection requested last, so no other thread uses it meanwhile."""
-        chunk = getattr(self._here.of_thread, "chunk", None)
-        with self._here.lock:
-            oldest = min(self._here.reading, default=0)
+        chunk = getattr(self._of_this_process.of_thread, "chunk", None)
+        with self._of_this_process.lock:
+            oldest = min(self._of_this_process.reading, default=0)
         position = {} if chunk is None else {"chunk": chunk, "oldest": min(oldest, chunk)}
         connection = self._ask({**position, "again": again}, np.ascontiguousarray(places, np.int64))
         try:
@@ -125,7 +125,7 @@ class FetcherClient:
     @contextmanager
     def at(self, chunk: int) -> Iterator[None]:
         """A block in which a chunk of the order is read."""
-        here = self._here
+        here = self._of_this_process
         with here.lock:
             here.reading.append(chunk)
         here.of_thread.chunk = chunk
@@ -139,18 +139,18 @@ class FetcherClient:
     def start(self) -> str:
         """Connect; return the directory of the split's files. Raises UsageError if the cache is too small."""
         connection, directory = self._connect()
-        self._here.idle.append(connection)
+        self._of_this_process.idle.append(connection)
         return directory
 
     def close(self) -> None:
         """Close the connections once they are idle. Takes no lock, because a garbage collector may call it."""
-        self._here.closed = True
+        self._of_this_process.closed = True
         with suppress(IndexError):
             while True:
-                self._here.idle.pop().close()
+                self._of_this_process.idle.pop().close()
 
     @property
-    def _here(self) -> _Connections:
+    def _of_this_process(self) -> _Connections:
         """Return this process's connections: a forked process closes those that it inherited."""
         held = self._held
         if not held or held[0].process != os.getpid():
@@ -158,7 +158,7 @@ class FetcherClient:
         return held[0]
 
     def _put_back(self, connection: Connection) -> None:
-        here = self._here
+        here = self._of_this_process
         with here.lock:
             here.idle.append(connection)
         if here.closed:
@@ -166,7 +166,7 @@ class FetcherClient:
 
     def _ask(self, head: dict[str, Any], places: np.ndarray | None = None) -> Connection:
         """Send a request, wait for the answer, and return the connection, which the caller puts back."""
-        here = self._here
+        here = self._of_this_process
         for _ in range(_RESTARTS):
             with here.lock:
                 connection = here.idle.pop() if here.idle else None
@@ -189,7 +189,7 @@ class FetcherClient:
         return receive(connection)[0]
 
     def _connect(self) -> tuple[Connection, str]:
-        here, begun, started = self._here, time.monotonic(), -math.inf
+        here, begun, started = self._of_this_process, time.monotonic(), -math.inf
         head: dict[str, Any] = {"dataset": self.dataset, "split": self.split, "fingerprint": self.fingerprint}
         head |= {"name": here.name, "limit": self.limit, "asked": self.asked, "at_once": self.at_once}
         if here.reading:
@@ -312,7 +312,7 @@ def attach(split: Split, filler: FetcherClient) -> Split:
     return split.reading(Copy(filler.start(), info, range(len(info.shards)), decoded=False, filler=filler))
 
 
-def let_go(samples: Samples) -> None:
+def close_clients(samples: Samples) -> None:
     """Stop keeping records for a loader that is gone."""
     for client in _clients(samples):
         client.close()

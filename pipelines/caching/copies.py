@@ -24,6 +24,7 @@ from shardfeed.readers.copy import Copy
 from shardfeed.readers.dataset import file_problems
 from shardfeed.readers.split import Record, Split
 from shardfeed.schema import Schema
+from shardfeed.shard_table import ShardTable
 from shardfeed.storage.local import make_directory, storage_error, write_file
 from shardfeed.storage.storage import pieces
 from shardfeed.version import __version__
@@ -72,8 +73,8 @@ def open_copy(directory: str, plan: CopyPlan) -> Copy | None:
     if problems:
         raise IntegrityError(directory, "; ".join(problems[:3]))
     info = manifest.splits.get(plan.split.name)
-    expected = [plan.split.shards.info.shards[number].records for number in plan.numbers]
-    if manifest.fingerprint != plan.key or info is None or [shard.records for shard in info.shards] != expected:
+    expected = plan.split.shards.info.shards.records[list(plan.numbers)]
+    if manifest.fingerprint != plan.key or info is None or not np.array_equal(info.shards.records, expected):
         raise IntegrityError(directory, "it is a copy of something else")
     return Copy(directory, info, plan.numbers, plan.decoded)
 
@@ -152,7 +153,7 @@ def write_copy(
         name=plan.name,
         # Class names come from the dataset: they may have changed since the copy was made.
         schema=Schema(split.schema.features, {}),
-        splits={split.name: SplitInfo(split.name, tuple(infos))},
+        splits={split.name: SplitInfo(split.name, ShardTable.of(infos))},
         sidecars={},
         fingerprint=plan.key,
         options=plan.options,

@@ -127,7 +127,7 @@ _BY_NAME: Mapping[str, type[OrderObject]] = {"stream": Stream, "global": Global,
 
 
 def order_object(order: OrderLike) -> OrderObject:
-    """Return the object that a name stands for, or the object unchanged. Raises UsageError for anything else."""
+    """Return the order object for a name, or the object unchanged. Raises UsageError for anything else."""
     if isinstance(order, OrderObject):
         return order
     if not isinstance(order, str) or order not in _BY_NAME:

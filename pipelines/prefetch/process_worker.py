@@ -20,7 +20,7 @@ IMPORTABLE = (
 )
 
 
-class _Desk:
+class _ConsumerConnection:
     """The worker's side of the connection: sends batches, and receives messages of the consumer."""
 
     def __init__(self, connection: Connection, lifeline: Connection, buffer: int) -> None:
@@ -33,14 +33,14 @@ class _Desk:
     def next_worker(self) -> Worker | None:
         """Wait for the next `Worker` to run; None when the consumer is gone."""
         while True:
-            said = self._hear()
-            if said is None or isinstance(said, Worker):
-                return said
+            message = self._receive()
+            if message is None or isinstance(message, Worker):
+                return message
 
     def give(self, item: Item, workers: int) -> bool:
         """Send an item once there is room; return whether the consumer wants more."""
         while self._ahead >= self._buffer or self._connection.poll() or self._lifeline.poll():
-            if self._hear() is None:
+            if self._receive() is None:
                 return False
         message: Any = item
         if isinstance(item, Batch):
@@ -54,17 +54,17 @@ class _Desk:
         self._connection.send(message)
         return True
 
-    def _hear(self) -> Any:
+    def _receive(self) -> Any:
         """Wait for a message: None when the consumer is gone; released slots are taken back."""
         if self._lifeline in wait([self._connection, self._lifeline]):
             return None
-        said = self._connection.recv()
-        if isinstance(said, list):
+        message = self._connection.recv()
+        if isinstance(message, list):
             self._ahead -= 1
-            for number in said:
+            for number in message:
                 assert self._slots is not None
                 self._slots.release(number)
-        return said
+        return message
 
 
 def work(connection: Connection, lifeline: Connection, buffer: int) -> None:
@@ -87,13 +87,13 @@ def work(connection: Connection, lifeline: Connection, buffer: int) -> None:
             problem = f"a worker cannot read it: {type(error).__name__}: {error}"
             connection.send(Failure(UsageError("producers", problem, IMPORTABLE), traceback.format_exc()))
             return
-        desk = _Desk(connection, lifeline, buffer)
+        desk = _ConsumerConnection(connection, lifeline, buffer)
         while (worker := desk.next_worker()) is not None:
             if not _run(producer, worker, desk):
                 return
 
 
-def _run(producer: Producer, worker: Worker, desk: _Desk) -> bool:
+def _run(producer: Producer, worker: Worker, desk: _ConsumerConnection) -> bool:
     """Run one pass; return whether the consumer is still there."""
     items = items_of(producer, worker)
     for item in items:

@@ -37,7 +37,7 @@ def pickled(producers: Sequence[Producer]) -> list[bytes]:
     return found
 
 
-class _Lane:
+class _WorkerConnection:
     """The consumer's side of one worker."""
 
     def __init__(
@@ -52,24 +52,24 @@ class _Lane:
         self.inbox: deque[SlotBatch | Item] = deque()
         self.lost = False
 
-    def tell(self, message: object) -> None:
+    def send(self, message: object) -> None:
         """Send a message; does nothing if the worker is gone, which is detected when reading."""
         with contextlib.suppress(OSError):
             self.connection.send(message)
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """Read the worker's messages, without waiting."""
         while not self.lost:
             try:
                 if not self.connection.poll():
                     return
-                said = self.connection.recv()
-                if isinstance(said, NewSlot):
-                    self.slots.add(said, self.connection)
-                elif isinstance(said, DroppedSlot):
-                    self.slots.drop(said)
+                message = self.connection.recv()
+                if isinstance(message, NewSlot):
+                    self.slots.add(message, self.connection)
+                elif isinstance(message, DroppedSlot):
+                    self.slots.drop(message)
                 else:
-                    self.inbox.append(said)
+                    self.inbox.append(message)
             except StorageError as error:
                 self._fail(error)
             except (EOFError, OSError):
@@ -101,7 +101,7 @@ class ProcessWorkers(Workers):
         self._producers = producers
         self._buffer = buffer
         self._context: Any = multiprocessing.get_context(start_method)
-        self._lanes: list[_Lane] = []
+        self._lanes: list[_WorkerConnection] = []
         self._lock = threading.RLock()  # another thread than the stopping one may still be reading
 
     def start(self, workers: Sequence[Worker]) -> None:
@@ -109,14 +109,14 @@ class ProcessWorkers(Workers):
             for number, producer in enumerate(self._producers):
                 self._start(number, producer)
         for lane, worker in zip(self._lanes, workers, strict=True):
-            lane.tell(worker)
+            lane.send(worker)
 
     def ready(self) -> Sequence[int]:
         with self._lock:
             heard = wait([lane.connection for lane in self._lanes if not lane.lost], timeout=0)
             for lane in self._lanes:
                 if lane.connection in heard:
-                    lane.hear()
+                    lane.receive()
             return [len(lane.inbox) for lane in self._lanes]
 
     def wait(self, lanes: Collection[int]) -> None:
@@ -127,7 +127,7 @@ class ProcessWorkers(Workers):
             with self._lock:
                 for lane in wanted:
                     if not lane.lost and not lane.process.is_alive():
-                        lane.hear()  # the last it said
+                        lane.receive()  # the last it sent
                         if not lane.lost:
                             lane.lose()
 
@@ -140,7 +140,7 @@ class ProcessWorkers(Workers):
             if not isinstance(item, SlotBatch):
                 return item
             value = ours.slots.read(item)
-            ours.tell(ours.slots.released())  # each such message makes space for one more
+            ours.send(ours.slots.released())  # each such message makes space for one more
             return Batch(value)
 
     def stop(self) -> None:
@@ -169,7 +169,7 @@ class ProcessWorkers(Workers):
         of_script = b"__main__" in producer
         with signals_later(), contextlib.nullcontext() if of_script else without_main():
             process.start()
-            self._lanes.append(_Lane(number, of_script, process, ours, lifeline))
+            self._lanes.append(_WorkerConnection(number, of_script, process, ours, lifeline))
         theirs.close()
         end.close()
         with contextlib.suppress(OSError):

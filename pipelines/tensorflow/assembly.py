@@ -15,11 +15,11 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.processes import limit_arenas
-from shardfeed.pipelines.caching.client import let_go, read_through_fetcher, reading
+from shardfeed.pipelines.caching.client import close_clients, read_through_fetcher, reading
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.tensorflow.apart import images_apart
-from shardfeed.pipelines.tensorflow.unvouched import looking, vouched_for
+from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
+from shardfeed.pipelines.tensorflow.unverified_images import image_checker, tensorflow_decodes
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number, parse_spec, random_number
@@ -127,11 +127,11 @@ def assemble_batches(
         del spec[FORMAT]
         constants = {FORMAT: next(iter(samples.formats))}
     has_image = image in spec and schema.kind(image) == "image" and schema.features[image].scalar
-    look = looking(samples) if has_image and not vouched_for(samples.formats) else None
+    look = image_checker(samples) if has_image and not tensorflow_decodes(samples.formats) else None
 
-    apart = None
+    on_host = None
     if image == ENCODED and has_image and look is None:
-        apart = images_apart(samples, transform, parallelism)
+        on_host = images_on_host(samples, transform, parallelism)
 
     def seeded(seed: tf.Tensor, record: Any) -> tuple[tf.Tensor, tf.Tensor]:  # of a stream: a sample, or a batch
         return tf.stack([seed, record[0]], -1), record[1]
@@ -148,8 +148,8 @@ def assemble_batches(
         return made if batch_transform is None else (made, seed)
 
     def beside(*ready: tf.Tensor) -> Any:
-        assert apart is not None
-        made = apart.finish(spec, aliases, *ready)
+        assert on_host is not None
+        made = on_host.finish(spec, aliases, *ready)
         return made if batch_transform is None else (made, ready[0])
 
     def batched(records: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
@@ -165,20 +165,20 @@ def assemble_batches(
         # Windows of blocks are large, and one is read while another is used.
         at_once = 1 if isinstance(order, BlockOrder) else max(2, min(parallelism, _MOST_CHUNKS))
         records = indexed_records(chunks, read, parallelism=at_once)
-        if apart is not None and counted and order.chunk == order.batch_size and share.replicas == share.parts:
-            made = apart.of_chunks(chunks, read, static)
+        if on_host is not None and counted and order.chunk == order.batch_size and share.replicas == share.parts:
+            made = on_host.of_chunks(chunks, read, static)
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
         assert order.parts == share.parts
         records = _streamed(samples, order, start_step, share, damaged, fill, parallelism)
-    if apart is None:
+    if on_host is None:
         batches = batched(records, sample)
     else:
         if made is None:
             together = records.batch(size, drop_remainder=whole)
-            made = apart.of_records(together.map(seeded) if isinstance(order, StreamOrder) else together, static)
-        batches = batched(made.unbatch(), beside) if apart.follows else made.map(beside)
+            made = on_host.of_records(together.map(seeded) if isinstance(order, StreamOrder) else together, static)
+        batches = batched(made.unbatch(), beside) if on_host.follows else made.map(beside)
     if batch_transform is not None:
         # A batch's seed is its first sample's, a function of the epoch and the position: no steps are counted.
         batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + _OWN_KEY), parallelism)
@@ -186,9 +186,11 @@ def assemble_batches(
     cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:
         batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
-    batches = batches.prefetch(_PREFETCHED).with_options(data_options(parallelism + (apart.waiting if apart else 0)))
+    batches = batches.prefetch(_PREFETCHED).with_options(
+        data_options(parallelism + (on_host.waiting if on_host else 0))
+    )
     # TensorFlow never frees the reading function, nor the objects that it refers to.
-    weakref.finalize(batches, let_go, samples).atexit = False
+    weakref.finalize(batches, close_clients, samples).atexit = False
     return batches
 
 

@@ -47,7 +47,7 @@ class GeometricTransform:
 
     @property
     def image(self) -> "GeometricTransform":
-        """The transform itself, as for `ImageApart`."""
+        """The transform itself, as for `HostTransform`."""
         return self
 
     def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tf.Tensor:

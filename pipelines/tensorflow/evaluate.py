@@ -18,11 +18,11 @@ from shardfeed.pipelines.arguments import (
 )
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
-from shardfeed.pipelines.tensorflow.apart import ImageApart
 from shardfeed.pipelines.tensorflow.assembly import SchemaTransform, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop
 from shardfeed.pipelines.tensorflow.batches import make_batches, threads
 from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_share
+from shardfeed.pipelines.tensorflow.host_decoding import HostTransform
 from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
@@ -198,8 +198,8 @@ class _Masked:
 
     @property
     def image(self) -> Any:
-        """The image transform of `sample`; None unless it is an `ImageApart`."""
-        return self.sample.image if isinstance(self.sample, ImageApart) else None
+        """The image transform of `sample`; None unless it is an `HostTransform`."""
+        return self.sample.image if isinstance(self.sample, HostTransform) else None
 
     def __call__(self, features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[Any, ...]:
         return self._with_mask(self.sample(features, seed), seed[0])

@@ -26,13 +26,13 @@ from shardfeed.pipelines.arguments import at_least
 from shardfeed.pipelines.geometry import MIN_VISIBLE
 from shardfeed.pipelines.objects import (
     BoxFormat,
+    available_keys,
     check_detection,
     check_image,
     needed,
     needed_keypoints,
     needed_objects,
     needed_void,
-    there,
 )
 from shardfeed.pipelines.tensorflow.assembly import Transform
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
@@ -136,7 +136,7 @@ class Detection:
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
-        keys = [*needed_objects(schema), ENCODED, *there(schema, FORMAT)]
+        keys = [*needed_objects(schema), ENCODED, *available_keys(schema, FORMAT)]
         names, flip = 0, None
         if self.masks:
             keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
@@ -145,9 +145,9 @@ class Detection:
             names, flip = len(meaning.names), meaning.flip
             keys += KEYPOINTS
         if self.crowd != "keep":
-            keys += there(schema, IS_CROWD)
+            keys += available_keys(schema, IS_CROWD)
         if self.area:
-            keys += there(schema, OBJECT_AREA)
+            keys += available_keys(schema, OBJECT_AREA)
         if self.image_id:
             keys += needed(schema, [SOURCE_ID], "numeric image ids", "leave image_id out")
 
@@ -263,7 +263,7 @@ class Segmentation:
             classed = raster != tf.cast(padding, dtype)
             return image, tf.where(classed, raster, 0)[:, :, None], tf.cast(classed, tf.float32)
 
-        return [ENCODED, RASTER, *there(schema, FORMAT)], _Following(self.image, sample)
+        return [ENCODED, RASTER, *available_keys(schema, FORMAT)], _Following(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Raise UsageError: `bind` must set the schema first."""

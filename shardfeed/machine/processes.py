@@ -81,12 +81,12 @@ def hold_lifeline(end: Connection) -> None:
     _lifelines.add(end)
 
 
-def _let_go_of_lifelines() -> None:
+def _close_lifelines() -> None:
     for end in list(_lifelines):
         end.close()
 
 
-os.register_at_fork(after_in_child=_let_go_of_lifelines)
+os.register_at_fork(after_in_child=_close_lifelines)
 
 
 _M_ARENA_MAX = -8  # malloc.h

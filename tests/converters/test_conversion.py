@@ -171,7 +171,7 @@ OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
     "size": ({"size": (8, 9)}, "size was None, now [8, 9]"),
     "quality": ({"quality": 50}, "quality was None, now 50"),
     "baseline": ({"baseline": True}, "baseline was False, now True"),
-    "seekable": ({"seekable": True}, "seekable was None, now True"),
+    "seekable": ({"seekable": False}, "seekable was None, now False"),
     "png_to_jpeg": ({"png_to_jpeg": True}, "png_to_jpeg was False, now True"),
     "background": ({"background": "black"}, "background was [255, 255, 255], now [0, 0, 0]"),
     "max_pixels": ({"max_pixels": 10_000}, "max_pixels was 178956970, now 10000"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from foreign_tfrecords import picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -34,7 +35,6 @@ from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FILENAME, LABEL
 
 from in_process import OwnEngine
-from others import picture
 from repository import ROOT
 from trees import tree
 

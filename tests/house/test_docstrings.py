@@ -32,7 +32,8 @@ AROUND = {
     *("target", "engine", "producer", "prefetcher", "read", "recognise", "roles", "look", "options", "entries"),
     *("files", "rows", "gather", "size"),
 }
-SHOWN = {"RayWorkers", "export", "find_files", "open_source", "Skip"}  # which want a cluster, other files, or a model
+# They want a cluster, other files, a model, or a bucket.
+SHOWN = {"RayWorkers", "export", "find_files", "open_source", "Skip", "push", "pull", "Pushed", "Pulled"}
 
 
 def public(package: str) -> dict[str, Any]:

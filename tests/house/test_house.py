@@ -328,7 +328,7 @@ def test_pages_are_made_by_templates_that_escape() -> None:
         text = "".join(value for value in strings if isinstance(value, str)).lower()
         assert not [tag for tag in tags if tag in text], path
     templates = [path.read_text() for path in (ROOT / "tools" / "report" / "templates").glob("*.html")]
-    assert len(templates) > 2
+    assert len(templates) >= 2
     for text in templates:
         assert not re.search(r"\|\s*safe|autoescape|\son\w+=|\sstyle=|http", text.replace("http-equiv", ""))
 

@@ -136,8 +136,7 @@ def pickled_lmdb(to: Files) -> None:
 )
 def array_record(to: Files) -> None:
     from array_record.python.array_record_module import ArrayRecordWriter
-
-    from others import example
+    from foreign_tfrecords import example
 
     (to.root / "mnist").mkdir()
     writer = ArrayRecordWriter(

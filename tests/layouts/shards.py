@@ -269,7 +269,7 @@ def hub_captions(to: Files) -> None:
 
 def records(to: Files, path: str, rows: list[dict[str, Any]]) -> None:
     """TFRecords by TensorFlow's own writer."""
-    from others import write
+    from foreign_tfrecords import write
 
     write(to.root / path, rows)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from foreign_tfrecords import picture, write
 from PIL import Image
 
 import shardfeed
@@ -17,12 +18,10 @@ from shardfeed.manifest import read_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.pipelines import eval_batches, make_batches, mix, random_resized_crop, train_batches
 from shardfeed.pipelines.orders.choices import Global
-from shardfeed.pipelines.tensorflow.unvouched import as_jpeg_or_png, vouched_for
+from shardfeed.pipelines.tensorflow.unverified_images import as_jpeg_or_png, tensorflow_decodes
 from shardfeed.pipelines.torch import torch_eval_loader, torch_loader
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, LABEL
-
-from others import picture, write
 
 
 def adopted(rows: list[dict[str, Any]], place: Path, **options: Any) -> Split:
@@ -111,12 +110,12 @@ def test_an_image_that_does_not_decode_is_named(tmp_path: Path, order: str) -> N
 
 def test_sound_datasets_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is vouched for pays nothing: no Python runs for an image of it."""
-    monkeypatch.setattr("shardfeed.pipelines.tensorflow.assembly.looking", None)
+    monkeypatch.setattr("shardfeed.pipelines.tensorflow.assembly.image_checker", None)
     split = adopted([{"image": picture(n, ["JPEG", "PNG"][n % 2]), "label": n} for n in range(8)], tmp_path)
     assert len(batches_of(split)) == 2
-    assert vouched_for({"jpeg": 1, "png": 2, "raw": 1})
-    assert not vouched_for({"jpeg": 1, "damaged": 1})
-    assert not vouched_for({})
+    assert tensorflow_decodes({"jpeg": 1, "png": 2, "raw": 1})
+    assert not tensorflow_decodes({"jpeg": 1, "damaged": 1})
+    assert not tensorflow_decodes({})
 
 
 def test_datasets_adopted_before_images_were_looked_at(tmp_path: Path) -> None:

@@ -28,12 +28,14 @@ from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.errors import IntegrityError, LabelFileError, ShardfeedError
 from shardfeed.formats.example import decode, encode
+from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.tfrecord.framing import FRAME_BYTES, Index, frame, mask, unframe
 from shardfeed.formats.tfrecord.scan import pieces
-from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, parse_manifest
+from shardfeed.manifest import FileInfo, Manifest, SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
 from shardfeed.schema import LABEL, TEXT, Feature, Schema, Value
+from shardfeed.shard_table import ShardTable
 from shardfeed.storage.checksum import crc32c
 
 from repository import SUPPORT
@@ -212,7 +214,7 @@ def whole_dataset(directory: Path) -> tuple[Path, Manifest]:
     info = {name: FileInfo(len(content), crc32c(content)) for name, content in files.items()}
     shard = ShardInfo(len(PAYLOADS), *(info[name] for name in list(files)[:2]))
     columns = {LABEL: info["index/train.image.class.label.npy"]}
-    split = SplitInfo("train", (shard,), {LABEL: (2, 1)}, {}, columns)
+    split = SplitInfo("train", ShardTable.of([shard]), {LABEL: (2, 1)}, {}, columns)
     sidecars = {"notes.txt": info["notes.txt"]}
     options = {"seed": 0, "split": {"train": 1.0}}
     manifest = Manifest("fuzzed", SCHEMA, {"train": split}, sidecars, "ab" * 16, options, {"E_X": 1}, {"p": "1"})
@@ -372,8 +374,10 @@ def signed_manifest(scratch: Path) -> Target:
 
     def check(data: bytes) -> bool:
         found = parse_manifest(data, "m")
-        assert found.to_bytes() == data
         use_manifest(found)
+        if found.to_bytes() != data:
+            with pytest.raises(IntegrityError, match="its content belongs in other bytes"):
+                parse_manifest(data, "m", exact=True)
         return True
 
     return Target([whole], check, forge=tree_forger(json.loads(whole), sign_manifest), share=1.0)

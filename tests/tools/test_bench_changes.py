@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from foreign_tfrecords import picture, write
 from PIL import Image
 
 import shardfeed
@@ -23,7 +24,6 @@ from shardfeed.tools.bench.changes import (
 )
 from shardfeed.tools.bench.stages import Workload
 
-from others import picture, write
 from pictures import image_bytes
 
 SMALL = TypicalImage(height=240, width=240, progressive=0.0, png=0.0, raw=False)

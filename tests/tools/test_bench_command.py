@@ -16,7 +16,7 @@ from shardfeed.converters import ImageFolder, convert
 from shardfeed.tools.bench import changes, measure, verdict
 from shardfeed.tools.bench.plot import draw
 from shardfeed.tools.bench.report import report_text
-from shardfeed.tools.bench.stages import STAGES, STAGES_APART
+from shardfeed.tools.bench.stages import STAGES, STAGES_ON_HOST
 from shardfeed.tools.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -178,7 +178,7 @@ def test_the_figures_of_a_run_agree(run: Run, tmp_path: Path, monkeypatch: pytes
     assert model["images_per_s"] == pytest.approx(8e3 / (model["step_ms"] + model["mean_wait_ms"]))
     assert model["step_ms"] >= 0.1
     assert model["steps"] == len(model["waits_ms"]) >= 5 * 3 * 4
-    assert [stage["name"] for stage in report["stages"]] == list(STAGES_APART)
+    assert [stage["name"] for stage in report["stages"]] == list(STAGES_ON_HOST)
     assert sum(stage["cpu_us_per_image"] for stage in report["stages"]) == pytest.approx(pipeline["cpu_us_per_image"])
     assert report["decoder"] is None
     assert 100e6 < report["memory"]["imported_bytes"] < report["memory"]["peak_bytes"] < 4e9

@@ -15,7 +15,7 @@ from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import train_batches
 from shardfeed.readers import Dataset, Split
-from shardfeed.tools.bench.stages import STAGES, STAGES_APART, HeldImages, Workload, check_images
+from shardfeed.tools.bench.stages import STAGES, STAGES_ON_HOST, HeldImages, Workload, check_images
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,9 @@ def without_opencv(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("order", "stages"), [("stream", STAGES), ("stream", STAGES_APART), ("global", STAGES_APART)])
+@pytest.mark.parametrize(
+    ("order", "stages"), [("stream", STAGES), ("stream", STAGES_ON_HOST), ("global", STAGES_ON_HOST)]
+)
 def test_every_stage_goes_through_the_same_batches(
     flowers: Dataset, order: str, stages: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:

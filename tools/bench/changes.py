@@ -145,7 +145,7 @@ def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
             "a PNG is decoded as a whole even for a crop; JPEG is slightly lossy",
             lambda work, out: converted(work, out, ImageOptions(png_to_jpeg=True)),
         )
-    if work.apart and max(typical.height, typical.width) >= _LARGE:
+    if work.on_host and max(typical.height, typical.width) >= _LARGE:
         yield Change(
             "shardfeed convert SOURCE OUT --seekable",
             "only the crop is decoded; 1 % more bytes, the same pixels",

@@ -34,8 +34,8 @@ def measure_fresh(directory: str, work: "Workload", seconds: float) -> dict[str,
     command = [sys.executable, "-m", "shardfeed.tools.bench.fresh_process", json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        problem = f"a process that reads it ended with {done.returncode}: {escape(said)}"
+        message = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        problem = f"a process that reads it ended with {done.returncode}: {escape(message)}"
         raise IntegrityError(directory, problem, f"shardfeed verify {shell_quoted(directory)} --deep")
     return json.loads(done.stdout.splitlines()[-1])
 

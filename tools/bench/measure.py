@@ -173,7 +173,7 @@ def _other(part: Workload, name: str, deadline: float) -> Running | None:
     """The pipeline up to a stage, or the decoder alone; None if it has nothing to do."""
     if name != "decoder":
         return None if name == "whole" else start(part, deadline, name)
-    if part.apart or not len(held := part.held()):
+    if part.on_host or not len(held := part.held()):
         return None
     return Running(held.decoded(part.batch_size, part.workers), part.batch_size, part.ahead, deadline)
 

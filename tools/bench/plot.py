@@ -1,4 +1,4 @@
-"""One picture of what `shardfeed bench` measured: where the CPU time goes, how fast that is, how long steps wait."""
+"""Chart of the figures of `shardfeed bench`: CPU time of the stages, images per second, waits of the steps."""
 
 import os
 import warnings

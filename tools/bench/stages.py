@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 STAGES = ("read", "parse", "decode", "augment", "batch")
-STAGES_APART = ("read", "images")
+STAGES_ON_HOST = ("read", "images")
 _HELD_BYTES = 64 << 20  # of encoded images that the decoder alone is measured on
 
 Transform = Callable[[dict[str, Any], Any], Any]
@@ -50,21 +50,21 @@ class Workload:
         return feature is not None and feature.scalar
 
     @property
-    def apart(self) -> bool:
+    def on_host(self) -> bool:
         """Whether images are made outside of TensorFlow's graph."""
-        from shardfeed.pipelines.tensorflow.apart import images_apart
+        from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
 
-        return images_apart(self.split, self._transform("whole"), self.workers) is not None
+        return images_on_host(self.split, self._transform("whole"), self.workers) is not None
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The names of the stages, in order; the last is the whole pipeline."""
-        return STAGES_APART if self.apart else STAGES
+        return STAGES_ON_HOST if self.on_host else STAGES
 
     @property
     def ahead(self) -> int:
         """Maximum number of batches that the pipeline prefetches."""
-        return 6 if self.apart or self.order != "stream" else 3
+        return 6 if self.on_host or self.order != "stream" else 3
 
     def keys(self) -> list[str]:
         """The features that training on images and labels reads, with the label if there is one."""

@@ -26,7 +26,14 @@ from shardfeed.annotations import (
     OBJECT_LABEL,
     OBJECT_MASK,
 )
-from shardfeed.converters.existing.export.form import WORDS, Again, Part, class_names, image_name, object_keys
+from shardfeed.converters.existing.export.form import (
+    WORDS,
+    Part,
+    ReconvertCommand,
+    class_names,
+    image_name,
+    object_keys,
+)
 from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Tree
@@ -90,9 +97,9 @@ class CocoForm:
         added = [key for key in (OBJECT_AREA, IS_CROWD) if key not in schema.features]
         if added:
             what = {OBJECT_AREA: "area (that of the box)", IS_CROWD: "iscrowd (0)"}
-            said = " and ".join(what[key] for key in added)
+            listed = " and ".join(what[key] for key in added)
             self.notes.append(
-                f"objects get {said} for COCO readers: converting the export again adds {', '.join(added)}"
+                f"objects get {listed} for COCO readers: converting the export again adds {', '.join(added)}"
             )
 
     def _open(self, split: str, kind: str, categories: list[dict[str, Any]] | None) -> None:
@@ -142,7 +149,7 @@ class CocoForm:
             found |= _keypoints(values, i, len(self._points.names), (width, height))
         return found
 
-    def finish(self) -> list[Again]:
+    def finish(self) -> list[ReconvertCommand]:
         """Close the JSON files; return how each is converted again."""
         for file in self._files.values():
             file.close()
@@ -150,9 +157,9 @@ class CocoForm:
         options = {"reader": "coco", "images": "images"}
         if self._objects:
             tasks = ["boxes", *(["masks"] if self._masks else []), *(["keypoints"] if self._points else [])]
-            again.append(Again("", {**options, "tasks": tasks}))
+            again.append(ReconvertCommand("", {**options, "tasks": tasks}))
         if self._captions:
-            again.append(Again("", {**options, "tasks": ["captions"]}))
+            again.append(ReconvertCommand("", {**options, "tasks": ["captions"]}))
         return again
 
 

@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from shardfeed.converters.existing.export.form import (
-    Again,
     Part,
+    ReconvertCommand,
     class_lines,
     class_names,
     folder_words,
@@ -66,11 +66,11 @@ class FolderForm:
         self._tree.write(name, item.image, item.where)
         return name
 
-    def finish(self) -> list[Again]:
+    def finish(self) -> list[ReconvertCommand]:
         """The list of classes."""
         folders = tuple(folder.decode() for folder in self._folders)
         self._tree.write(b"classes.txt", class_lines(folders), "classes.txt")
-        return [Again("", {"reader": "folder", "class_names": "classes.txt"})]
+        return [ReconvertCommand("", {"reader": "folder", "class_names": "classes.txt"})]
 
 
 def _folder(name: str) -> bytes:

@@ -21,7 +21,7 @@ _PATHS = ("images", "labels", "class_names")  # arguments that name files of the
 
 
 @dataclass(frozen=True)
-class Again:
+class ReconvertCommand:
     """Arguments that convert an export again: `open_source(path, **options)`, paths relative to the export's folder."""
 
     path: str
@@ -84,7 +84,7 @@ class Form(Protocol):
 
     def add(self, item: Item) -> bytes: ...
 
-    def finish(self) -> list[Again]: ...
+    def finish(self) -> list[ReconvertCommand]: ...
 
 
 def image_name(item: Item) -> bytes:

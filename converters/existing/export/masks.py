@@ -9,8 +9,8 @@ from PIL import Image
 
 from shardfeed.annotations import RASTER, Raster
 from shardfeed.converters.existing.export.form import (
-    Again,
     Part,
+    ReconvertCommand,
     class_lines,
     folder_words,
     image_name,
@@ -63,13 +63,13 @@ class MasksForm:
         self._tree.write(b"masks/" + stem(mask) + b".png", bytes(item.values[RASTER]), item.where)
         return _IMAGES + name if self._inside else name
 
-    def finish(self) -> list[Again]:
+    def finish(self) -> list[ReconvertCommand]:
         """Write the table of the classes and their list."""
         self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
         self._tree.write(b"classes.txt", class_lines(self._raster.class_names), "classes.txt")
         options: dict[str, Any] = {"reader": "masks", "class_names": "classes.txt"}
         options |= {} if self._inside else {"images": "images"}
-        return [Again("", {**options, **raster_options(self._raster)})]
+        return [ReconvertCommand("", {**options, **raster_options(self._raster)})]
 
 
 def _paired(name: bytes) -> bytes:

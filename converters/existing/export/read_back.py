@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.existing.export.form import Again, Part
+from shardfeed.converters.existing.export.form import Part, ReconvertCommand
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Sample, findings_of
@@ -47,7 +47,7 @@ def _plain(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else int(value)  # repr: so that NaN is NaN
 
 
-def check(root: str, again: Again, expected: Found, to: str) -> None:
+def check(root: str, again: ReconvertCommand, expected: Found, to: str) -> None:
     """Raise IntegrityError unless the reader finds the expected content in `root`."""
     path, options = again.arguments(root)
     found = Found(expected.part)

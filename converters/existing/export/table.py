@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
 from shardfeed.converters.existing.export.form import (
-    Again,
     Part,
+    ReconvertCommand,
     Twins,
     class_lines,
     class_names,
@@ -152,7 +152,7 @@ class TableForm:
         csv.writer(text, lineterminator="\n").writerow(cells)
         self._tables[table].write(text.getvalue().encode())
 
-    def finish(self) -> list[Again]:
+    def finish(self) -> list[ReconvertCommand]:
         """The tables, and lists of classes."""
         for lines in self._tables.values():
             lines.close()
@@ -162,12 +162,12 @@ class TableForm:
         if self._boxes:
             self._tree.write(b"objects.txt", class_lines(self._object_names), "objects.txt")
             options = {"reader": "boxes-csv", "images": "images", "class_names": "objects.txt"}
-            again.append(Again("boxes.csv", options))
+            again.append(ReconvertCommand("boxes.csv", options))
         if self._captions:
-            again.append(Again("captions.csv", {"reader": "captions", "images": "images"}))
+            again.append(ReconvertCommand("captions.csv", {"reader": "captions", "images": "images"}))
         return again
 
-    def _of_labels(self) -> Again:
+    def _of_labels(self) -> ReconvertCommand:
         options: dict[str, Any] = {"labels": "labels.csv", "path_column": "path", "split_column": "split"}
         if self._labelled:
             self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
@@ -183,7 +183,7 @@ class TableForm:
             options["number_columns"] = numbers
         if self._missing:
             options["missing"] = dict(self._missing)
-        return Again("images", options)
+        return ReconvertCommand("images", options)
 
 
 def _more_labels(items: Items) -> list[str]:

@@ -8,8 +8,8 @@ from PIL import Image
 
 from shardfeed.annotations import OBJECT_LABEL, OBJECTS, RASTER
 from shardfeed.converters.existing.export.form import (
-    Again,
     Part,
+    ReconvertCommand,
     Twins,
     class_lines,
     class_names,
@@ -113,7 +113,7 @@ class VocForm:
         self._off = max(self._off, off)
         return whole.tolist()
 
-    def finish(self) -> list[Again]:
+    def finish(self) -> list[ReconvertCommand]:
         """The lists of splits and of classes."""
         for of_split in self._lists.values():
             for lines in of_split:
@@ -124,7 +124,7 @@ class VocForm:
         again = []
         if self._boxes:
             self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
-            again.append(Again("", {"reader": "voc", "class_names": "classes.txt", "voc_origin": 1}))
+            again.append(ReconvertCommand("", {"reader": "voc", "class_names": "classes.txt", "voc_origin": 1}))
             if self._raster is None:  # it would have to list the colours of the masks
                 self._write_label_map()
         if self._raster is not None:
@@ -132,7 +132,7 @@ class VocForm:
             self._tree.write(b"segmentation.txt", class_lines(self._raster.class_names), "segmentation.txt")
             options: dict[str, Any] = {"reader": "masks", "class_names": "segmentation.txt"}
             options["tasks"] = ["rasters"]
-            again.append(Again("", {**options, **raster_options(self._raster)}))
+            again.append(ReconvertCommand("", {**options, **raster_options(self._raster)}))
         return again
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, KEYPOINTS, OBJECT_LABEL
 from shardfeed.converters.existing.export.form import (
-    Again,
     Part,
+    ReconvertCommand,
     Twins,
     class_names,
     folder_words,
@@ -68,7 +68,7 @@ class YoloForm:
             numbers += _points(item, i, len(self._points.names))
         return " ".join([str(label), *map(number_text, numbers)]) + "\n"
 
-    def finish(self) -> list[Again]:
+    def finish(self) -> list[ReconvertCommand]:
         """data.yaml, without `path`, which defaults to its folder."""
         words = {_KEYS[split]: word.decode() for split, word in self._words.items()}
         if "train" in words and "val" not in words:
@@ -86,7 +86,9 @@ class YoloForm:
             lines += ["kpt_names:", *(f"  {label}: {of_class}" for label in range(len(self._names)))]
         self._tree.write(b"data.yaml", ("\n".join(lines) + "\n").encode(), "data.yaml")
         options: dict[str, Any] = {"reader": "yolo"}
-        return [Again("data.yaml", {**options, "tasks": ["keypoints"]} if self._points is not None else options)]
+        return [
+            ReconvertCommand("data.yaml", {**options, "tasks": ["keypoints"]} if self._points is not None else options)
+        ]
 
 
 _KEYS = {"train": "train", "validation": "val", "test": "test"}

@@ -68,7 +68,7 @@ def salvage(
         raise UsageError(target, "is inside the dataset, which is only read", "choose a location outside of it")
     survivors = look_for_survivors(directory, progress)
     with new_dataset(target) as building:
-        taken = _Taken(survivors)
+        taken = _NewRecords(survivors)
         copies: dict[SurvivingShard, _Copy] = {}
         for shard in sorted(survivors.shards, key=lambda shard: not shard.whole):
             copies[shard] = _copy_shard(building, shard, survivors, taken, progress)
@@ -106,7 +106,7 @@ def salvage(
     return Salvaged(target, manifest, expected, recovered, damaged, tuple(survivors.notes), size, seconds)
 
 
-class _Taken:
+class _NewRecords:
     """The records of the new dataset, by digests of 16 bytes.
 
     `distinct`: no two of a split that were added are equal. If the manifest says that the dataset has equal records, a
@@ -147,7 +147,9 @@ class _Copy(NamedTuple):
     damage: SalvagedShard | None
 
 
-def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, taken: _Taken, progress: Progress) -> _Copy:
+def _copy_shard(
+    building: str, shard: SurvivingShard, survivors: Survivors, taken: _NewRecords, progress: Progress
+) -> _Copy:
     """Write one shard and its index. Raises IntegrityError if an intact one has changed meanwhile."""
     name = shard_file(shard.split, shard.number, shard.count)
     schema = survivors.schema

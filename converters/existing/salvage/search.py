@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardfeed.converters.existing.record_schema import class_names, could_name
+from shardfeed.converters.existing.record_schema import class_names, fits_class_names
 from shardfeed.converters.sources.containers.records.features import FeatureLook
 from shardfeed.converters.sources.containers.records.shard_names import find_splits
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
@@ -155,10 +155,10 @@ def unlisted_survivors(
     look = FeatureLook()
     shards: list[SurvivingShard] = []
     for split in splits:
-        told = lengths.get(split.name, [])
+        counts = lengths.get(split.name, [])
         for number, file in enumerate(split.files):
             path = None if file is None else os.path.join(directory, file)
-            records = told[number] if len(told) == len(split.files) else None
+            records = counts[number] if len(counts) == len(split.files) else None
             content = None if path is None else _content(path, records, look, progress)
             whole = content is not None
             shards.append(SurvivingShard(split.name, number, len(split.files), path, whole, content, records))
@@ -166,7 +166,7 @@ def unlisted_survivors(
     names = class_names(look)
     for key, feature in features.items():
         beside = _names_beside(directory, key) if feature.dtype == "int64" else None
-        if beside is not None and could_name(look, key, beside):
+        if beside is not None and fits_class_names(look, key, beside):
             names[key] = beside
     schema = Schema(features, names).stated()
     return Survivors(schema, None, tuple(split.name for split in splits), shards, notes=[note])

@@ -30,12 +30,12 @@ _BEGINS = re.compile(rb"<annotation[\s>]")  # CVAT's own format begins with <ann
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated", "occluded")  # 0 or 1: columns of the records where any object has them
 _LOOKED_AT = 5  # XML files of a folder
-_MOST = 16_000_000  # bytes of an XML file; those of one image are far smaller
-_MARK = re.compile(r"(.*\S)\s+-?[01]\Z")  # a line of a list, `2008_000008 -1`: what stands before the mark
+_MOST = 16_000_000  # bytes of an XML file; a file for one image is far smaller
+_MARK = re.compile(r"(.*\S)\s+-?[01]\Z")  # a line of a list, `2008_000008 -1`: the text before the mark
 
 
 @dataclass(frozen=True)
-class _Kit:
+class _VocFolders:
     """Absolute folders of XML files, of images, and of lists of splits ("" without)."""
 
     xmls: str
@@ -45,36 +45,36 @@ class _Kit:
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """A folder with XML files with the root <annotation>, and images next to them, in a folder, or named."""
-    found = _kits(look, options)
+    found = _find_folders(look, options)
     return None if found is None else Evidence("voc", found[0], found[1])
 
 
-def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]] | None:
+def _find_folders(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_VocFolders]] | None:
     """Return the evidence for Pascal VOC, missing files, and the folders to read; None without an XML file of VOC."""
     if not look.is_folder:
         return None
-    found = _kit(look, "", options)
+    found = _folders_in(look, "", options)
     if found is not None:
         return found
     inner = {name: {one.casefold() for one in look.names(name)[0]} for name in look.names()[0]}
     years = [name for name, folders in inner.items() if {"annotations", "jpegimages"} <= folders]
-    if any((of_year := _kit(look, year, options)) and of_year[2] for year in years):
-        found_of = [_kit(look, year, options, sure=True) for year in years]
+    if any((of_year := _folders_in(look, year, options)) and of_year[2] for year in years):
+        found_of = [_folders_in(look, year, options, sure=True) for year in years]
         kits = [kit for of_year in found_of if of_year for kit in of_year[2]]
         return f"devkits of Pascal VOC in {some(years)}", "", kits
     xml = _some_xml(look, paired=options.images is None)
     if xml is not None:
         found = f"{escape(xml)} begins with <annotation>"
-        return found, "", [_Kit(look.path, os.fsdecode(options.images or look.path))]
+        return found, "", [_VocFolders(look.path, os.fsdecode(options.images or look.path))]
     xml = _some_xml(look)
     missing = f"no image of the same name next to it; {argument('images', typed='DIR')} gives their folder"
     return None if xml is None else (f"{escape(xml)} begins with <annotation>", missing, [])
 
 
-def _kit(
+def _folders_in(
     look: Look, base: str, options: AnnotationOptions, *, sure: bool = False
-) -> tuple[str, str, list[_Kit]] | None:
-    """Like `_kits`, for XML files in a separate folder in `base`; if `sure`, without checking them."""
+) -> tuple[str, str, list[_VocFolders]] | None:
+    """Like `_find_folders`, for XML files in a separate folder in `base`; if `sure`, without checking them."""
     by_name = {name.casefold(): name for name in reversed(look.names(base)[0])}
     images = next((by_name[name] for name in _IMAGES if name in by_name), None)
     for name in (name for name in _XMLS if name in by_name):
@@ -95,7 +95,7 @@ def _kit(
         lists = look.full(lists) if lists and look.names(lists)[1] else ""
         found += f", images in {escape(options.images or images)}" + (", splits in ImageSets/Main" if lists else "")
         folder = os.fsdecode(options.images or look.full(os.path.join(base, images or "")))
-        return found, "", [_Kit(look.full(inside), folder, lists)]
+        return found, "", [_VocFolders(look.full(inside), folder, lists)]
     return None
 
 
@@ -116,7 +116,7 @@ def _some_xml(look: Look, folder: str = "", *, paired: bool = False) -> str | No
 
 
 def _image_beside(look: Look, xml: str) -> bool:
-    """Whether an image lies in the folder of an XML file that has the name of one of those."""
+    """Whether a folder of XML files contains an image with the same name as an XML file."""
     _, files = look.names(os.path.dirname(xml))
     stems = {name[:-4] for name in files if name.lower().endswith(".xml")}
     return any(names_image(os.fsencode(name)) and os.path.splitext(name)[0] in stems for name in files)
@@ -127,7 +127,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
     Raises UsageError if there is no XML file or no image, LabelFileError if a list is ambiguous.
     """
-    where = _kits(look, options)
+    where = _find_folders(look, options)
     if where is None:
         raise UsageError(look.path, "no XML file of Pascal VOC in it, which begins with <annotation>", "check the path")
     if where[1]:
@@ -150,7 +150,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 class _Reading:
     """Reader of the XML files and lists of one kit. Images are matched by path without extension."""
 
-    def __init__(self, kit: _Kit, look: Look, options: AnnotationOptions, files: Listing) -> None:
+    def __init__(self, kit: _VocFolders, look: Look, options: AnnotationOptions, files: Listing) -> None:
         root = os.path.relpath(kit.images, name_text(files.root))
         self.prefix = b"" if root == "." else os.fsencode(root) + b"/"
         self.year = os.path.dirname(self.prefix[:-1]) + b"/" if root != "." else b""  # of several, for the report
@@ -167,7 +167,7 @@ class _Reading:
         return stem.startswith(self.prefix) and (self.lists is None or stem in self.lists)
 
     def wanted(self, images: Listing) -> list[int]:
-        """The images of the kit, by their numbers in the listing; counts those in no list."""
+        """Return the numbers, in the listing, of the images to read; count images that are in no list."""
         found = []
         for index, key in enumerate(images):
             if self.wants(_stem(key)):

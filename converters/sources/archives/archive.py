@@ -162,7 +162,7 @@ class Forwards:
         return data
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """The next `size` bytes. Raises HostileError where the stream ends before."""
+        """Yield the next `size` bytes. Raises HostileError if the stream ends early."""
         while size:
             data = self.read(min(_PIECE, size))
             if not data:

@@ -71,8 +71,8 @@ def members(file: BinaryIO, place: str, length: int | None = None) -> Iterator[M
             problem = f"the header at byte {offset:,} does not match its checksum"
             raise UsageError(place, f"{problem}, so it is damaged or not a tar", _WHOLE)
         name, size_field, kind, magic, prefix = _FIELDS.unpack(block)
-        said = records.get(b"size", b"")
-        size = budget().integer(said, place) if said.isdigit() else _number(size_field, place, offset)
+        size_text = records.get(b"size", b"")
+        size = budget().integer(size_text, place) if size_text.isdigit() else _number(size_field, place, offset)
         if kind in b"123456":  # links, devices, folders, FIFOs
             size = 0
         data = offset + BLOCK
@@ -115,10 +115,10 @@ def looks_like_header(block: bytes) -> bool:
     """Whether a header agrees with its checksum, as POSIX has it, or as old programs did that summed signed bytes."""
     if len(block) < BLOCK:
         return False
-    said = block[_CHECKSUM].strip(b" \0")
-    if not said or said.strip(b"01234567"):
+    checksum = block[_CHECKSUM].strip(b" \0")
+    if not checksum or checksum.strip(b"01234567"):
         return False
-    wanted = int(said, 8)
+    wanted = int(checksum, 8)
     summed = block[: _CHECKSUM.start] + b" " * 8 + block[_CHECKSUM.stop :]
     if zlib.adler32(summed, 0) & 0xFFFF == wanted % _MOST_SUM:  # a sum of bytes, many times as fast as sum()
         return True

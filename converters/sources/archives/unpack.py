@@ -130,7 +130,7 @@ def _remove(folder: str, process: int) -> None:
 
 
 class DamagedStreamError(Exception):
-    """The compressed data is damaged, or ends too early; what came before is whole."""
+    """The compressed data is damaged or ends too early; earlier output is intact."""
 
 
 def compression(head: bytes) -> str:

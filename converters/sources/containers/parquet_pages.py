@@ -84,7 +84,7 @@ def places_in_file(file: BinaryIO, chunk: Chunk, most: int) -> Places | None:
             if header[1] == _DATA_2:
                 first = data + about[5] if not about[2] and not about[6] and about[4] == _PLAIN else -1
             else:
-                first = _behind_levels(file, data, about[1], most) if about[2] == _PLAIN else -1
+                first = _values_offset(file, data, about[1], most) if about[2] == _PLAIN else -1
             if first < 0 or not _walk(file, first, place, about[1], found):
                 return None
     except _BROKEN:
@@ -92,7 +92,7 @@ def places_in_file(file: BinaryIO, chunk: Chunk, most: int) -> Places | None:
     return found if len(found[0]) == chunk.rows else None
 
 
-def _behind_levels(file: BinaryIO, place: int, rows: int, most: int) -> int:
+def _values_offset(file: BinaryIO, place: int, rows: int, most: int) -> int:
     """Return the offset of the values in a page of version 1; -1 unless its levels are one run without nulls."""
     if not most:
         return place
@@ -104,7 +104,7 @@ def _behind_levels(file: BinaryIO, place: int, rows: int, most: int) -> int:
 
 
 def _walk(file: BinaryIO, place: int, end: int, rows: int, found: Places) -> bool:
-    """Append where so many values are; whether they end where the page does."""
+    """Append the offsets of this many values; return whether the last one ends at the end of the page."""
     offsets, sizes = found
     for _ in range(rows):
         file.seek(place)

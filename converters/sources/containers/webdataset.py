@@ -153,7 +153,10 @@ class _Pass:
         prefixes = [f"{stem}/" for stem in self._stems]
         self.gather = Gather(files, chosen.roles, seen.options, prefixes=prefixes, offered=chosen.offered)
         self.passed_over = Names("ignored members, not named KEY.COLUMN")
-        self._met, self._begins = array("q"), [0] * len(tars)  # hashes of keys, and the place of each tar's first
+        self._key_hashes, self._begins = (
+            array("q"),
+            [0] * len(tars),
+        )  # hashes of keys, and the place of each tar's first
         self._folders: set[bytes] = set()
         roles = {info.name: role for role, info in chosen.roles.by_role.items()}
         self._wanted = {name for name in chosen.roles.columns if roles.get(name) not in ("image", "mask")}
@@ -164,14 +167,14 @@ class _Pass:
     def add_tar(self, file: int) -> None:
         """Take all samples of a tar. Raises UsageError."""
         listed, place = self.tars[file], os.fsdecode(self.files.files[file].path)
-        self._begins[file] = len(self._met)
+        self._begins[file] = len(self._key_hashes)
         with open_regular(listed.path) as tar:
             state = os.fstat(tar.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_size != listed.size:
                 raise UsageError(place, "it changed after it was listed", "wait until the writer has finished")
             for record, (key, columns) in enumerate(samples(tar, place, self.passed_over)):
                 own = self._own(file, key)
-                self._met.append(hash(own))
+                self._key_hashes.append(hash(own))
                 if len(self._folders) < 4:
                     self._folders.add(own.rpartition(b"/")[0])
                 self._add(tar, own, columns, file, record)
@@ -230,7 +233,7 @@ class _Pass:
 
     def check_unique(self) -> None:
         """Raise UsageError if a key is repeated: its files are not adjacent in a tar, or are in two tars."""
-        hashes, self._met = as_array(self._met), array("q")
+        hashes, self._key_hashes = as_array(self._key_hashes), array("q")
         again = np.delete(np.arange(len(hashes)), np.unique(hashes, return_index=True)[1])
         for later in again.tolist():
             earlier = int(np.argmax(hashes == hashes[later]))
@@ -256,12 +259,12 @@ class _Pass:
 
     @property
     def classes_lost(self) -> list[str]:
-        """A note where samples without labels lie in several folders, as in a tar of class folders."""
+        """Note that samples without labels are in several folders, as in a tar of class folders; empty if not."""
         folders = sorted(self._folders - {b""})
         if len(folders) < 2 or len(self.chosen.roles.by_role) > 1:
             return []
-        told = f"no labels, and images in several folders ({some(map(escape, folders))}): if those are classes, "
-        return [told + "unpack by `tar -xf FILE -C FOLDER`, and convert the folder"]
+        note = f"no labels, and images in several folders ({some(map(escape, folders))}): if those are classes, "
+        return [note + "unpack by `tar -xf FILE -C FOLDER`, and convert the folder"]
 
 
 def _among(column: str, names: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The columns of samples in tars, as WebDataset has them: their members, the values in those, and what each may be.
+"""The columns of samples in WebDataset tars: their members, the values in them, and the possible roles.
 
 A sample is the members that follow each other and have one key: `a/b.1.seg.png` is the column `1.seg.png` of the sample
 `a/b`.
@@ -186,8 +186,8 @@ class SeenColumns:
 
     def know(self, values: Mapping[str, Any]) -> bool:
         """Whether no value of a sample is new, or of a kind that is not known yet."""
-        told = self._null and any(values.get(name) is not None for name in self._null)
-        return values.keys() <= self.kinds.keys() and not told
+        is_known = self._null and any(values.get(name) is not None for name in self._null)
+        return values.keys() <= self.kinds.keys() and not is_known
 
     def choose(self, place: str) -> Chosen:
         """Choose among the columns found. Raises UsageError, also for pickles unless all columns taken were requested;
@@ -232,7 +232,7 @@ class SeenColumns:
             raise UsageError(place, problem, f"write it as cls, txt or json{taken}")
 
     def _infos(self, images: set[str], *, any_image: bool) -> list[ColumnInfo]:
-        """All columns but those of images and masks; keys of JSON objects instead of their members."""
+        """Describe all columns except images and masks; a JSON member gives one column per key."""
         stated: dict[str, Role] = {}
         for what, names in _STATED.items():
             stated[next((name for name in names if name in self.kinds), "")] = what

@@ -99,7 +99,7 @@ def _compiled(option: str, glob: str) -> re.Pattern[str]:
 
 
 def _expression(glob: str) -> str:
-    """The regular expression of paths that are fitted, or that lie in a folder that is."""
+    """Return a regular expression for matching paths, and for all paths in matching folders."""
     rooted, folders_only = "/" in glob[:-1], glob.endswith("/")
     parts = glob.removeprefix("./").strip("/").split("/")
     written = "" if rooted else "(?:.*/)?"
@@ -229,7 +229,7 @@ class Listing:
     def children(self, folder: bytes = b"") -> tuple[list[bytes], list[bytes]]:
         """Return the names of the folders right in `folder` that hold a file at any depth, and the keys of its files.
 
-        Both are sorted. `folder` is empty for the root, else ends in "/". The content of those folders is skipped.
+        Both are sorted. `folder` is empty for the root, else ends in "/". The content of these folders is skipped.
         """
         folders, files = [], []
         place, stop = self._range(folder)

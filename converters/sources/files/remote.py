@@ -68,7 +68,7 @@ def is_remote(content: Any) -> bool:
     return isinstance(path, bytes) and _ADDRESS.match(path) is not None
 
 
-def stays(key: bytes) -> bool:
+def read_in_place(key: bytes) -> bool:
     """Whether a file is read at its address, like images and tars; all others are copied first."""
     return names_image(key) or _TAR.search(key) is not None
 
@@ -76,14 +76,14 @@ def stays(key: bytes) -> bool:
 def placed(content: Any, root: bytes) -> Any:
     """Replace the path of a content in `root/`, which stands for buckets, by its address; others unchanged."""
     path = getattr(content, "path", None)
-    if not (isinstance(path, bytes) and path.startswith(root) and stays(path)):
+    if not (isinstance(path, bytes) and path.startswith(root) and read_in_place(path)):
         return content
     address = address_of(path, root)
     return replace(content, path=address) if isinstance(content, SourceFile) else content._replace(path=address)
 
 
 def address_of(path: bytes, root: bytes) -> bytes:
-    """The address that a path in the folder `root/` stands for."""
+    """Return the address that a path in the folder `root/` represents."""
     return path[len(root) :].replace(b"/", b"://", 1)
 
 
@@ -108,7 +108,7 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def forget() -> None:
-    """Drop what was begun and not used: a shard begins."""
+    """Discard prefetched data that was not used, when a new shard begins."""
     for begun in _under_way.values():
         begun.cancel()
     _under_way.clear()

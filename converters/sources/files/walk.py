@@ -20,7 +20,7 @@ from shardfeed.converters.images.no_image import NoImage, what_it_is
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
-from shardfeed.converters.sources.guard import EVERY, tell
+from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import StorageError, UsageError, argument, escape
 from shardfeed.storage.local import storage_error
@@ -28,7 +28,7 @@ from shardfeed.text import counted, listing, some
 
 # The machine's trouble, not the input's: rejecting the file would hide it.
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-_LEAST = 4  # names kept of those that are counted: three are shown, and that there are more
+_LEAST = 4  # names kept: three are shown, and the fourth tells that there are more
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
@@ -57,8 +57,8 @@ def list_files(
     return _Walk(os.path.abspath(os.fsencode(root)), choice, follow_links=follow_links).listing()
 
 
-def nothing_listed(listing: Listing) -> UsageError:
-    """The error to raise where a listing has no file."""
+def no_files_error(listing: Listing) -> UsageError:
+    """Return the error for a listing without files."""
     if not listing.skipped and listing.choice:
         problem = f"no matching file in it ({'; '.join(listing.notes) or 'it is empty'})"
         return UsageError(listing.root, problem, "change include or exclude: patterns of paths relative to the folder")
@@ -110,7 +110,7 @@ class _Walk:
             raise UsageError(self.root, "not a folder", "give the folder of the images")
         self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
         self._walk()
-        tell("listing", len(self.sizes))
+        report_progress("listing", len(self.sizes))
         return Listing(
             root=self.root,
             blob=bytes(self.blob),
@@ -132,17 +132,17 @@ class _Walk:
             prefix, names, met_before = stack[-1]
             for name in names:
                 if name.endswith(b"/"):
-                    key, met = prefix + name, self._met()
+                    key, met = prefix + name, self._names_seen()
                     stack.append((key, iter(self._names(key)), met))
                     break
                 self._list(prefix + name)
             else:
                 stack.pop()
-                if prefix and self._met() == met_before and prefix not in self.again:
+                if prefix and self._names_seen() == met_before and prefix not in self.again:
                     self.bare.append(prefix[:-1])
 
-    def _met(self) -> int:
-        """Files listed and names left out so far: a folder is bare where neither is in it."""
+    def _names_seen(self) -> int:
+        """Number of files listed and names left out so far; a folder that adds none is empty."""
         return len(self.sizes) + self.unwanted.count
 
     def _names(self, prefix: bytes) -> list[bytes]:
@@ -240,7 +240,7 @@ class _Walk:
         self.sizes.append(status.st_size)
         self.mtimes.append(status.st_mtime_ns)
         if not len(self.sizes) % EVERY:
-            tell("listing", len(self.sizes))
+            report_progress("listing", len(self.sizes))
 
     def _skip(self, key: bytes, code: RejectCode, reason: str) -> None:
         self.skipped.append(Skipped(key, code.value, reason))
@@ -268,7 +268,7 @@ class _Walk:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """`files`: those that are no images. `notes`: sentences about them."""
+    """`files`: files that are not images. `notes`: sentences about them."""
 
     files: Listing
     notes: tuple[str, ...] = ()
@@ -314,7 +314,7 @@ def _other_names(files: Listing) -> np.ndarray:
 
 
 def _head(files: Listing, index: int) -> bytes | None:
-    """The first bytes of a file; None where they cannot be had."""
+    """Return the first bytes of a file; None if it cannot be read."""
     file = files.file(index)
     if not file.size:
         return b""
@@ -354,7 +354,7 @@ def _note(passed: Listing) -> str:
 
 
 def _examples(passed: Listing, counts: Counter[str]) -> Iterator[bytes]:
-    """The first file of each extension, those first that most files have; then all others."""
+    """Order files: one of each extension first, the most frequent extension first; then the rest."""
     firsts: dict[str, bytes] = {}
     for key in passed:
         firsts.setdefault(_extension(key), key)

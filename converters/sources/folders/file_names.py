@@ -10,7 +10,7 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
 from shardfeed.converters.sources.files.listing import Globs, Listing
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed, only_images
+from shardfeed.converters.sources.files.walk import list_files, no_files_error, only_images
 from shardfeed.converters.sources.folders.image_folder import refuse_other_layouts
 from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
@@ -59,7 +59,7 @@ class FileNames(ListedSource):
         asked = None if pattern is None else _compile(pattern)
         files = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
         if not len(files):
-            raise nothing_listed(files)
+            raise no_files_error(files)
         if asked is None and given is None:
             refuse_other_layouts(files)
         listing, others = only_images(files)
@@ -147,7 +147,7 @@ def _usual_pattern(listing: Listing) -> re.Pattern[str]:
 
 
 def _unlike(listing: Listing, problem: str) -> UsageError:
-    """An error that shows three names, those farthest apart, and the pattern to give."""
+    """Return an error that shows three very different names, and asks for a pattern."""
     keys = [listing.key(i) for i in sorted({0, len(listing) // 2, len(listing) - 1})]
     pattern = argument("pattern", typed="REGEX")
     remedy = f"give {pattern} with a group 'label', such as {_EXAMPLE!r}, or"

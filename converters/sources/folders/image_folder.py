@@ -22,7 +22,7 @@ from shardfeed.converters.sources.classes import (
     number_classes,
 )
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
-from shardfeed.converters.sources.files.walk import PassedOver, list_files, nothing_listed, only_images
+from shardfeed.converters.sources.files.walk import PassedOver, list_files, no_files_error, only_images
 from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Skipped
@@ -153,7 +153,7 @@ class _Found:
 
 
 def _splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]:
-    """Split by folder in the root; empty where those folders are classes."""
+    """Return the split of each folder in the root; empty if the folders are classes."""
     tops = top_folders(listing)
     if given is not None and {class_text(top) for top in tops} <= set(given):
         return {}
@@ -175,7 +175,7 @@ def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tup
     names = argument("pattern", python="FileNames", typed="REGEX")
     tables = f"give their labels by {table} (a table of paths and labels) or {names} (labels in the file names)"
     if not len(listing):
-        raise nothing_listed(listing)
+        raise no_files_error(listing)
     for top in splits:
         if any(key.startswith(top + b"/") for key in found.strays) and not any(t == top for t, _ in found.filled):
             place = root.rstrip(b"/") + b"/" + top

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed, only_images
+from shardfeed.converters.sources.files.walk import list_files, no_files_error, only_images
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
 from shardfeed.converters.sources.look import Look
@@ -69,15 +69,15 @@ def read(look: Look, options: LabelOptions) -> ListedSource:
         raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
     if options.pattern is not None or look.is_flat:
         return FileNames(look.path, pattern=options.pattern, class_names=options.class_names, **wanted)
-    passed = [name for name in look.files(_ANNOTATIONS) if _may_say_more(name)]
+    passed = [name for name in look.files(_ANNOTATIONS) if _may_hold_annotations(name)]
     tops, doubts = look.names()[0], options.class_names is None
     if doubts and passed and tops and all(map(_is_generic, tops)) and not all(map(usual_split, tops)):
-        raise _hardly_classes(look, tops, passed)
+        raise _ambiguous_folders(look, tops, passed)
     found = ImageFolder(look.path, class_names=options.class_names, **wanted)
     if doubts:
         names = found.schema.class_names[LABEL]
         if passed and (len(names) == 1 or any(map(_is_generic, names))):
-            raise _hardly_classes(look, names, passed)
+            raise _ambiguous_folders(look, names, passed)
         _check_names(look, found, names)
     return found
 
@@ -92,7 +92,7 @@ def _keep() -> str:
     return f"or list the folders in {names} to use them as classes"
 
 
-def _hardly_classes(look: Look, names: Sequence[str], passed: Sequence[str]) -> UsageError:
+def _ambiguous_folders(look: Look, names: Sequence[str], passed: Sequence[str]) -> UsageError:
     """The error for folders next to a file that may label the images."""
     table = next((name for name in passed if name.endswith(_TABLES)), "")
     way = f"give {escape(table)} as SOURCE if it has labels; " if table else ""
@@ -121,7 +121,7 @@ def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
             raise UsageError(look.path, problem, f"give {whole} if the path to an image is its class, {_keep()}")
 
 
-def _may_say_more(path: str) -> bool:
+def _may_hold_annotations(path: str) -> bool:
     """Whether a file among images may hold their annotations, by its name."""
     name = os.path.basename(path).casefold()
     return not name.startswith(("readme", "license", "licence", "classes", "labels.txt", "class_names", "requirements"))
@@ -149,7 +149,7 @@ class Unlabelled(ListedSource):
     ) -> None:
         files = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
         if not len(files):
-            raise nothing_listed(files)
+            raise no_files_error(files)
         listing, others = only_images(files)
         findings = Findings(listing.skipped, [*listing.notes, *others.notes], listing.root)
         super().__init__(listing, (), _splits(listing), findings)

@@ -108,12 +108,13 @@ def choose_columns(table: LabelTable, lookup: PathLookup, options: LabelOptions)
             uses = [*(Use(column, choice.name(column), "label") for column in usual), *uses]
         elif not others:
             uses = [Use(column, choice.name(column), "one_hot") for column in choice.columns if column not in taken]
-    said = [use.column for use in uses] + ([] if split is None else [split])
+    columns_used = [use.column for use in uses] + ([] if split is None else [split])
     texts = [use.column for use in uses if use.role == "text"]
-    if len({*said}) < len(said) or (path in said and path not in texts):  # the path may be kept as a text as well
-        got = ", ".join(escape(choice.name(column)) for column in (path, *said))
+    # The path may be kept as a text as well.
+    if len({*columns_used}) < len(columns_used) or (path in columns_used and path not in texts):
+        got = ", ".join(escape(choice.name(column)) for column in (path, *columns_used))
         raise UsageError("label_columns", f"the columns in use are {got}", "use each column once")
-    unused = tuple((column, choice.name(column)) for column in choice.columns if column not in (path, *said))
+    unused = tuple((column, choice.name(column)) for column in choice.columns if column not in (path, *columns_used))
     return Columns(path, tuple(uses), split, tuple(names) if header else None, width, unused)
 
 
@@ -146,8 +147,8 @@ class _Choice:
             return asked if self.table.keyed else self.names.index(asked)
         if not isinstance(asked, str | bool) and not self.table.keyed and 0 <= asked < len(self.names):
             return asked
-        said = f"column {escape(repr(asked))}" if isinstance(asked, str) else column_text(asked)
-        raise self._error(f"there is no {said}", "name one of these")
+        wanted = f"column {escape(repr(asked))}" if isinstance(asked, str) else column_text(asked)
+        raise self._error(f"there is no {wanted}", "name one of these")
 
     def usual_path(self) -> Column:
         folded = [name.casefold() for name in self.names] if self.named else []

@@ -11,7 +11,7 @@ import numpy as np
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.files.walk import list_files, no_files_error
 from shardfeed.converters.sources.labels.addresses import AddressLookup, column_of_addresses, has_header
 from shardfeed.converters.sources.labels.columns import Columns, Use, choose_columns
 from shardfeed.converters.sources.labels.rows import LabelRows
@@ -20,12 +20,12 @@ from shardfeed.converters.sources.labels.values import (
     BadCellError,
     Cells,
     are_signed,
+    has_object_columns,
     is_class_of_image,
     label_column,
     marks_of,
     number_column,
     one_hot_column,
-    speaks_of_objects,
     text_column,
 )
 from shardfeed.converters.sources.look import Look
@@ -80,7 +80,7 @@ class LabelFile(ListedSource):
 
     Paths are relative to `root`, or absolute and inside it; a path matches exactly, or matches the only file whose path
     differs in Unicode normalization alone. If no row matches a file, the cells are treated as ids: an id matches the
-    only image whose path without extension equals it, or else ends with it. Rows without a file are in
+    only image whose path without extension equals the id, or else ends with the id. Rows without a file are in
     `findings.rejected`; files without a row are counted in the notes.
 
     Args:
@@ -122,7 +122,7 @@ class LabelFile(ListedSource):
         folder = os.path.dirname(table.path) or "." if root is None else root
         listing = list_files(folder, include=include, exclude=exclude, follow_links=follow_links)
         if not len(listing):
-            raise nothing_listed(listing)
+            raise no_files_error(listing)
         lookup = PathLookup(listing)
         if (column := column_of_addresses(table, lookup, asked.path_column)) is not None:
             if include or exclude:
@@ -133,14 +133,14 @@ class LabelFile(ListedSource):
             listing = lookup.listing
         table.at_first = table.format == "text" and not unlabelled and _classes_have_blanks(table, lookup)
         columns = choose_columns(table, lookup, asked)
-        said = _Said(columns, asked)
-        rows = LabelRows(table, columns, lookup, optional=said.missing)
+        settings = _ColumnSettings(columns, asked)
+        rows = LabelRows(table, columns, lookup, optional=settings.missing)
         if not (rows.files < len(listing)).any():
-            raise rows.nothing_found(listing)
+            raise rows.no_images_error(listing)
         chosen, doubled = rows.distinct()
         chosen = chosen[rows.files[chosen] < len(listing)]
         files = rows.files[chosen]
-        made = _Features(rows, chosen, said)
+        made = _Features(rows, chosen, settings)
         splits = _splits(rows, chosen)
         notes = ["lines are split at the first space: classes contain spaces"] if table.at_first else []
         notes += [*listing.notes, *made.notes, *rows.notes(doubled, listing), *_unnamed(rows, listing, files)]
@@ -156,19 +156,19 @@ def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
     them is.
     """
 
-    def is_there(text: str) -> bool:
+    def exists(text: str) -> bool:
         return isinstance(lookup.find(text), int) or lookup.is_id(text)
 
     lines = (record.cells for record in islice(table, _LOOKED_AT))
     several = [
         f"{path} {label}" for path, label in (map(str, cells) for cells in lines if len(cells) == 2) if " " in path
     ]
-    return any(is_there(line.split(None, 1)[0]) for line in several) and not any(
-        is_there(line.rpartition(" ")[0]) for line in several
+    return any(exists(line.split(None, 1)[0]) for line in several) and not any(
+        exists(line.rpartition(" ")[0]) for line in several
     )
 
 
-class _Said:
+class _ColumnSettings:
     """Options given for columns, by column: the label separator, the value of an empty cell, and class names.
 
     `one_hot`: the class names of one-hot columns. Raises UsageError for columns that are not in use.
@@ -209,10 +209,10 @@ class _Said:
         return cells.split_at(self.separators[column]) if column in self.separators else cells.listed()
 
 
-def _by_column(uses: Sequence[Use], argument: str, said: Mapping[Any, Any]) -> dict[Column, Any]:
-    """`said` by the columns in use, from a mapping by name or number. Raises UsageError for other columns."""
+def _by_column(uses: Sequence[Use], argument: str, settings: Mapping[Any, Any]) -> dict[Column, Any]:
+    """`settings` by the columns in use, from a mapping by name or number. Raises UsageError for other columns."""
     found: dict[Column, Any] = {}
-    for asked, value in said.items():
+    for asked, value in settings.items():
         column = next((use.column for use in uses if asked in (use.column, use.name)), None)
         if column is None:
             problem = f"got the column {asked!r}, expected one of {some([use.name for use in uses])}"
@@ -224,29 +224,33 @@ def _by_column(uses: Sequence[Use], argument: str, said: Mapping[Any, Any]) -> d
 class _Features:
     """The features of the columns of a label file, made for the rows in `chosen`, and `notes` for the report."""
 
-    def __init__(self, rows: LabelRows, chosen: np.ndarray, said: _Said) -> None:
+    def __init__(self, rows: LabelRows, chosen: np.ndarray, settings: _ColumnSettings) -> None:
         self.rows, self.columns, self.notes = rows, list[ListedColumn](), list[str]()
         self._taken = set(IMAGE_KEYS)
         labels, hot, numbers = (rows.columns.of(role) for role in ("label", "one_hot", "number"))
-        cells = {use.column: said.cells(use.column, rows.cells[use.column]) for use in (*labels, *hot)}
+        cells = {use.column: settings.cells(use.column, rows.cells[use.column]) for use in (*labels, *hot)}
         main = not hot
         if hot:
             signed = are_signed(cells[use.column] for use in hot)
             marks = [self._tried(use, marks_of, cells[use.column], signed) for use in hot]
-            self._add(hot[0], one_hot_column(said.one_hot or [use.name for use in hot], marks, chosen))
+            self._add(hot[0], one_hot_column(settings.one_hot or [use.name for use in hot], marks, chosen))
         elif labels:
-            named = labels[0].column in said.classes
+            named = labels[0].column in settings.classes
             main = named or is_class_of_image([(use.name, cells[use.column]) for use in labels])
         lists = {use.name: cells.get(use.column, rows.cells[use.column]) for use in (*labels, *numbers)}
-        objects = any(speaks_of_objects(name, found) for name, found in lists.items())
+        objects = any(has_object_columns(name, found) for name, found in lists.items())
         for i, use in enumerate(labels):
-            known = {"given": said.classes.get(use.column), "split": use.column in said.separators, "objects": objects}
+            known = {
+                "given": settings.classes.get(use.column),
+                "split": use.column in settings.separators,
+                "objects": objects,
+            }
             found = cells[use.column]
             self._add(use, self._tried(use, label_column, found, chosen, use.name, main=main and not i, **known))
         for use in rows.columns.of("text"):
             self._add(use, (self._tried(use, text_column, rows.cells[use.column], chosen, use.name), ()))
         for use in numbers:
-            found, missing = rows.cells[use.column], said.missing.get(use.column)
+            found, missing = rows.cells[use.column], settings.missing.get(use.column)
             self._add(use, self._tried(use, number_column, found, chosen, use.name, use.feature, missing))
 
     def _tried(self, use: Use, make: Callable[..., _Made], *values: Any, **known: Any) -> _Made:

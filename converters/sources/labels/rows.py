@@ -11,7 +11,7 @@ from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, Pa
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.labels.columns import Columns
 from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
-from shardfeed.converters.sources.labels.values import Cells, speaks_of_boxes
+from shardfeed.converters.sources.labels.values import Cells, has_box_columns
 from shardfeed.converters.sources.rows.source import Names
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, argument, escape
@@ -89,7 +89,7 @@ class LabelRows:
         self.files = now[self.files]
 
     def place(self, row: int, column: Column) -> str:
-        """The line of a row and the name of a column, as errors say them."""
+        """Format the line of a row and the name of a column for an error."""
         return self.table.place(int(self.lines[row]), self.columns.shown(column))
 
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +132,7 @@ class LabelRows:
         if not len(doubled):
             return
         pairs = [(use.column, use.name) for use in self.columns.of("label", "number")]
-        boxes = [(column, name) for column, name in (*pairs, *self.columns.unused) if speaks_of_boxes(name)]
+        boxes = [(column, name) for column, name in (*pairs, *self.columns.unused) if has_box_columns(name)]
         if boxes and self._differ([column for column, _ in boxes]):
             line = self.lines[doubled[0]]
             names = some(name for _, name in boxes)
@@ -145,10 +145,10 @@ class LabelRows:
     def _differ(self, columns: list[Column]) -> bool:
         """Whether two rows of one file differ in one of these columns. Reads the label file again."""
         records = islice(self.table, self.columns.first_row, None)
-        said: dict[int, list[Cell]] = {}
+        cells_of: dict[int, list[Cell]] = {}
         for file, record in zip(self.files.tolist(), records, strict=True):
             cells = [self.table.cell(record, column, optional=True) for column in columns]
-            if said.setdefault(file, cells) != cells:
+            if cells_of.setdefault(file, cells) != cells:
                 return True
         return False
 
@@ -160,7 +160,7 @@ class LabelRows:
         ]
         return sorted(missing, key=lambda skipped: skipped.key)
 
-    def nothing_found(self, listing: Listing) -> LabelFileError:
+    def no_images_error(self, listing: Listing) -> LabelFileError:
         """The error to raise when no row names a file."""
         if not self.missing:
             return LabelFileError(self.table.path, "no rows after the header", "write one row per image")

@@ -43,7 +43,7 @@ _MARKS = {
 }
 _AS_UTF8 = f"save the file as UTF-8, or give {argument('encoding', 'latin-1')}, or another encoding"
 _BATCH = 4096  # rows of Parquet in memory at once
-_MAX_LINE = 1 << 20  # characters; a longer line is no label but another kind of file, not to be read into memory
+_MAX_LINE = 1 << 20  # characters; a longer line means that this is not a label file, so it is not read into memory
 
 
 def column_text(column: Column, word: str = "column ") -> str:

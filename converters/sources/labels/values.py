@@ -36,7 +36,7 @@ _BOX_WORDS = _PLACE_WORDS | {"x", "y", "w", "h", "x1", "x2", "y1", "y2", "left",
 
 @dataclass(frozen=True)
 class Cells:
-    """A column of n rows: row i says `values[codes[i]]`; `values` in the order in which they first appear."""
+    """A column of n rows: row i contains `values[codes[i]]`; `values` in the order in which they first appear."""
 
     values: Sequence[Cell]
     codes: np.ndarray
@@ -78,7 +78,7 @@ class BadCellError(Exception):
         self.code, self.problem, self.remedy = code, problem, remedy
 
 
-def speaks_of_boxes(name: str) -> bool:
+def has_box_columns(name: str) -> bool:
     """Whether a column of this name has places of boxes and the like."""
     return bool(_BOX_WORDS.intersection(_words(name)))
 
@@ -101,8 +101,8 @@ def is_class_of_image(columns: Sequence[tuple[str, Cells]]) -> bool:
     return not (lists and any(_holds_places(name, cells) for name, cells in columns))
 
 
-def speaks_of_objects(name: str, cells: Cells) -> bool:
-    """Whether a column has lists of places: other lists then say something of each object, not of the image."""
+def has_object_columns(name: str, cells: Cells) -> bool:
+    """Whether a column has lists of positions: other lists then describe objects, not the image."""
     return any(isinstance(cell, tuple) for cell in cells.values) and _holds_places(name, cells)
 
 
@@ -150,7 +150,7 @@ def label_column(
             numbering = number_classes(first_code, given)
             prefix = "image/class" if main else _class_prefix(name)
             tags = lists and (main or split) and not (objects or prefix.startswith("image/object/"))
-            several, again = _once_each(cells, rows, numbering.labels, name) if tags else (cells, ())
+            several, again = _without_duplicates(cells, rows, numbering.labels, name) if tags else (cells, ())
             spread = _spread(several, rows, numbering.labels, np.int64, lists)
             hints = combined_note(texts, len(cells.codes), name) if given is None else ()
             return ClassColumn(prefix, numbering.names, *spread, tags=tags), (*numbering.notes, *again, *hints)
@@ -171,7 +171,9 @@ def label_column(
     return NumberColumn(key, *_spread(cells, rows, numbers, dtype, lists), kind), notes
 
 
-def _once_each(cells: Cells, rows: np.ndarray, labels: Mapping[str, int], name: str) -> tuple[Cells, tuple[str, ...]]:
+def _without_duplicates(
+    cells: Cells, rows: np.ndarray, labels: Mapping[str, int], name: str
+) -> tuple[Cells, tuple[str, ...]]:
     """Return the lists without duplicates, and a note if any of `rows` had some."""
     sets = []
     for cell in cells.values:
@@ -261,12 +263,12 @@ def marks_of(cells: Cells, signed: bool) -> np.ndarray:
     Raises BadCellError.
     """
     meaning = _SIGNED if signed else _MARKS
-    said = [meaning.get(cell.casefold()) if isinstance(cell, str) else None for cell in cells.values]
-    if None in said:
-        cell = cells.values[code := said.index(None)]
+    truths = [meaning.get(cell.casefold()) if isinstance(cell, str) else None for cell in cells.values]
+    if None in truths:
+        cell = cells.values[code := truths.index(None)]
         got = f"'{escape(cell)}'" if isinstance(cell, str) else "a list"
         raise BadCellError(code, f"got {got}, expected 0 or 1", "correct it, or leave the column out")
-    return np.array(said, bool)[cells.codes]
+    return np.array(truths, bool)[cells.codes]
 
 
 def one_hot_column(
@@ -404,7 +406,7 @@ def _number(text: str, dtype: type[np.int64] | type[np.float32]) -> int | float:
 def _spread(
     cells: Cells, rows: np.ndarray, numbers: Mapping[str, int | float], dtype: type[np.generic], lists: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The numbers of each row and, for lists, where each row's end."""
+    """Return the numbers of the rows and, for lists, the end offset of each row."""
     codes = cells.codes[rows]
     if not lists:
         return np.array([numbers[str(cell)] for cell in cells.values], dtype)[codes], None

@@ -91,7 +91,7 @@ class Annotations:
         self.objects = ObjectGather(
             what=what, unit=unit, upright=options.upright, keypoints=keypoints, masks=masks, flags=flags
         )
-        self._files: list[int | Skipped] = []  # by image: the number of its file, or the reason why there is none
+        self._files: list[int | Skipped] = []  # by image: the number of its file, or the reason why it has no file
         self._where: list[str | int] = []
         self._by_name: dict[str, int] = {}
         self._by_file: dict[int, int] = {}
@@ -200,8 +200,8 @@ class Annotations:
             before = self.objects.size(image)
             self.objects.set_size(image, *size)
             if before is not None and self.objects.size(image) != before:
-                said = f"{before[0]} x {before[1]} as before"
-                problem = f"got {size[0]} x {size[1]} pixels for {escape(self.key(image))}, expected {said}"
+                expected = f"{before[0]} x {before[1]} as before"
+                problem = f"got {size[0]} x {size[1]} pixels for {escape(self.key(image))}, expected {expected}"
                 raise LabelFileError(f"{self.place}, {_at(where)}", problem, "correct one of the two")
 
     def object(self, image: int, number: int, box: Sequence[Any] | None, label: Any = None, **known: Any) -> None:
@@ -221,7 +221,7 @@ class Annotations:
         `what`: text of the note that counts these images.
         """
         if next(self._missing(), None) is not None:
-            self.settle()  # names may be ids, which is to be known before others have their files
+            self.settle()  # names may be ids; this must be known before other names are matched
         rest = Names(what)
         for index, key in enumerate(self.listing):
             if index not in self._by_file and names_image(key):
@@ -327,15 +327,15 @@ class Annotations:
                 self.ledger.leave_out(self.key(image), code, reason)
         listing = self.listing.take(taken)
         splits = self._split_column(places, listing)
-        said = [number(len(taken), "image")]
+        counts = [number(len(taken), "image")]
         if self._classes and self._wants("classes"):
-            said.append(f"{'a set of classes' if self.sets else 'one class'} each")
+            counts.append(f"{'a set of classes' if self.sets else 'one class'} each")
         if len(self._captions) and self._wants("captions"):
-            said.append(number(len(self._captions), "caption"))
+            counts.append(number(len(self._captions), "caption"))
         if table is not None:
-            said.append(number(len(table), "object"))
+            counts.append(number(len(table), "object"))
             if table.class_names is not None:
-                said[-1] += f" of {number(len(table.class_names), 'class', 'classes')}"
+                counts[-1] += f" of {number(len(table.class_names), 'class', 'classes')}"
         return ColumnarSource(
             listing,
             ListedFiles(listing),
@@ -345,7 +345,7 @@ class Annotations:
             rasters(places) if callable(rasters) else rasters,
             self._number_column(places, splits, len(taken)),
             self.ledger.findings(),
-            described or ", ".join(said),
+            described or ", ".join(counts),
         )
 
     def _reject_unlabelled(self) -> None:
@@ -426,10 +426,10 @@ class Annotations:
         places = np.searchsorted(taken, of_image)
         return np.where(of_image >= 0, places, -1), taken
 
-    def _of_places(self, said: Mapping[int, Any], places: np.ndarray, count: int, default: Any) -> list[Any]:
-        """A value for each sample; of several images that are one file the first."""
+    def _of_places(self, values: Mapping[int, Any], places: np.ndarray, count: int, default: Any) -> list[Any]:
+        """Return a value for each sample; if several images are one file, the value of the first."""
         found = [default] * count
-        for image, value in reversed(list(said.items())):
+        for image, value in reversed(list(values.items())):
             if places[image] >= 0:
                 found[places[image]] = value
         return found
@@ -480,12 +480,12 @@ class Annotations:
         return table
 
     def _split_column(self, places: np.ndarray, listing: Listing) -> Splits | None:
-        """The split of each image, where the annotations say it; else by folders that are called like splits."""
+        """Return the split of each image: from the annotations, else from folders named like splits."""
         if not self._splits:
-            said = splits_by_folder(self.listing, listing)
+            splits = splits_by_folder(self.listing, listing)
         else:
-            said = self._of_places(self._splits, places, len(listing), None)
-        return None if all(split is None for split in said) else Splits.of(said)
+            splits = self._of_places(self._splits, places, len(listing), None)
+        return None if all(split is None for split in splits) else Splits.of(splits)
 
     def _number_column(self, places: np.ndarray, splits: Splits | None, count: int) -> np.ndarray | None:
         """int64 [n]: each image's own number; None unless all have one, each another in its split."""

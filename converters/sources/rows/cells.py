@@ -10,7 +10,7 @@ _ABSENT = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets
 
 
 def is_absent(text: str) -> bool:
-    """Whether a cell stands for a missing value."""
+    """Whether a cell means a missing value."""
     return text.strip().casefold() in _ABSENT
 
 

@@ -22,8 +22,8 @@ from shardfeed.text import counted, some
 _MOST_CLASSES = 1 << 20  # distinct numbers for which class names are kept
 _BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # item 0 of a label map, if it has one
 _SEPARATORS = ("|", ";", ",", " ")
-_FEW = 20  # rows in which it is no wonder that all texts differ
-_MANY = 1000  # classes; who has more, has more than one image of most of them
+_FEW = 20  # rows; with so few, it is normal that all texts differ
+_MANY = 1000  # classes; datasets with more classes have several images of most of them
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TextsBeside:
             self._known.update(zip(labels, texts, strict=True))
 
     def agreed(self, column: str, notes: list[str]) -> dict[int, str] | None:
-        """The text of each number; a note names those that have another."""
+        """Return the text of each number, and a note on numbers with several texts."""
         agreed: dict[int, str] = {}
         odd: list[str] = []
         for (label, text), _ in self._known.most_common():
@@ -69,7 +69,7 @@ class NumberedClasses:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The numbers, where they are not the labels; else empty."""
+        """The numbers, if they differ from the labels; else empty."""
         found = tuple(self.numbers.tolist())
         return () if found == tuple(range(len(found))) else found
 
@@ -79,7 +79,7 @@ class NumberedClasses:
 
 
 def class_column(
-    said: Codes,
+    labels_given: Codes,
     options: ColumnOptions,
     place: str,
     *,
@@ -91,7 +91,7 @@ def class_column(
     """The classes of all samples, one each or a set of them, and notes for the report.
 
     Args:
-        said: labels, as decimal digits or names.
+        labels_given: labels, as decimal digits or names.
         options: class names, label offset and label map of the user.
         place: file and column, for errors.
         stated: the class names that the format has, in label order.
@@ -101,15 +101,15 @@ def class_column(
 
     Raises UsageError for an invalid label, and if the meaning of numbers is unknown.
     """
-    values = list(said.values)
-    codes = said.codes
-    sets = said.ends is not None
+    values = list(labels_given.values)
+    codes = labels_given.codes
+    sets = labels_given.ends is not None
     if values and all(map(is_integer, values)):
         numbers = np.array([int(text) for text in values], np.int64)
         found = sorted(set(numbers.tolist()))
         classes = number_labels(found, options, place, stated=stated, texts=texts, beside=beside)
         labels = classes.labels(numbers)
-        return ClassColumn(prefix, classes.names, labels[codes], said.ends, sets, classes.ids), classes.notes
+        return ClassColumn(prefix, classes.names, labels[codes], labels_given.ends, sets, classes.ids), classes.notes
     for name in ("label_offset", "label_map"):
         if getattr(options, name):
             first = next((text for text in values if not is_integer(text)), "")
@@ -123,7 +123,7 @@ def class_column(
     except BadLabelError as error:
         raise UsageError(place, error.problem, error.remedy) from None
     labels = np.array([numbering.labels[text] for text in values], np.int64)
-    return ClassColumn(prefix, numbering.names, labels[codes], said.ends, sets), numbering.notes
+    return ClassColumn(prefix, numbering.names, labels[codes], labels_given.ends, sets), numbering.notes
 
 
 def number_labels(
@@ -147,20 +147,20 @@ def number_labels(
             lacking = some(str(number) for number in found if number not in names)
             problem = f"has the numbers {lacking}, which {escape(options.label_map)} does not name"
             raise UsageError(place, problem, "complete the label map, or give the original one")
-        return _agreeing(classes, texts, place)
+        return _checked_against_texts(classes, texts, place)
     if stated is not None:
         if given is not None and len(given) != len(stated):
             problem = f"got {len(given)} names, but {escape(place)} has {len(stated)} classes ({some(stated)})"
             raise UsageError("class_names", problem, "name each of them")
         given = given or tuple(stated)
     if given is not None:
-        return _agreeing(_by_list(found, given, options.label_offset, place), texts, place)
+        return _checked_against_texts(_by_list(found, given, options.label_offset, place), texts, place)
     notes: list[str] = []
     if beside is not None:
         classes = _by_map(found, beside.names) if beside.is_map else _in_order(found, beside.names, options)
         if classes is not None:
-            said = f"class names of {_key(place)}: taken from {escape(beside.file)}"
-            return _agreeing(NumberedClasses(classes.names, classes.numbers, (said,)), texts, place)
+            note = f"class names of {_key(place)}: taken from {escape(beside.file)}"
+            return _checked_against_texts(NumberedClasses(classes.names, classes.numbers, (note,)), texts, place)
         notes.append(f"{escape(beside.file)} does not name all classes of {_key(place)}, so it is not used")
     return _by_themselves(found, texts, options.label_offset, place, notes)
 
@@ -189,7 +189,7 @@ def _in_order(found: Sequence[int], names: Mapping[int, str], options: ColumnOpt
 
 
 def _by_list(found: Sequence[int], names: tuple[str, ...], first: int, place: str) -> NumberedClasses:
-    """The classes of a list that was given. Raises UsageError where a number has no place in it."""
+    """Return the classes of the given list. Raises UsageError if a number is outside the list."""
     low, high = found[0], found[-1]
     if low < first or high >= first + len(names):
         problem = f"has the numbers {low} to {high}, but the {len(names)} class names are those of {first} to "
@@ -202,7 +202,7 @@ def _by_list(found: Sequence[int], names: tuple[str, ...], first: int, place: st
     return NumberedClasses(names, np.arange(first, first + len(names)))
 
 
-def _agreeing(classes: NumberedClasses, texts: Mapping[int, str] | None, place: str) -> NumberedClasses:
+def _checked_against_texts(classes: NumberedClasses, texts: Mapping[int, str] | None, place: str) -> NumberedClasses:
     """Return the same classes. Raises UsageError if a number's text is the name of another class."""
     labels = {name: label for label, name in enumerate(classes.names)}
     numbers = classes.numbers.tolist()
@@ -254,7 +254,7 @@ def _key(place: str) -> str:
 
 def check_captions(texts: Sequence[str], rows: int, first_code: Mapping[str, int]) -> None:
     """Raise BadLabelError if nearly every one of many rows has its own class: such classes are useless for training."""
-    if len(texts) > _MANY and _alone(texts, rows):
+    if len(texts) > _MANY and _mostly_unique(texts, rows):
         first = min(first_code, key=lambda text: first_code[text])
         problem = f"got {len(texts)} classes in {rows} rows, the first '{escape(first[:40])}'"
         texts_, numbers, names = (argument(name) for name in ("text_columns", "number_columns", "class_names"))
@@ -263,14 +263,14 @@ def check_captions(texts: Sequence[str], rows: int, first_code: Mapping[str, int
 
 
 def combined_note(texts: Sequence[str], rows: int, name: str) -> tuple[str, ...]:
-    """A note where texts that were taken for classes look like something else."""
+    """Note that texts used as classes look like something else; empty if they do not."""
     separator = combined(texts)
     if separator:
         parts = sorted({part.strip() for text in texts for part in text.split(separator) if part.strip()})
         what = f"{len(texts)} classes look like combinations of {len(parts)} ({some(parts)})"
         option = f"--label-separator '{separator}' (in Python label_separator={separator!r}) splits them"
         return (f"column {escape(name)}: {what}; {option}",)
-    if rows > _FEW and _alone(texts, rows):
+    if rows > _FEW and _mostly_unique(texts, rows):
         option = "--text-column (in Python text_columns) keeps them as text"
         return (f"column {escape(name)}: {len(texts)} classes in {rows} rows; {option}",)
     return ()
@@ -291,5 +291,5 @@ def combined(texts: Sequence[str]) -> str:
     return ""
 
 
-def _alone(texts: Sequence[str], rows: int) -> bool:
+def _mostly_unique(texts: Sequence[str], rows: int) -> bool:
     return 10 * len(texts) >= 9 * rows

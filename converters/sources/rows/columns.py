@@ -156,11 +156,11 @@ class Splits:
     numbers: np.ndarray
 
     @classmethod
-    def of(cls, said: Sequence[str | None]) -> "Splits":
+    def of(cls, split_of: Sequence[str | None]) -> "Splits":
         """Make the splits from the split name of each sample."""
-        names = sorted(set(said), key=lambda name: (name is None, name))
+        names = sorted(set(split_of), key=lambda name: (name is None, name))
         places = {name: place for place, name in enumerate(names)}
-        return cls(tuple(names), np.array([places[name] for name in said], np.int64))
+        return cls(tuple(names), np.array([places[name] for name in split_of], np.int64))
 
 
 def as_array(numbers: "array[Any]") -> np.ndarray:
@@ -307,7 +307,7 @@ class Codes:
 
     @property
     def ends(self) -> np.ndarray | None:
-        """int64 [n + 1]: sample i has `codes[ends[i]:ends[i + 1]]`; None where each has one."""
+        """int64 [n + 1]: sample i has `codes[ends[i]:ends[i + 1]]`; None if each sample has one."""
         return None if self._ends is None else as_array(self._ends)
 
     @property
@@ -350,7 +350,7 @@ class RowNames:
         return f"{self._prefixes[file]}{record:0{self._digits}}"
 
     def add(self, name: bytes, ending: bytes) -> None:
-        """Take those of the next row. No name is kept once a row has none that may be a key."""
+        """Add the name of the next row. Once a row has no valid name, no names are kept."""
         self._ending_of.append(self._endings.setdefault(ending, len(self._endings)))
         if self._names is None:
             return
@@ -365,7 +365,7 @@ class RowNames:
         self._hashes.append(hash(key))
 
     def unique(self) -> ByteStrings | None:
-        """The rows' own names; None where one has none, or two have the same."""
+        """The rows' own names; None if a row has none, or two rows have the same."""
         if self._names is None:
             return None
         hashes, self._hashes = as_array(self._hashes), array("q")

@@ -79,31 +79,31 @@ class DictReader:
         self._rooted = root is not None
         self._root = os.path.abspath(os.fsencode(os.curdir if root is None else root))
 
-    def read(self, index: int, said: Mapping[str, Any]) -> ReadDict:
-        """Check the dict `said` and return its contents. Raises UsageError."""
+    def read(self, index: int, given: Mapping[str, Any]) -> ReadDict:
+        """Check the dict `given` and return its contents. Raises UsageError."""
         place = f"dicts[{index}]"
-        if not isinstance(said, Mapping):
-            raise UsageError(place, f"got {type(said).__name__}, expected a dict")
+        if not isinstance(given, Mapping):
+            raise UsageError(place, f"got {type(given).__name__}, expected a dict")
         known = [*_KNOWN, *self.numbers, *self.texts]
-        for name in said:
+        for name in given:
             if name not in known:
                 close = difflib.get_close_matches(str(name), known, 1)
                 remedy = f"did you mean {close[0]!r}?" if close else f"list it in numbers or texts; {_USUAL}"
                 raise UsageError(place, f"got {escape(str(name))!r}, an unknown key", remedy)
-        key, image = self._image(place, said)
-        split = said.get("split")
+        key, image = self._image(place, given)
+        split = given.get("split")
         if split is not None:
             try:
                 split = split_named(str(split))
             except UsageError as error:
                 raise UsageError(place, f"split: {error.problem}", error.remedy) from None
-        read = ReadDict(index, key, image, split, _whole(place, "image_id", said.get("image_id")))
-        self._whole_image(read, said)
-        self._of_objects(read, said)
+        read = ReadDict(index, key, image, split, _whole(place, "image_id", given.get("image_id")))
+        self._whole_image(read, given)
+        self._of_objects(read, given)
         return read
 
-    def _image(self, place: str, said: Mapping[str, Any]) -> tuple[bytes, Image | Skipped]:
-        image, key = said.get("image"), said.get("key")
+    def _image(self, place: str, given: Mapping[str, Any]) -> tuple[bytes, Image | Skipped]:
+        image, key = given.get("image"), given.get("key")
         if isinstance(image, bytearray | memoryview):
             image = bytes(image)
         if key is not None:
@@ -116,7 +116,7 @@ class DictReader:
                 raise UsageError(place, "it has no 'key', and its image has no path", "give each a unique name")
             return key, cast(Image, image)
         if not isinstance(image, str | os.PathLike):
-            got = f"got {type(image).__name__}" if "image" in said else "it has no 'image'"
+            got = f"got {type(image).__name__}" if "image" in given else "it has no 'image'"
             raise UsageError(place, f"image: {got}, expected a path, or the bytes of an encoded file (JPEG, PNG ...)")
         path = os.path.normpath(os.path.join(self._root, os.fsencode(image)))
         if key is None:
@@ -135,25 +135,25 @@ class DictReader:
             return key, Skipped(key, RejectCode.NOT_REGULAR.value, f"{place}: not a regular file")
         return key, SourceFile(path, found.st_size, found.st_mtime_ns)
 
-    def _whole_image(self, read: ReadDict, said: Mapping[str, Any]) -> None:
+    def _whole_image(self, read: ReadDict, given: Mapping[str, Any]) -> None:
         """Classes, captions, numbers and texts of the image."""
-        if "label" in said:
-            read.classes["label"] = _classes(read, "label", [said["label"]])
-        if "tags" in said:
-            tags = read.classes["tags"] = _classes(read, "tags", _listed(read, "tags", said))
+        if "label" in given:
+            read.classes["label"] = _classes(read, "label", [given["label"]])
+        if "tags" in given:
+            tags = read.classes["tags"] = _classes(read, "tags", _listed(read, "tags", given))
             if len(set(tags)) < len(tags):
                 raise read.error(f"tags: got {some(tags)}, expected each class once")
-        captions = [*_texts(read, "caption", said), *_texts(read, "captions", said)]
-        if "caption" in said or "captions" in said:
+        captions = [*_texts(read, "caption", given), *_texts(read, "captions", given)]
+        if "caption" in given or "captions" in given:
             read.captions = captions
         for name in (*self.numbers, *self.texts):
-            if name not in said:
+            if name not in given:
                 raise read.error(f"it has no {escape(name)!r}", "give each one, nan for an unknown number")
         for name in self.texts:
-            texts = _texts(read, name, said)
-            read.extra[name] = texts if isinstance(said[name], list | tuple) else texts[0]
+            texts = _texts(read, name, given)
+            read.extra[name] = texts if isinstance(given[name], list | tuple) else texts[0]
         for name in self.numbers:
-            value = said[name].tolist() if isinstance(said[name], np.ndarray | np.generic) else said[name]
+            value = given[name].tolist() if isinstance(given[name], np.ndarray | np.generic) else given[name]
             values = list(value) if isinstance(value, list | tuple) else [value]
             for one in values:
                 if isinstance(one, bool) or not isinstance(one, int | float):
@@ -161,45 +161,45 @@ class DictReader:
                     raise read.error(f"{escape(name)}: got {got}, expected a number, or a list of them")
             read.extra[name] = values if isinstance(value, list | tuple) else value
 
-    def _of_objects(self, read: ReadDict, said: Mapping[str, Any]) -> None:
+    def _of_objects(self, read: ReadDict, given: Mapping[str, Any]) -> None:
         """Read the boxes, and the values of each box."""
-        if "boxes" not in said:
-            stray = [name for name in _OBJECTS if name in said and name != "size"]
+        if "boxes" not in given:
+            stray = [name for name in _OBJECTS if name in given and name != "size"]
             if stray:
                 remedy = "give 'boxes', or 'tags' for classes of the whole image"
                 raise read.error(f"got {stray[0]!r} without 'boxes'", remedy)
             return
-        read.boxes = _array(read, "boxes", said["boxes"], 4, "[left, top, right, bottom]")
+        read.boxes = _array(read, "boxes", given["boxes"], 4, "[left, top, right, bottom]")
         count = len(read.boxes)
-        if "labels" in said:
-            read.classes["labels"] = _classes(read, "labels", _listed(read, "labels", said))
-        if "keypoints" in said:
+        if "labels" in given:
+            read.classes["labels"] = _classes(read, "labels", _listed(read, "labels", given))
+        if "keypoints" in given:
             if self.keypoints is None:
                 raise read.error("got 'keypoints', without their names", "give keypoints=Keypoints(names)")
-            points = np.asarray(_listed(read, "keypoints", said), dtype=object)
-            flat = said["keypoints"] if points.ndim < 3 else points.reshape(len(points), -1).tolist()
+            points = np.asarray(_listed(read, "keypoints", given), dtype=object)
+            flat = given["keypoints"] if points.ndim < 3 else points.reshape(len(points), -1).tolist()
             each = 3 * len(self.keypoints.names)
             expected = f"x, y and visibility for {number(len(self.keypoints.names), 'name')}"
             read.of_objects["keypoints"] = _array(read, "keypoints", flat, each, expected).tolist()
-        if "iscrowd" in said:
-            crowds = [_whole(f"dicts[{read.index}]", "iscrowd", crowd) for crowd in _listed(read, "iscrowd", said)]
+        if "iscrowd" in given:
+            crowds = [_whole(f"dicts[{read.index}]", "iscrowd", crowd) for crowd in _listed(read, "iscrowd", given)]
             if not set(crowds) <= {0, 1}:
                 raise read.error(f"iscrowd: got {some(map(str, crowds))}, expected 0 or 1 for each box")
             read.of_objects["iscrowd"] = crowds
-        if "area" in said:
-            areas = [[area] for area in _listed(read, "area", said)]
+        if "area" in given:
+            areas = [[area] for area in _listed(read, "area", given)]
             read.of_objects["area"] = _array(read, "area", areas, 1, "a number")[:, 0].tolist()
-        if "segmentation" in said:
-            read.of_objects["segmentation"] = [_plain(outline) for outline in _listed(read, "segmentation", said)]
+        if "segmentation" in given:
+            read.of_objects["segmentation"] = [_plain(outline) for outline in _listed(read, "segmentation", given)]
         for name, values in (read.of_objects | {"labels": read.classes.get("labels", [None] * count)}).items():
             if len(values) != count:
                 raise read.error(
                     f"got {len(values)} of {name!r} for {number(count, 'box', 'boxes')}", "give one for each box"
                 )
-        if said.get("size") is not None:
-            sides = [_whole(f"dicts[{read.index}]", "size", side) for side in _listed(read, "size", said)]
+        if given.get("size") is not None:
+            sides = [_whole(f"dicts[{read.index}]", "size", side) for side in _listed(read, "size", given)]
             if len(sides) != 2 or not all(sides):
-                raise read.error(f"size: got {said['size']!r}, expected (width, height) in pixels")
+                raise read.error(f"size: got {given['size']!r}, expected (width, height) in pixels")
             read.size = int(sides[0] or 0), int(sides[1] or 0)
 
 
@@ -212,9 +212,9 @@ def _whole(place: str, name: str, value: Any) -> int | None:
     return int(value)
 
 
-def _listed(read: ReadDict, name: str, said: Mapping[str, Any]) -> list[Any]:
-    """Return `said[name]` as a list. Raises UsageError for any other type."""
-    values = said[name]
+def _listed(read: ReadDict, name: str, given: Mapping[str, Any]) -> list[Any]:
+    """Return `given[name]` as a list. Raises UsageError for any other type."""
+    values = given[name]
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise read.error(f"{escape(name)}: got {type(values).__name__}, expected a list")
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
@@ -230,8 +230,8 @@ def _classes(read: ReadDict, name: str, values: Sequence[Any]) -> list[str]:
     return found
 
 
-def _texts(read: ReadDict, name: str, said: Mapping[str, Any]) -> list[bytes]:
-    value = said.get(name, [])
+def _texts(read: ReadDict, name: str, given: Mapping[str, Any]) -> list[bytes]:
+    value = given.get(name, [])
     found = []
     for text in value if isinstance(value, list | tuple | np.ndarray) else [value]:
         try:

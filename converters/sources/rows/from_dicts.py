@@ -29,7 +29,7 @@ from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.text import some
 
-_CLASSES = ("label", "tags", "labels")  # those that class names are of
+_CLASSES = ("label", "tags", "labels")  # keys that take class names
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ def from_dicts(
     if isinstance(dicts, str | bytes | Mapping) or not isinstance(dicts, Iterable):
         raise UsageError("dicts", f"got {type(dicts).__name__}, expected a list of dicts", "put it in brackets")
     reader = DictReader(numbers, texts, root, keypoints)
-    read = [reader.read(i, said) for i, said in enumerate(dicts)]
+    read = [reader.read(i, entry) for i, entry in enumerate(dicts)]
     if not read:
         raise UsageError("dicts", "the list is empty", "give a dict for each image")
     read.sort(key=lambda one: one.key)
@@ -266,7 +266,7 @@ def _objects(
         classes = ObjectClasses(gather.class_texts, given.names("labels"))
         ledger.notes += classes.notes
     unit = None if fractions is None else gather.unit
-    gather.check_unit("boxes", unit, said=lambda unit: f"fractions={unit == 'fractions'}")
+    gather.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
     places = np.full(len(read), -1, np.int64)
     there = [image for image, one in enumerate(read) if not isinstance(one.image, Skipped)]
     places[there] = np.arange(len(there))

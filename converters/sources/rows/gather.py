@@ -191,7 +191,7 @@ class Gather:
         return _text(what, column, value)
 
     def _labels_of(self, row: Row) -> Sequence[str]:
-        """The label or labels of a row as text; nothing without such a column. Raises RejectedError."""
+        """Return the labels of a row as text; empty without a label column. Raises RejectedError."""
         column = self._label or self._label_text
         if column is None:
             return ()
@@ -291,26 +291,26 @@ class Gather:
     ) -> ColumnarSource:
         """Create the source. `what`: a word for one of its files. `beside`: class names from separate files, by column.
 
-        `rasters`: a function of the files' path (for errors) and the keys that returns the masks and notes on them.
+        `rasters`: a function that gets the files' path (for errors) and the keys, and returns masks and notes.
         Raises UsageError if no row can be used, or if nothing names the classes.
         """
         if not len(self):
-            raise self._nothing_taken(what)
-        said = [*self.files.notes, *notes]
-        columns = self._columns(beside or {}, said)
-        keys = self._keys(said)
+            raise self._no_rows_error(what)
+        all_notes = [*self.files.notes, *notes]
+        columns = self._columns(beside or {}, all_notes)
+        keys = self._keys(all_notes)
         masks = None
         if rasters is not None:
             masks, of_masks = rasters(self.files.place, keys)
-            said += of_masks
-        objects = self._table(keys, beside or {}, said) if self._objects is not None else None
-        said += self._lacking_notes()
+            all_notes += of_masks
+        objects = self._table(keys, beside or {}, all_notes) if self._objects is not None else None
+        all_notes += self._lacking_notes()
         offered = {column: key for key, (column, _) in self._offered.items()}
         if self.roles.unused:
             unused = [column for column in self.roles.unused if column not in offered]
-            said += [counted("unused columns", unused, len(unused))] if unused else []
-        said += [counted("columns used as numbers", offered, len(offered))] if offered else []
-        self.ledger.notes += said
+            all_notes += [counted("unused columns", unused, len(unused))] if unused else []
+        all_notes += [counted("columns used as numbers", offered, len(offered))] if offered else []
+        self.ledger.notes += all_notes
         for skipped in self.files.skipped:
             self.ledger.rejected.setdefault(skipped.key, skipped)
         numbers = as_array(self._numbers)
@@ -333,7 +333,7 @@ class Gather:
         column = self._label or self._label_text
         if column is not None:
             info = self.roles.by_role["label" if self._label is not None else "label text"]
-            of_pixels = "mask" in self.roles.by_role  # then those are the class names
+            of_pixels = "mask" in self.roles.by_role  # then the class names are those of pixels
             made, of_labels = class_column(
                 self._labels,
                 replace(self.options, class_names=None) if of_pixels else self.options,
@@ -361,7 +361,7 @@ class Gather:
 
     def _table(self, keys: Keys, beside: Mapping[str, NamesBeside], notes: list[str]) -> ObjectTable:
         options, by_role = self.options, self.roles.by_role
-        if "label" in by_role or "mask" in by_role:  # class names are those of them
+        if "label" in by_role or "mask" in by_role:  # then the class names are for labels or pixels
             options = replace(options, class_names=None)
 
         def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
@@ -395,7 +395,7 @@ class Gather:
         names = tuple(sorted({str(split) for split in found}))
         return Splits(names, np.array([names.index(str(split)) for split in found], np.int64)[self.file_of])
 
-    def _nothing_taken(self, what: str) -> UsageError:
+    def _no_rows_error(self, what: str) -> UsageError:
         if not self.ledger.rejected:
             problem = f"no sample in its {number(len(self.files.files), what)}"
             return UsageError(self.files.place, problem, "check the path")

@@ -8,7 +8,7 @@ import numpy as np
 
 from shardfeed.annotations import CAPTION, OBJECTS
 from shardfeed.converters.sources.rows.columns import TextColumn, as_array
-from shardfeed.converters.sources.rows.objects import said
+from shardfeed.converters.sources.rows.objects import shown_value
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, is_plain
 
@@ -28,7 +28,7 @@ class ImageField:
             problem = f"got '{escape(name)}', which cannot be stored as '{escape(self.key)}'"
             remedy = f"copy the field under another name, or group by file names with {argument('group_pattern')}"
             raise UsageError("group_column", problem, remedy)
-        self._fields: dict[str, None] = {}  # those that some image has
+        self._fields: dict[str, None] = {}  # fields that at least one image has
         self._codes: dict[bytes, int] = {b"": 0}  # each different value
         self._of_image = array("q")  # the code of each image up to the last that has one
 
@@ -46,15 +46,14 @@ class ImageField:
                 raise TypeError
             text = str(value).strip().encode()
         except (TypeError, UnicodeEncodeError):
-            problem = f"its {escape(self.name)} is {said(value)}, expected a text or a number"
+            problem = f"its {escape(self.name)} is {shown_value(value)}, expected a text or a number"
             raise LabelFileError(place, problem, "correct it, or remove it there") from None
         self._of_image.extend([0] * (image + 1 - len(self._of_image)))
         before = self._of_image[image]
         code = self._of_image[image] = self._codes.setdefault(text, len(self._codes))
         if before not in (0, code):
-            problem = (
-                f"got the {escape(self.name)} {said(value)}, expected {escape([*self._codes][before])!r} as before"
-            )
+            expected = escape([*self._codes][before])
+            problem = f"got the {escape(self.name)} {shown_value(value)}, expected {expected!r} as before"
             raise LabelFileError(place, problem, "give each image one value")
 
     def column(self, places: np.ndarray, count: int) -> TextColumn:

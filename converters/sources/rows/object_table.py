@@ -1,7 +1,6 @@
-"""The objects of all images of a source, in about 60 bytes each: arrays, and outlines in a file where they are many."""
+"""The objects of all images of a source, in about 60 bytes each: arrays, and a file for outlines if they are many."""
 
 import json
-import tempfile
 import unicodedata
 from array import array
 from collections.abc import Collection, Mapping, Sequence
@@ -26,37 +25,36 @@ from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.options import Unit
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import Feature, Schema, is_plain
+from shardfeed.storage.spill import Spill
 from shardfeed.text import some
 
 _IN_MEMORY = 64_000_000  # bytes of outlines; more go to a temporary file
-_WHOLE = 2**53  # from there on not every integer is a float, and no class is called so
+_WHOLE = 2**53  # floats cannot represent every larger integer; no class has such a name
 
 
 class Outlines:
     """Outlines by number, as JSON: in memory, or in a file without a name that is gone with this process."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  # lives as long as this does
+        self._texts = Spill(in_memory=_IN_MEMORY)
         self._ends = array("q", [0])
 
     def add(self, outline: Outline) -> int:
         """Add one, JSON as it was read: numbers keep their digits. Returns a hash of it."""
         text = json.dumps(outline, separators=(",", ":")).encode()
-        self._ends.append(self._ends[-1] + self._file.write(text))
+        self._ends.append(self._texts.append(text))
         return hash(text)
 
     def __getitem__(self, number: int) -> Outline:
         start, end = self._ends[number], self._ends[number + 1]
-        self._file.seek(start)
-        return json.loads(self._file.read(end - start))
+        return json.loads(self._texts.read(start, end - start))
 
     def __getstate__(self) -> tuple[bytes, bytes]:
-        self._file.seek(0)
-        return self._file.read(), self._ends.tobytes()
+        return self._texts.read(0, self._texts.size), self._ends.tobytes()
 
     def __setstate__(self, state: tuple[bytes, bytes]) -> None:
         self.__init__()
-        self._file.write(state[0])
+        self._texts.append(state[0])
         self._ends = array("q")
         self._ends.frombytes(state[1])
 
@@ -119,7 +117,7 @@ class ObjectTable:
         return found
 
     def joined(self, schema: Schema) -> Schema:
-        """`schema`, and what objects add to it."""
+        """Return `schema` with the features of objects added."""
         names, ids = dict(schema.class_names), dict(schema.class_ids)
         if self.class_names is not None:
             names[OBJECT_LABEL] = self.class_names
@@ -130,7 +128,7 @@ class ObjectTable:
 
     @cached_property
     def _by_image(self) -> tuple[np.ndarray, np.ndarray]:
-        """int64 [n], objects by image; int64 [images]: where those of each end."""
+        """Return the objects sorted by image, int64 [n], and the end offset of each image, int64 [images]."""
         counts = np.bincount(self.images) if len(self) else np.zeros(0, np.int64)
         return np.argsort(self.images, kind="stable"), np.cumsum(counts)
 

@@ -23,7 +23,7 @@ _MOST_AREA = 1e15  # pixels squared: representable in float32
 _FAR = 2.0  # a fraction beyond it is invalid: rounding exceeds the image by less
 
 
-def said(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value in a message, shortly."""
     text = repr(value)
     return escape(text if len(text) <= 80 else f"{text[:77]}...")
@@ -121,7 +121,9 @@ def class_text(value: Any) -> str:
         return str(int(value))
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
-    raise BadAnnotationError(AnnotationCode.CATEGORY, f"got the class {said(value)}, expected a name or an integer")
+    raise BadAnnotationError(
+        AnnotationCode.CATEGORY, f"got the class {shown_value(value)}, expected a name or an integer"
+    )
 
 
 def values_of(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +191,7 @@ class ObjectGather:
         return self._largest
 
     def set_size(self, image: int, width: Any, height: Any) -> None:
-        """Note the pixels of an image as it was annotated, where both are whole numbers from 1 on."""
+        """Record the annotated size of an image in pixels, if both sides are integers of at least 1."""
         sides = [int(side) if is_number(side) and side == side and abs(side) < 2**31 else 0 for side in (width, height)]
         if all(side > 0 for side in sides) and sides == [width, height]:
             size = sides[0], sides[1]
@@ -258,7 +260,7 @@ class ObjectGather:
         self._largest, self._far = max(self._largest, largest), self._far + (largest > _FAR)
 
     def add_all(self, image: int, objects: ObjectColumns, labels: Sequence[str] | None) -> bool:
-        """Take all objects of an image at once, their classes as text; False, and none is, where one is not sound."""
+        """Add all objects of an image at once, with classes as text. If one is invalid, add none and return False."""
         corners, areas, flags = objects.corners, objects.areas, objects.flags
         values = [*chain.from_iterable(corners)]
         largest = max(map(abs, values), default=0.0)
@@ -310,15 +312,15 @@ class ObjectGather:
         parts = [name for name, differs in differing.items() if differs] or ["their attributes"]
         return f"two {self.what}s have the id {self._numbers[i]}, but differ in {', '.join(parts)}"
 
-    def check_unit(self, place: object, unit: Unit | None, *, said: Callable[[Unit], str] | None = None) -> None:
+    def check_unit(self, place: object, unit: Unit | None, *, format_unit: Callable[[Unit], str] | None = None) -> None:
         """Raise UsageError if the boxes cannot be in the unit of the format.
 
-        `unit`: given by the user. `said`: formats a unit for a remedy, by default as the option `unit`.
+        `unit`: given by the user. `format_unit`: formats a unit for a remedy, by default as the option `unit`.
         """
         if unit is not None:
             self.unit = unit
             return
-        give = said if said is not None else lambda unit: argument("unit", unit)
+        give = format_unit if format_unit is not None else lambda unit: argument("unit", unit)
         if self.unit == "pixels" and len(self) and self._largest <= 1:
             boxes = number(len(self), "box", "boxes")
             problem = f"no coordinate of its {boxes} is larger than {self._largest:g}, expected pixels"
@@ -394,7 +396,7 @@ class ObjectGather:
         return self._classed > 0
 
     def _filled_areas(self) -> np.ndarray:
-        """float64 [n]: of objects that do not say their area, that of their box in pixels; NaN of one in fractions."""
+        """Return areas, float64 [n]; a missing area is the area of the box in pixels, or NaN for a box in fractions."""
         assert self._areas is not None
         areas, boxes = as_array(self._areas), as_array(self._boxes).reshape(-1, 4)
         if self.unit == "fractions" or not np.isnan(areas).any():
@@ -429,14 +431,16 @@ def _box(box: Sequence[Any] | None) -> tuple[float, float, float, float]:
     sides = len(box) if isinstance(box, Sequence | np.ndarray) else -1
     if box is None or sides != 4 or not all(map(is_number, box)):
         code = AnnotationCode.BOX_EMPTY if box is None or not sides else AnnotationCode.LINE
-        raise BadAnnotationError(code, f"its box is {said(box)}, expected 4 numbers")
+        raise BadAnnotationError(code, f"its box is {shown_value(box)}, expected 4 numbers")
     left, top, right, bottom = map(_float, box)
     if left != left or top != top or right != right or bottom != bottom:
         raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "its box has no numbers: nan")
     if not max(abs(left), abs(top), abs(right), abs(bottom)) < MOST:
-        raise BadAnnotationError(AnnotationCode.VALUE, f"its box is {said(list(box))}, expected numbers below {MOST:g}")
+        raise BadAnnotationError(
+            AnnotationCode.VALUE, f"its box is {shown_value(list(box))}, expected numbers below {MOST:g}"
+        )
     if right <= left or bottom <= top:
-        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its box is {said(list(box))}, without an area")
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its box is {shown_value(list(box))}, without an area")
     return left, top, right, bottom
 
 
@@ -451,15 +455,15 @@ def _area(value: Any) -> float:
     """Pixels squared. Raises BadAnnotationError."""
     found = _float(value) if is_number(value) else math.nan
     if not 0 <= found < _MOST_AREA:
-        raise BadAnnotationError(AnnotationCode.VALUE, f"its area is {said(value)}, expected 0 or more")
+        raise BadAnnotationError(AnnotationCode.VALUE, f"its area is {shown_value(value)}, expected 0 or more")
     return found
 
 
 def _flag(key: str, value: Any) -> int:
     """0 or 1. Raises BadAnnotationError."""
-    if value not in (None, 0, 1):  # False and True are equal to those
+    if value not in (None, 0, 1):  # False and True equal 0 and 1
         name = key.rpartition("/")[2]
-        raise BadAnnotationError(AnnotationCode.VALUE, f"its {name} is {said(value)}, expected 0 or 1")
+        raise BadAnnotationError(AnnotationCode.VALUE, f"its {name} is {shown_value(value)}, expected 0 or 1")
     return int(value or 0)
 
 
@@ -467,14 +471,14 @@ def check_outline(found: Any) -> Outline:
     """A region as pycocotools takes it: polygons or a run-length code. Raises BadAnnotationError (E_OUTLINE)."""
     if isinstance(found, list) and found:
         if not all(isinstance(part, list) and _all_numbers(part) for part in found):
-            raise BadAnnotationError(AnnotationCode.OUTLINE, f"{said(found)}, expected lists of x, y, x, y, ...")
+            raise BadAnnotationError(AnnotationCode.OUTLINE, f"{shown_value(found)}, expected lists of x, y, x, y, ...")
         return found
     if isinstance(found, dict):
         size, counts = found.get("size"), found.get("counts")
         pair = isinstance(size, list) and len(size) == 2 and all(type(side) is int for side in size)
         if pair and ((isinstance(counts, str) and counts.isascii()) or isinstance(counts, list)):
             return {"size": size, "counts": counts}
-        raise BadAnnotationError(AnnotationCode.OUTLINE, f"{said(found)}, expected a run-length code")
+        raise BadAnnotationError(AnnotationCode.OUTLINE, f"{shown_value(found)}, expected a run-length code")
     why = "it has no region: segmentation is empty or missing; tasks without masks use only its box"
     raise BadAnnotationError(AnnotationCode.OUTLINE, why)
 

@@ -14,7 +14,7 @@ Role = Literal["image", "mask", "label", "label text", "text", "split", "key", "
 # Kinds of values in a column. "labels": any number of labels per sample, likewise "texts".
 Kind = Literal["image", "integer", "integers", "float", "floats", "text", "texts", "objects", "other"]
 
-# Names of columns, in lower case, those that are preferred first. A column called otherwise is named by the user.
+# Names of columns, in lower case, preferred names first. The user has to name any other column.
 WORDS: Mapping[str, tuple[str, ...]] = {
     # the name of an image file, or its name in a table beside the files
     "path": (
@@ -69,7 +69,7 @@ class ColumnInfo:
     class_names: tuple[str, ...] | None = None
 
     @property
-    def said(self) -> str:
+    def label_word(self) -> str:
         """The word to compare with the known names, in lower case."""
         return (self.word or self.name.rpartition("/")[2].rpartition(".")[2]).casefold()
 
@@ -96,11 +96,11 @@ class Roles:
     def described(self) -> str:
         """Describe in words which column has which role."""
         roles = sorted(self.by_role, key=get_args(Role).index)
-        said = [f"{role} from {escape(self.by_role[role].name)}" for role in roles]
-        said += [f"{key} from {escape(info.name)}" for key, info in self.extra.items()]
+        listed = [f"{role} from {escape(self.by_role[role].name)}" for role in roles]
+        listed += [f"{key} from {escape(info.name)}" for key, info in self.extra.items()]
         if not {"label", "label text", "text", "mask", "objects"} & self.by_role.keys():
-            said.append("no label")
-        return ", ".join(said)
+            listed.append("no label")
+        return ", ".join(listed)
 
 
 def choose_roles(
@@ -114,7 +114,7 @@ def choose_roles(
 ) -> Roles:
     """Choose the role of each column: by the user's choice, else by the format, else by the column's name.
 
-    `asked`: column by role or feature key, as in `ColumnOptions.columns`. `images`: whether there must be an image
+    `asked`: role or feature key -> column, as in `ColumnOptions.columns`. `images`: whether there must be an image
     column. `names`: columns that may hold the names of images, best first; such a column may have a second role. Raises
     UsageError if a column is missing or its values do not suit its role, or if two columns would fit.
 
@@ -177,9 +177,9 @@ def choose_roles(
 
 
 def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo | None:
-    """The column that is called like a role; of images also the only one. Raises UsageError where two are."""
+    """Find the column named like a role; for images, also the only candidate. Raises UsageError if two fit."""
     words = WORDS.get(role, ())
-    named = sorted((info for info in fits if info.said in words), key=lambda info: words.index(info.said))
+    named = sorted((info for info in fits if info.label_word in words), key=lambda info: words.index(info.label_word))
     if role == "image" and not named and len(fits) == 1:
         return fits[0]
     if role == "label" and len(named) > 1:

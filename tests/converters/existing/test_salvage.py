@@ -16,11 +16,13 @@ from shardfeed.converters.existing.salvage import salvage as salvaging
 from shardfeed.converters.existing.salvage.search import Survivors
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.formats.example import decode, encode
+from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.tfrecord.framing import frame
-from shardfeed.manifest import FileInfo, ShardInfo, read_manifest
+from shardfeed.manifest import FileInfo, read_manifest
 from shardfeed.pipelines import train_batches
 from shardfeed.readers import Dataset, verify
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature, Schema
+from shardfeed.shard_table import ShardTable
 
 from damages import damage
 from trees import tree
@@ -529,7 +531,7 @@ def test_a_manifest_that_lies_about_what_is_not_there(copy: Path, tmp_path: Path
     shards = list(split.shards)
     huge = 1 << 40
     shards[1] = ShardInfo(huge, FileInfo(huge * 16, 1), FileInfo(huge * 5, 1))
-    lying = replace(split, shards=tuple(shards))
+    lying = replace(split, shards=ShardTable.of(shards))
     splits = {**manifest.splits, "train": lying}
     for name, value in (
         ("huge", replace(manifest, splits={**splits, "train": replace(lying, columns={})})),

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from datasets import here
+from foreign_tfrecords import picture
 
 import shardfeed
 from shardfeed.converters import ImageFolder, convert, reshard
 from shardfeed.readers import Dataset
-
-from others import picture
 
 
 @pytest.fixture(scope="session")

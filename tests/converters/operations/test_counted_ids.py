@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from datasets import here, scenes, sound
+from foreign_tfrecords import picture
 
 import shardfeed
 from shardfeed.converters import (
@@ -26,8 +27,6 @@ from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.manifest import read_manifest
 from shardfeed.schema import FILENAME, SOURCE_ID, Feature
 from shardfeed.tools.cli import main
-
-from others import picture
 
 
 def coco(place: Path, names: Sequence[str], ids: Sequence[int]) -> Path:

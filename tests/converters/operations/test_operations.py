@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from datasets import here, payloads, scenes, sound
+from foreign_tfrecords import picture
 
 import shardfeed
 from shardfeed.converters import (
@@ -33,7 +34,6 @@ from shardfeed.schema import FILENAME, LABEL, SOURCE_ID
 from shardfeed.testing.recorded_source import RecordedSourceContract
 from shardfeed.tools.cli import main
 
-from others import picture
 from trees import tree
 
 FORMAT_NAMES = sorted(FORMATS)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from datasets import here, payloads, scenes, sound
+from foreign_tfrecords import picture, write
 
 import shardfeed
 from shardfeed.annotations import KEYPOINTS, OBJECT_LABEL, OBJECT_TEXT, RASTER
@@ -30,7 +31,6 @@ from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, TEXT, Feature, Schema
 from shardfeed.tools.cli import main
 
-from others import picture, write
 from repository import ROOT
 
 SCENES = ROOT / "data_samples" / "scenes"

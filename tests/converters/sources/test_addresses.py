@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_tfrecords import picture
 
 from shardfeed.converters import LabelOptions, RejectCode, convert, open_source
 from shardfeed.converters.planning.options import PlanOptions
@@ -18,7 +19,6 @@ from shardfeed.converters.sources.files.image_lookup import ImageLookup
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
 
-from others import picture
 from web_server import WebServer, web_server
 
 

@@ -45,7 +45,7 @@ from shardfeed.pipelines import (
     segmentation,
 )
 from shardfeed.pipelines.objects import BoxFormat
-from shardfeed.pipelines.tensorflow.apart import images_apart
+from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
 from shardfeed.pipelines.tensorflow.objects import formatted
 from shardfeed.pipelines.windows import Window
 from shardfeed.readers import Dataset
@@ -201,7 +201,7 @@ def test_where_images_are_made_outside_of_the_graph_the_rest_follows(train: Spli
     else:
         whole = detection(CROPS[name], max_objects=2, masks=True, keypoints=True, area=True, crowd="flag")
     keys, transform = whole.bind(train.schema)
-    assert images_apart(train, transform, 1) is not None
+    assert images_on_host(train, transform, 1) is not None
     options: dict[str, Any] = {"batch_size": 5, "seed": 3, "order": "global", "keys": keys}
     graph = make_batches(train, lambda *sample: transform(*sample), **options)
     apart = make_batches(train, whole, **options)

@@ -1,4 +1,4 @@
-"""The categories of COCO's files, and their keypoints: names, those that a mirror changes for others, the skeleton."""
+"""The categories of COCO's files and their keypoints: names, pairs that mirroring swaps, and the skeleton."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.annotations.coco.layout import file_name
-from shardfeed.converters.sources.rows.objects import said
+from shardfeed.converters.sources.rows.objects import shown_value
 from shardfeed.errors import LabelFileError, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import some
@@ -38,12 +38,12 @@ def read_categories(entries: Iterator[Any], path: str) -> tuple[Category, ...]:
     for i, entry in enumerate(entries):
         place = f'{path}, "categories", entry {i}'
         if not isinstance(entry, Mapping):
-            raise LabelFileError(place, f"got {said(entry)}, expected an object")
+            raise LabelFileError(place, f"got {shown_value(entry)}, expected an object")
         own, name = entry.get("id"), entry.get("name")
         if type(own) is not int or not -_LARGEST <= own < _LARGEST:
-            raise LabelFileError(place, f"its id is {said(own)}, expected an integer")
+            raise LabelFileError(place, f"its id is {shown_value(own)}, expected an integer")
         if not isinstance(name, str) or not name or not is_plain(name):
-            raise LabelFileError(place, f"its name is {said(name)}, expected one line of text")
+            raise LabelFileError(place, f"its name is {shown_value(name)}, expected one line of text")
         if own in found:
             problem = f"the id {own} is already that of '{escape(found[own].name)}'"
             raise LabelFileError(place, problem, "give each category a unique id")
@@ -57,7 +57,7 @@ def read_categories(entries: Iterator[Any], path: str) -> tuple[Category, ...]:
 
 
 def _points(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-    """Names of keypoints, and pairs of them; nothing where they are no lists of those."""
+    """Names and pairs of keypoints; empty if they are not lists of names and pairs."""
     names, skeleton = entry.get("keypoints"), entry.get("skeleton")
     if not isinstance(names, list) or not all(isinstance(name, str) and is_plain(name) for name in names):
         return (), ()
@@ -67,7 +67,7 @@ def _points(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[int,
 
 
 def agreed(of_files: Mapping[str, Sequence[Category]]) -> Sequence[Category]:
-    """The categories of all files, by path. Raises LabelFileError where they are not the same."""
+    """Return the categories that all files share. Raises LabelFileError if they differ."""
     paths = list(of_files)
     first = of_files[paths[0]]
     shown = escape(file_name(paths[0]))

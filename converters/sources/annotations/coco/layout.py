@@ -47,7 +47,7 @@ class CocoFile:
 
     @property
     def family(self) -> str:
-        """The word for its content that its name begins with: "instances", "keypoints" and so on; "" without."""
+        """The first word of its name, such as "instances" or "keypoints"; "" if it is unknown."""
         found = _FAMILY.match(self.name)
         return found[1] if found else ""
 

@@ -22,7 +22,7 @@ from shardfeed.converters.sources.objects import AnnotationCode, MaskTable
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.columns import as_array
-from shardfeed.converters.sources.rows.objects import corners_of, said
+from shardfeed.converters.sources.rows.objects import corners_of, shown_value
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import some
@@ -30,7 +30,7 @@ from shardfeed.text import some
 _LARGEST = 1 << 24  # an id is a colour
 
 
-def things_of(path: str, categories: Sequence[Category], options: AnnotationOptions) -> Sequence[Category]:
+def object_categories(path: str, categories: Sequence[Category], options: AnnotationOptions) -> Sequence[Category]:
     """Return the categories whose segments are objects; empty if no boxes were requested.
 
     Raises LabelFileError if the file does not define them, or has none and boxes were requested.
@@ -102,26 +102,28 @@ class Segments:
         if isinstance(name, str):
             before = self._named[-1].setdefault(image, name)
             if before != name:
-                problem = f"two annotations are of the image {said(entry.get('image_id'))}: {escape(before)} and "
+                problem = (
+                    f"two annotations are of the image {shown_value(entry.get('image_id'))}: {escape(before)} and "
+                )
                 raise LabelFileError(path, problem + escape(name), "give each image one annotation, with one PNG")
         if not isinstance(segments, list):
-            self._found.leave_out(image, AnnotationCode.LINE, f"entry {i}: got {said(entry)}, not its segments")
+            self._found.leave_out(image, AnnotationCode.LINE, f"entry {i}: got {shown_value(entry)}, not its segments")
             return
         ids = Counter(one["id"] for one in segments if isinstance(one, dict) and type(one.get("id")) is int)
         for segment in segments:
             own = segment.get("id") if isinstance(segment, dict) else None
             if fault := self._take(image, segment, own, ids):
-                self._found.leave_out(image, fault[0], f"entry {i}, segment {said(own)}: {fault[1]}")
+                self._found.leave_out(image, fault[0], f"entry {i}, segment {shown_value(own)}: {fault[1]}")
 
     def _take(self, image: int, segment: Any, own: Any, ids: Mapping[int, int]) -> tuple[AnnotationCode, str] | None:
         if not isinstance(segment, dict):
-            return AnnotationCode.LINE, f"got {said(segment)}, expected an object"
+            return AnnotationCode.LINE, f"got {shown_value(segment)}, expected an object"
         category = segment.get("category_id")
         label = self._labels.get(category) if type(category) is int else None
         if label is None or type(category) is not int:
-            return AnnotationCode.CATEGORY, f"its category_id is {said(category)}, which no category has"
+            return AnnotationCode.CATEGORY, f"its category_id is {shown_value(category)}, which no category has"
         if type(own) is not int or not 0 < own < _LARGEST:
-            return AnnotationCode.VALUE, f"its id is {said(own)}, expected 1 to {_LARGEST - 1:,}"
+            return AnnotationCode.VALUE, f"its id is {shown_value(own)}, expected 1 to {_LARGEST - 1:,}"
         if ids[own] > 1:
             return AnnotationCode.VALUE, "another segment of the image has the same id"
         self._images.append(image)
@@ -134,7 +136,7 @@ class Segments:
         return None
 
     def pair(self, images_of: Sequence[Sequence[int]]) -> "dict[int, tuple[int, int]]":
-        """The file and the PNG of each image, of those that `images_of` names, a file each; others are rejected."""
+        """Pair each image that `images_of` names with its PNG; reject images without a PNG."""
         found: dict[int, tuple[int, int]] = {}
         for file, images in enumerate(images_of if self._pngs else ()):
             for image in images:

@@ -16,7 +16,7 @@ from shardfeed.converters.sources.annotations.coco.categories import (
     read_categories,
 )
 from shardfeed.converters.sources.annotations.coco.layout import CocoFile, Layout, coco_files, file_name, what_it_is
-from shardfeed.converters.sources.annotations.coco.panoptic import Segments, folder_of, things_of
+from shardfeed.converters.sources.annotations.coco.panoptic import Segments, folder_of, object_categories
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream, elements_of
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.walk import list_files
@@ -25,7 +25,7 @@ from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import class_text, corners_of, said
+from shardfeed.converters.sources.rows.objects import class_text, corners_of, shown_value
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, some
@@ -97,7 +97,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         of_panoptic = agreed({path: read_categories(entries, path) for path, entries in lists.items()})
         if options.tasks != {"boxes"}:
             pngs = [list_files(folder_of(file, options), follow_links=look.follow_links) for file in panoptic]
-        things = things_of(panoptic[0].path, of_panoptic, options)
+        things = object_categories(panoptic[0].path, of_panoptic, options)
         if not things:
             del tasks["boxes"]
         if "rasters" in tasks and not of_panoptic:
@@ -196,20 +196,20 @@ class _File:
     def _image(self, i: int, entry: Any) -> None:
         place = f'{self.file.path}, "images", entry {i}'
         if not isinstance(entry, Mapping):
-            raise LabelFileError(place, f"got {said(entry)}, expected an object")
+            raise LabelFileError(place, f"got {shown_value(entry)}, expected an object")
         own, name = entry.get("id"), entry.get("file_name")
         if type(own) is not int and not isinstance(own, str):
-            raise LabelFileError(place, f"its id is {said(own)}, expected a number")
+            raise LabelFileError(place, f"its id is {shown_value(own)}, expected a number")
         if not name and isinstance(entry.get("coco_url"), str):
             # LVIS has no other name: folder and file are the end of the URL, which is not opened.
             name = "/".join(entry["coco_url"].split("/")[-2:])
             self.from_addresses += 1
         if not isinstance(name, str) or not name:
-            raise LabelFileError(place, f"its file_name is {said(name)}, expected a name")
+            raise LabelFileError(place, f"its file_name is {shown_value(name)}, expected a name")
         if own in self.images and own not in self._awaited:
             before = escape(self._found.key(self.images[own]))
             remedy = "give each image one entry"
-            raise LabelFileError(place, f"the id {said(own)} is already that of {before}", remedy)
+            raise LabelFileError(place, f"the id {shown_value(own)} is already that of {before}", remedy)
         numbered = type(own) is int and 0 <= own < _LARGEST
         self.numbered = self.numbered and numbered
         self.images[own] = self._found.image(
@@ -235,7 +235,7 @@ class _File:
         image: int | str = self.file.name
         try:
             if not isinstance(entry, dict):
-                raise BadAnnotationError(AnnotationCode.LINE, f"got {said(entry)}, expected an object")
+                raise BadAnnotationError(AnnotationCode.LINE, f"got {shown_value(entry)}, expected an object")
             image = self._image_of(entry)
             if self.file.what == "panoptic":
                 self._segments.take(image, i, entry, self.file.path)
@@ -249,7 +249,7 @@ class _File:
     def _image_of(self, entry: Mapping[str, Any]) -> int:
         """The number of the image of an annotation. Raises BadAnnotationError."""
         own = entry.get("image_id")
-        reason = f"its image_id is {said(own)}, which no image has"
+        reason = f"its image_id is {shown_value(own)}, which no image has"
         if type(own) is not int and not isinstance(own, str):
             raise BadAnnotationError(AnnotationCode.ORPHAN, reason)
         image = self.images.get(own)
@@ -261,7 +261,9 @@ class _File:
     def _object(self, image: int, number: int, entry: Mapping[str, Any], own: Any) -> None:
         category = entry.get("category_id")
         if isinstance(category, str):
-            raise BadAnnotationError(AnnotationCode.CATEGORY, f"its category_id is {said(category)}, expected a number")
+            raise BadAnnotationError(
+                AnnotationCode.CATEGORY, f"its category_id is {shown_value(category)}, expected a number"
+            )
         self.ignored += entry.get("ignore") in (1, True)
         self._found.objects.add(
             image,

@@ -54,7 +54,7 @@ class JsonStream:
 
     @property
     def offset(self) -> int:
-        """The byte of what comes next, blanks left out."""
+        """Byte offset of the next token, after any blanks."""
         self._next()
         return self._base + len(self._text[: self._place].encode("utf-8", "surrogatepass"))
 

@@ -218,18 +218,18 @@ def _by_rows(
     default = [row.name for row in rows if options.void == "none" or not (row.is_void or row.has(options.void))]
     kept = [by_name[name] for name in names or default]
     others = [row for row in rows if row not in kept]
-    said = list(notes)
+    all_notes = list(notes)
     if others and not notes:
-        said.append(counted("classes that are void", [row.name for row in others], len(others)))
+        all_notes.append(counted("classes that are void", [row.name for row in others], len(others)))
     if coloured:
         void = [row.colour for row in others]
-        return _meaning(kept, void + [border] * (border not in {None, *(row.colour for row in rows)}), said)
+        return _meaning(kept, void + [border] * (border not in {None, *(row.colour for row in rows)}), all_notes)
     values = [row.value for row in others]
     if isinstance(options.void, int):
         values.append(options.void)
     elif options.void is None and VOID not in {row.value for row in rows}:
         values.append(VOID)
-    return _meaning(kept, values, said)
+    return _meaning(kept, values, all_notes)
 
 
 def _meaning(rows: Sequence[ClassRow], void: Sequence[int | Colour | None], notes: Sequence[str]) -> Meaning:

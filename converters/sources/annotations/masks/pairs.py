@@ -165,7 +165,7 @@ def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
             inside.setdefault(parent, set()).add(name)
             path = parent
     known: dict[bytes, _Folder] = {b"": _Folder(None, b"")}
-    for parent in sorted(inside):  # those above come first
+    for parent in sorted(inside):  # parent folders first
         for name in inside[parent]:
             path = parent + b"/" + name if parent else name
             known[path] = _below(known[parent], name, {other.lower() for other in inside[parent] - {name}})

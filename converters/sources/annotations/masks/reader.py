@@ -298,9 +298,9 @@ def _ade(files: Listing) -> _Layout:
         if key is None
         else read_whole(name_text(files.file(files.find(key)).path)).decode("utf-8", "replace").splitlines()
     )
-    said = {row[0].strip(): row[-1].strip() for row in (line.split("\t") for line in lines) if len(row) > 1}
-    if len({said.get(number) or "" for number in numbers} - {""}) == len(numbers):
-        names = [said[number] for number in numbers]
+    names_of = {row[0].strip(): row[-1].strip() for row in (line.split("\t") for line in lines) if len(row) > 1}
+    if len({names_of.get(number) or "" for number in numbers} - {""}) == len(numbers):
+        names = [names_of[number] for number in numbers]
     else:
         notes.append("class names: the numbers 1 to 150, as objectInfo150.txt is missing")
     rows = (ClassRow("void", None, 0), *(ClassRow(name, None, value) for value, name in enumerate(names, 1)))

@@ -21,7 +21,7 @@ from shardfeed.text import some
 
 Box = tuple[float, float, float, float]
 # Content of the columns of a box: left, top, right, bottom; left, top, width, height; x and y of the centre, width and
-# height, one cell each; [left, top, width, height] in one cell; x and y of four corners, two of which may be empty; or
+# height, one cell each; [left, top, width, height] in one cell; x and y of four corners, of which two may be empty; or
 # runs of pixels, start and length, in one cell.
 Place = Literal["sides", "sizes", "middle", "list", "corners", "runs"]
 
@@ -45,7 +45,7 @@ _FACES = "bbx_gt.txt"  # WIDER FACE
 
 @dataclass(frozen=True)
 class Dialect:
-    """Which columns, from 0, say what. `name`: for people. `width`: cells of every row; None where some may lack.
+    """Meaning of each column, from 0. `name`: for people. `width`: cells of every row; None where some may lack.
 
     `place`, `columns`: of the box, or of the region. `flags`: by feature key. `unused`: names of the other columns,
     `fields`: and which these are, where rows have them.
@@ -71,7 +71,7 @@ class Dialect:
     doubt: str = ""
 
     def cells(self, row: Sequence[str]) -> list[str]:
-        """The cells of the place, without blanks at their ends; "" for those that a short row lacks."""
+        """The cells of the box, stripped of blanks; "" for cells that a short row lacks."""
         return [row[column].strip() if column < len(row) else "" for column in self.columns]
 
     def box(self, row: Sequence[str]) -> Box:
@@ -90,7 +90,7 @@ class Dialect:
         return (left, top, right, bottom) if self.place == "sides" else (left, top, left + right, top + bottom)
 
     def empty(self, row: Sequence[str]) -> bool:
-        """Whether a row stands for an image without objects."""
+        """Whether a row describes an image without objects."""
         cells = (row[column] for column in self.columns if column < len(row))
         if self.place in ("list", "runs"):
             return all(is_absent(cell) or cell.strip() in ("[]", "-1") for cell in cells)
@@ -133,10 +133,10 @@ def _box_of_corners(cells: Sequence[str]) -> Box:
 
 def _predictions(cells: list[str]) -> list[list[str]]:
     """ImageNet's `n01751748 111 108 260 307 n01751748 ...` after the image, one row per image. Raises ValueError."""
-    image, said = cells[0].strip(), cells[1].split()
-    if len(said) % 5 or any(not _is_number(cell) for i, cell in enumerate(said) if i % 5):
+    image, numbers = cells[0].strip(), cells[1].split()
+    if len(numbers) % 5 or any(not _is_number(cell) for i, cell in enumerate(numbers) if i % 5):
         raise ValueError(f"got '{escape(cells[1][:40])}', expected the class and four numbers per box")
-    return [[image, *said[i : i + 5]] for i in range(0, len(said), 5)] or [[image]]
+    return [[image, *numbers[i : i + 5]] for i in range(0, len(numbers), 5)] or [[image]]
 
 
 def _groups(cells: list[str]) -> list[list[str]]:
@@ -221,7 +221,7 @@ def region_of(cell: str, size: tuple[int, int]) -> Region:
     rest = pixels - int(ends[-1])
     counts += [rest] if rest else []
     first, last = starts // height, (ends - 1) // height  # columns
-    several = first < last  # such a run reaches the lower end of its first column, and begins the next one
+    several = first < last  # the run reaches the lower end of its column, and continues in the next
     top = np.where(several, 0, starts % height).min()
     bottom = np.where(several, height, (ends - 1) % height + 1).max()
     box = (float(first.min()), float(top), float(last.max() + 1), float(bottom))
@@ -229,7 +229,7 @@ def region_of(cell: str, size: tuple[int, int]) -> Region:
 
 
 def dialect_of(table: LabelTable) -> Dialect | str | None:
-    """The dialect of a table; as text, what is missing if it almost has one; None if it has none.
+    """Return the dialect of a table, or a text that names the missing column, or None if it has no dialect.
 
     Raises LabelFileError if it is not a table.
     """
@@ -316,8 +316,8 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
             if there is place and extent == ("width", "height") and columns[2] < columns[0]:
                 return f"{names[columns[2]]} may be of the box or the image: rename it to box_width or image_width"
             doubt = "x and y may be the center of a box or its corner" if start == ("x", "y") else ""
-            said = "left, top, width, height" if kind == "sizes" else "center, width and height"
-            return made(f"{said} in pixels", kind, columns, doubt=doubt)
+            meaning = "left, top, width, height" if kind == "sizes" else "center, width and height"
+            return made(f"{meaning} in pixels", kind, columns, doubt=doubt)
     return near or None
 
 

@@ -57,7 +57,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
 
 
 def find_tables(look: Look, options: AnnotationOptions) -> list[BoxTable]:
-    """The tables that a path means: itself, or those of a folder and its folders of splits; empty if it means no table.
+    """Find the tables at a path: the file itself, or the tables in a folder and its split folders; empty if none.
 
     Raises LabelFileError for a file that cannot be read.
     """
@@ -204,18 +204,18 @@ class _Reading:
         text = cells[dialect.image].strip()
         split = one.split if dialect.split is None else cells[dialect.split].strip()
         sides = () if dialect.size is None else tuple(cells[column].strip() for column in dialect.size)
-        said = (split or "", *sides)
+        properties = (split or "", *sides)
         fields = {name: cells[i] for name, i in dialect.fields.items()} if self.options.group_column else {}
-        said += (fields.get(self.options.group_column or "", ""),)
+        properties += (fields.get(self.options.group_column or "", ""),)
         number, before = self.images.get((one.folder, text), (-1, ()))
-        if before == said:
+        if before == properties:
             return number
         if dialect.place == "corners" and split is not None:
             split = {"validate": "validation", "unassigned": None, "": None}.get(split.casefold(), split)
         name = text[len("gs://") :].partition("/")[2] if text.startswith("gs://") else text
         size = read_size(*sides) if sides else None
         number = self.found.image(name, where=where, folder=one.folder, split=split, size=size, fields=fields)
-        self.images[one.folder, text] = number, said
+        self.images[one.folder, text] = number, properties
         if text.startswith("gs://") and self.buckets.setdefault(number, text) != text:
             problem = f"'{escape(text)}' and '{escape(self.buckets[number])}' end alike, so their files cannot be told "
             raise LabelFileError(one.table.place(line), problem + "apart", "keep the folders of the bucket")

@@ -69,7 +69,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 
 def _files(look: Look) -> list[tuple[str, str]]:
-    """The file, or those right in the folder, that have captions, each with its dialect."""
+    """Find the files with captions, the path itself or directly in the folder, each with its dialect."""
     names = look.files(_ENDS, depth=1)
     return [(name, dialect) for name in names if (dialect := _dialect(look.head(look.full(name))))]
 
@@ -165,8 +165,8 @@ def _read_table(found: Annotations) -> None:
     def parse(cells: Sequence[str]) -> _Caption:
         if len(cells) != len(heads) or not cells[image]:
             raise _BadLine(f"got {number(len(cells), 'cell')}, expected {len(heads)}, with an image name", "")
-        said = "" if numbered is None else cells[numbered]
-        return cells[image], cells[caption], said, None if split is None else cells[split]
+        caption_number = "" if numbered is None else cells[numbered]
+        return cells[image], cells[caption], caption_number, None if split is None else cells[split]
 
     _take(found, table, rows, parse)
 
@@ -177,7 +177,7 @@ def _take(
     rows: Iterable[tuple[int, list[str]]],
     parse: Callable[[Sequence[str]], _Caption],
 ) -> None:
-    """Captions line by line; the same one again is left out. Raises LabelFileError where two have one number."""
+    """Read captions line by line, without duplicates. Raises LabelFileError if two captions have the same number."""
     before: dict[tuple[int, str], str] = {}
     for line, cells in rows:
         place = f"{escape(table.name)}:{line}"

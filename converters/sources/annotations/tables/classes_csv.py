@@ -116,7 +116,7 @@ def _read_vertex(found: Annotations) -> None:
 
 
 def _tables(look: Look) -> Sequence[_Table]:
-    """Roboflow's files that a path means: itself, the one in that folder, or those in folders called like splits."""
+    """Find Roboflow's files at a path: the file itself, the file in the folder, or the files in its split folders."""
     own = usual_split(os.path.basename(os.path.abspath(look.folder)))
     if not look.is_folder:
         return [_Table(look.path, "", own)] if os.path.basename(look.path) == _FILE else []

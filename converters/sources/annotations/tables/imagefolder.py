@@ -32,7 +32,7 @@ _Row = Mapping[str, Any]
 
 
 def _tables(look: Look, options: AnnotationOptions) -> list[tuple[LabelTable, str]]:
-    """The metadata files that a path means, each with the folder that it lies in: "" or one with "/" at its end.
+    """Find the metadata files at a path, each with its folder: "", or a path that ends in "/".
 
     Raises LabelFileError for two in one folder.
     """
@@ -118,7 +118,7 @@ class _Reading:
         self.silent = 0  # samples without a caption
 
     def add(self, place: str, where: str, folder: str, row: _Row) -> None:
-        """Take a row; `where`: its place for the report."""
+        """Add a row; `where`: its position, for the report."""
         found = self.found
         self.columns |= dict.fromkeys(row)
         name, split = row.get(_FILE), row.get(_SPLIT)

@@ -1,4 +1,4 @@
-"""JSON and XML documents of annotation tools, and the shapes in them: boxes and outlines of what was drawn."""
+"""JSON and XML documents of annotation tools, and boxes and outlines of the shapes in them."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from shardfeed.converters.sources.options import Task
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import MOST, class_text, is_number, said
+from shardfeed.converters.sources.rows.objects import MOST, class_text, is_number, shown_value
 from shardfeed.errors import LabelFileError, UsageError, escape, name_text
 from shardfeed.text import some
 
@@ -43,16 +43,16 @@ def part(value: Any, key: str, kind: type[T], place: str, default: T | None = No
     found = default if found is None else found
     if isinstance(found, kind):
         return found
-    got, expected = said(value), f"an object with {key}"
+    got, expected = shown_value(value), f"an object with {key}"
     if isinstance(value, dict):
-        got, expected = f"no {key}" if found is None else f"{said(found)} as {key}", _CALLED[kind]
+        got, expected = f"no {key}" if found is None else f"{shown_value(found)} as {key}", _CALLED[kind]
     raise LabelFileError(place, f"got {got}, expected {expected}", "export it again, or correct it")
 
 
 def entries_of(document: Any, path: str) -> Iterator[tuple[str, str, Any]]:
     """Place for errors, place for the report, and value of each entry in a list. Raises LabelFileError for no list."""
     if not isinstance(document, list):
-        raise LabelFileError(path, f"got {said(document)}, expected a list", "export it again, or correct it")
+        raise LabelFileError(path, f"got {shown_value(document)}, expected a list", "export it again, or correct it")
     for number, entry in enumerate(document):
         yield f"{path}, entry {number}", f"{os.path.basename(path)}, entry {number}", entry
 
@@ -64,13 +64,13 @@ def objects_in(found: Annotations, image: int, entries: Any) -> Iterator[tuple[i
     """
     entries = list(entries.values()) if isinstance(entries, dict) else [] if entries is None else entries
     if not isinstance(entries, list):
-        found.leave_out(image, AnnotationCode.LINE, f"got {said(entries)}, expected a list of objects")
+        found.leave_out(image, AnnotationCode.LINE, f"got {shown_value(entries)}, expected a list of objects")
         return
     for number, entry in enumerate(entries):
         if isinstance(entry, dict):
             yield number, entry
         else:
-            found.leave_out(image, AnnotationCode.LINE, f"{found.objects.what} {number}: got {said(entry)}")
+            found.leave_out(image, AnnotationCode.LINE, f"{found.objects.what} {number}: got {shown_value(entry)}")
 
 
 def load_xml(path: str, most: int = MOST_WHOLE) -> ElementTree.Element:
@@ -160,12 +160,12 @@ def _outline(points: Any, kind: str) -> list[float]:
     if not points:
         raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "it has no points")
     if not isinstance(points, list) or not all(isinstance(p, list | tuple) and len(p) >= 2 for p in points):
-        raise BadAnnotationError(AnnotationCode.LINE, f"its points are {said(points)}, expected [[x, y], ...]")
+        raise BadAnnotationError(AnnotationCode.LINE, f"its points are {shown_value(points)}, expected [[x, y], ...]")
     pairs: Sequence[Sequence[Any]] = [point[:2] for point in points]
     if any(value is None or value != value for pair in pairs for value in pair):
-        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its points are not numbers: {said(points)}")
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its points are not numbers: {shown_value(points)}")
     if not all(is_number(value) and abs(value) < MOST for pair in pairs for value in pair):
-        raise BadAnnotationError(AnnotationCode.VALUE, f"its points are {said(points)}, expected numbers")
+        raise BadAnnotationError(AnnotationCode.VALUE, f"its points are {shown_value(points)}, expected numbers")
     if kind == "rectangle" and len(pairs) in (2, 4):
         (left, top), (right, bottom) = (map(f, zip(*pairs, strict=True)) for f in (min, max))
         return [left, top, right, top, right, bottom, left, bottom]

@@ -20,7 +20,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import MOST, corners_of, is_number, said
+from shardfeed.converters.sources.rows.objects import MOST, corners_of, is_number, shown_value
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, escape
 
@@ -64,7 +64,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 def _tasks(path: str) -> Iterator[_Task]:
     for place, where, task in entries_of(load(path), path):
         if not isinstance(task, dict):
-            raise LabelFileError(place, f"got {said(task)}, expected a task", "export it again, as JSON")
+            raise LabelFileError(place, f"got {shown_value(task)}, expected a task", "export it again, as JSON")
         if "annotations" not in task:  # JSON-MIN
             yield _small(place, where, task)
             continue

@@ -18,7 +18,7 @@ from shardfeed.errors import name_bytes
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images that the files name in "imagePath", or that are called like them; else those that they hold."""
+    """Read images named in "imagePath", or with the same name as the JSON file; else images inside the JSON."""
     files = list(all_of(look, "labelme"))
     held = Unpacked()
     root = None if look.image or options.images is not None else _unpacked(files, held)
@@ -45,7 +45,7 @@ def _ending(document: dict[str, object]) -> str:
 
 
 def _unpacked(files: Sequence[tuple[str, str]], into: Unpacked) -> str | None:
-    """The folder into which the images were written that the files hold; None where one holds none."""
+    """Write the images inside the JSON files to a folder and return it; None if a file has no image inside."""
     for path, folder in files:
         document = load(path)
         if not isinstance(document, dict):

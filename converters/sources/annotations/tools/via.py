@@ -17,7 +17,7 @@ from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, escape
 
-_CLASS = ("class", "label", "name", "type", "category")  # attributes of a region, those that are preferred first
+_CLASS = ("class", "label", "name", "type", "category")  # attributes of a region, preferred ones first
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:

@@ -40,19 +40,19 @@ class DataYaml:
 
 def read_data_yaml(path: str) -> DataYaml:
     """Read a data.yaml. Raises LabelFileError if its content is invalid, MissingExtraError without PyYAML."""
-    said = _loaded(path)
-    names = None if "names" not in said else _names(path, said["names"])
-    if "nc" in said and names is not None and _whole(said["nc"]) != len(names):
-        _refuse(path, "nc", f"got {_shown(said['nc'])}, and {len(names)} names", "make them agree")
-    folder = said.get("path", "")
+    document = _loaded(path)
+    names = None if "names" not in document else _names(path, document["names"])
+    if "nc" in document and names is not None and _whole(document["nc"]) != len(names):
+        _refuse(path, "nc", f"got {_shown(document['nc'])}, and {len(names)} names", "make them agree")
+    folder = document.get("path", "")
     if not isinstance(folder, str):
         _refuse(path, "path", f"got {_shown(folder)}, expected a folder", "write path: FOLDER")
-    task = said.get("task", "")
+    task = document.get("task", "")
     if task in _NOTHING:
         task = ""
     elif task not in TASKS:
         _refuse(path, "task", f"got {_shown(task)}, expected one of {', '.join(TASKS)}", "correct it, or leave it out")
-    keypoints, dimensions = _keypoints(path, said) if "kpt_shape" in said else (None, 3)
+    keypoints, dimensions = _keypoints(path, document) if "kpt_shape" in document else (None, 3)
     if keypoints is not None and task not in ("", "pose"):
         _refuse(path, "task", f"got {task!r} with a kpt_shape, which needs the task pose", "leave one of the two out")
     if keypoints is None and task == "pose":
@@ -61,7 +61,7 @@ def read_data_yaml(path: str) -> DataYaml:
     return DataYaml(
         names,
         "" if folder in _NOTHING else folder,
-        _entries(path, said),
+        _entries(path, document),
         "pose" if keypoints is not None else task,
         keypoints,
         dimensions,
@@ -96,7 +96,7 @@ def _loaded(path: str) -> Mapping[str, Any]:
 
     data = read_whole(path, MOST_BYTES, "give the data.yaml of a YOLO dataset")
     try:
-        said = yaml.load(data, Loader)  # a SafeLoader
+        document = yaml.load(data, Loader)  # a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = path if mark is None else f"{path}:{mark.line + 1}:{mark.column + 1}"
@@ -105,10 +105,10 @@ def _loaded(path: str) -> Mapping[str, Any]:
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
         # Errors that PyYAML lets through: a tag that does not fit its text (`!!int x`), ten thousand brackets.
         raise LabelFileError(path, f"not YAML: {type(error).__name__}", "correct it") from None
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         problem = "not a mapping, expected lines such as 'names: [cat, dog]'"
         raise LabelFileError(path, problem, "give the data.yaml of a YOLO dataset")
-    return said
+    return document
 
 
 def _expanded(node: Any, seen: dict[int, int]) -> int:
@@ -157,11 +157,11 @@ def _names(path: str, value: Any) -> tuple[str, ...]:
         _refuse(path, f"names, {error.place}", error.problem, "give each class a unique name")
 
 
-def _entries(path: str, said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _entries(path: str, document: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return the values of the keys train, val, test and their synonyms, by split."""
     entries: dict[str, tuple[str, ...]] = {}
     keys: dict[str, str] = {}
-    for key, value in said.items():
+    for key, value in document.items():
         split = usual_split(key) if isinstance(key, str) else None
         if split is None:
             continue
@@ -178,23 +178,23 @@ def _entries(path: str, said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return entries
 
 
-def _keypoints(path: str, said: Mapping[str, Any]) -> tuple[Keypoints, int]:
+def _keypoints(path: str, document: Mapping[str, Any]) -> tuple[Keypoints, int]:
     """The keypoints, and how many numbers each has."""
-    shape = said["kpt_shape"]
+    shape = document["kpt_shape"]
     if not isinstance(shape, list) or len(shape) != 2 or _whole(shape[0]) < 1 or _whole(shape[1]) not in (2, 3):
         problem = "expected [K, 2] (x, y) or [K, 3] (x, y, visibility), K key points"
         _refuse(path, "kpt_shape", problem, "correct it")
     count, dimensions = map(_whole, shape)
     if count > 10_000:
         _refuse(path, "kpt_shape", f"got {count} key points, expected 10,000 at most", "correct it")
-    flip = said.get("flip_idx", [])
+    flip = document.get("flip_idx", [])
     numbers = tuple(_whole(number) for number in flip) if isinstance(flip, list) else (-1,)
     if numbers and (len(numbers) != count or any(numbers[n : n + 1] != (i,) for i, n in enumerate(numbers) if n >= 0)):
         numbers = (-1,)
     if -1 in numbers:
         problem = f"expected the {count} numbers 0 to {count - 1}, with left and right swapped"
         _refuse(path, "flip_idx", problem, "number k is the index of key point k in the flipped image")
-    return Keypoints(_point_names(path, said.get("kpt_names"), count), numbers), dimensions
+    return Keypoints(_point_names(path, document.get("kpt_names"), count), numbers), dimensions
 
 
 def _point_names(path: str, value: Any, count: int) -> tuple[str, ...]:

@@ -34,14 +34,14 @@ class YoloDataset:
 
     `root`: the folder with the images and labels. `names`: of the classes, in label order; None if not given.
     `entries`: by split, absolute paths of folders, lists and images, all existing and most of them in `root`; empty if
-    the folders of `root` define the splits. `said`: the data.yaml, if there is one.
+    the folders of `root` define the splits. `data_yaml`: the data.yaml, if there is one.
     """
 
     place: str
     root: str
     names: tuple[str, ...] | None
     entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    said: DataYaml | None = None
+    data_yaml: DataYaml | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -66,7 +66,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
 
 
 def _labels(look: Look) -> str | None:
-    """A file of labels in a folder, that has images where they are looked for; or None."""
+    """Find a label file in a folder whose images are in the usual place; None if there is none."""
     seen: Counter[str] = Counter()
     for path in look.files((".txt",)):
         folder, name = os.path.split(path)
@@ -108,7 +108,7 @@ def find_dataset(look: Look, options: AnnotationOptions) -> YoloDataset:
 def description(look: Look) -> str | None:
     """The file in a folder that describes a dataset: a YAML file with names, or a Darknet .data file; None without.
 
-    Raises UsageError where two do.
+    Raises UsageError if there are two.
     """
     names = look.names()[1] if look.is_folder else ()
     yaml, usual = ([name for name in names if name.lower().endswith(ends)] for ends in (_YAML, _USUAL_YAML))
@@ -137,14 +137,14 @@ def describes(path: str) -> bool:
             return "names" in pairs and any(map(usual_split, pairs))
         if not name.endswith(_YAML) or not (usual or b"names" in read_whole(path, MOST_BYTES)):
             return False
-        said = read_data_yaml(path)
+        document = read_data_yaml(path)
     except (LabelFileError, MissingExtraError):
         return usual
-    return said.names is not None or (usual and bool(said.entries))
+    return document.names is not None or (usual and bool(document.entries))
 
 
 def _class_names(options: AnnotationOptions, names: tuple[str, ...] | None, place: str) -> tuple[str, ...] | None:
-    """The classes that the dataset names, or else the user. Raises UsageError where both do, and differ."""
+    """Return the class names of the dataset, else the user's. Raises UsageError if both exist and differ."""
     given = class_list(options.class_names)
     if given is not None and names is not None and given != names:
         problem = f"lists different classes ({some(names)}) than those given ({some(given)})"
@@ -160,15 +160,15 @@ def _of_yaml(place: str, options: AnnotationOptions) -> YoloDataset:
 
     `path` may be that of another machine.
     """
-    said = read_data_yaml(place)
-    names = _class_names(options, said.names, place)
+    data_yaml = read_data_yaml(place)
+    names = _class_names(options, data_yaml.names, place)
     folder = os.path.dirname(place)
-    bases = list(dict.fromkeys([os.path.normpath(os.path.join(folder, said.path)), folder]))
+    bases = list(dict.fromkeys([os.path.normpath(os.path.join(folder, data_yaml.path)), folder]))
     if options.images is not None:
         if not os.path.isdir(options.images):
             raise UsageError(options.images, "no such folder", "check the path")
         bases = [os.path.abspath(options.images)]
-    entries = said.entries or {}
+    entries = data_yaml.entries or {}
     needed = [entry for split, found in entries.items() if split != "test" for entry in found]
     needed = needed or [entry for found in entries.values() for entry in found]
     there = [base for base in bases if os.path.isdir(base)]
@@ -176,7 +176,7 @@ def _of_yaml(place: str, options: AnnotationOptions) -> YoloDataset:
     partly = [base for base in there if any(_resolve(base, entry) for entry in needed)]
     found = exact or partly or ([] if needed else there)
     if not found:
-        problem = f"{needed[0] if needed else said.path!r} is not in {' or '.join(map(repr, bases))}"
+        problem = f"{needed[0] if needed else data_yaml.path!r} is not in {' or '.join(map(repr, bases))}"
         remedy = f"give the folder of the images and their labels: {argument('images', typed='DIR')}"
         key = next((split for split, paths in entries.items() if needed and needed[0] in paths), "path")
         raise UsageError(f"{place}, {key}", problem, remedy)
@@ -184,7 +184,7 @@ def _of_yaml(place: str, options: AnnotationOptions) -> YoloDataset:
     if options.images is None and found[0] != bases[0]:
         notes = [f"path of {escape(os.path.basename(place))} has no images: using those next to the file"]
     paths = _resolve_all(place, found[0], entries, notes)
-    return YoloDataset(place, found[0], names, paths, said, tuple(notes))
+    return YoloDataset(place, found[0], names, paths, data_yaml, tuple(notes))
 
 
 def _resolve_all(place: str, base: str, entries: Mapping[str, Sequence[str]], notes: list[str]) -> dict[str, list[str]]:
@@ -253,18 +253,18 @@ def _of_darknet(place: str, options: AnnotationOptions) -> YoloDataset:
     """`classes = 2`, `train = data/train.txt`, `valid = ...`, `names = data/obj.names`."""
     folder = os.path.dirname(place)
     base = folder if options.images is None else os.path.abspath(options.images)
-    said = _pairs(place)
+    pairs = _pairs(place)
     names = None
-    if "names" in said:
-        file = _resolve(folder, said["names"]) or _resolve(base, said["names"])
+    if "names" in pairs:
+        file = _resolve(folder, pairs["names"]) or _resolve(base, pairs["names"])
         if not file:
-            raise LabelFileError(f"{place}, names", f"no file {said['names']!r}", f"put it into {folder!r}")
+            raise LabelFileError(f"{place}, names", f"no file {pairs['names']!r}", f"put it into {folder!r}")
         names = read_class_list(file)
-        if said.get("classes", str(len(names))).strip() != str(len(names)):
-            problem = f"got {said['classes']!r}, and {len(names)} names in {os.path.relpath(file, folder)}"
+        if pairs.get("classes", str(len(names))).strip() != str(len(names)):
+            problem = f"got {pairs['classes']!r}, and {len(names)} names in {os.path.relpath(file, folder)}"
             raise LabelFileError(f"{place}, classes", problem, "make them agree")
     entries: dict[str, list[str]] = {}
-    for key, value in said.items():
+    for key, value in pairs.items():
         if (split := usual_split(key)) and value:
             entries.setdefault(split, []).append(value)
     notes: list[str] = []

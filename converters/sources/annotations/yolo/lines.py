@@ -42,11 +42,11 @@ class Line(NamedTuple):
 class Lines:
     """Parser of lines of one `shape`. Their meaning is known only once all are read: `check` decides it then."""
 
-    def __init__(self, shape: Shape, said: DataYaml | None) -> None:
-        self.said = said
+    def __init__(self, shape: Shape, data_yaml: DataYaml | None) -> None:
+        self.data_yaml = data_yaml
         self._shape: Shape = shape
-        self._dimensions = 3 if said is None else said.dimensions
-        self._points = 0 if said is None or said.keypoints is None else len(said.keypoints.names)
+        self._dimensions = 3 if data_yaml is None else data_yaml.dimensions
+        self._points = 0 if data_yaml is None or data_yaml.keypoints is None else len(data_yaml.keypoints.names)
         of_points = _BOX + self._points * self._dimensions
         self._length = {"corners": _CORNERS, "keypoints": of_points, "polygons": 0}.get(shape, _BOX)
         self._counts: Counter[int] = Counter()  # by number of values, accepted lines
@@ -120,7 +120,7 @@ class Lines:
         elif outlines == [_CORNERS]:
             problem = f"all lines have {_CORNERS} numbers: rotated boxes or outlines of four points?"
             remedy = f"{boxes} converts the upright box around each, {masks} also converts them as outlines"
-        elif len(outlines) == 1 and self.said is None:
+        elif len(outlines) == 1 and self.data_yaml is None:
             problem = f"all lines have {outlines[0]} numbers: outlines or boxes with key points?"
             remedy = f"{masks} converts them as outlines; for key points give a data.yaml with kpt_shape"
         else:

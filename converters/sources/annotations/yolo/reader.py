@@ -55,12 +55,12 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         replace(options, boxes_on=options.boxes_on or "upright"),
         what="line",
         unit="fractions",
-        keypoints=dataset.said.keypoints if wants_points and dataset.said is not None else None,
+        keypoints=dataset.data_yaml.keypoints if wants_points and dataset.data_yaml is not None else None,
         tasks=("boxes", "masks", "keypoints"),
         files=images,
     )
     found.stated, found.ledger.notes = (dataset.names, ()), [*found.ledger.notes, *dataset.notes]
-    lines = Lines(shape, dataset.said)
+    lines = Lines(shape, dataset.data_yaml)
     reading = _Reading(dataset, files, found, lines)
     for split in in_usual_order(dataset.entries) or [""]:
         reading.add_split(split)
@@ -80,7 +80,7 @@ def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
 
     Raises UsageError if the two contradict each other.
     """
-    tasks, task = frozenset(options.tasks), "" if dataset.said is None else dataset.said.task
+    tasks, task = frozenset(options.tasks), "" if dataset.data_yaml is None else dataset.data_yaml.task
     if {"masks", "keypoints"} <= tasks:
         raise UsageError("tasks", "YOLO lines have an outline or key points, not both", "leave one of the two out")
     if "keypoints" in tasks and task != "pose":
@@ -199,7 +199,7 @@ class _Reading:
                 yield from self._inside(key + b"/" if key != b"." else b"")
 
     def _inside(self, folder: bytes) -> Iterator[tuple[bytes, int | Skipped]]:
-        """The images in a folder and its folders, also where links lead; what cannot be listed as Skipped."""
+        """List the images in a folder and its subfolders, following links; unreadable folders become `Skipped`."""
         reached = [(folder, folder)]
         for name, target in self._files.aliases:
             link, listed = name + b"/", target + b"/" if target else b""
@@ -279,7 +279,7 @@ class _Reading:
         )
 
     def read_labels(self) -> None:
-        """Read the labels of all images, and list those of no image."""
+        """Read the labels of all images, and report label files without an image."""
         shared = Counter(label for label in self._label_of.values() if isinstance(label, int))
         splits = self._splits()
         alike, without, index = list[bytes](), 0, -1

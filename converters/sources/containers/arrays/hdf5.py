@@ -19,8 +19,8 @@ from shardfeed.converters.sources.containers.arrays.labels import Array
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
 from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
 from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
-from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import close, listed, opened
+from shardfeed.converters.sources.containers.image_extensions import ending_of
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import h5py
 
 _ENDS = (".h5", ".hdf5", ".hdf", ".he5")
-MAX_CHUNK_BYTES = 128 << 20  # a chunk is read whole for one image of it
+MAX_CHUNK_BYTES = 128 << 20  # the whole chunk is read for one of its images
 MAX_UNPACKED_BYTES = 2 << 30  # of a dataset that is unpacked, because its images are not in separate chunks
 _SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
 _SLOW = 100  # images per chunk: reading one image decompresses this many
@@ -109,9 +109,9 @@ class H5Array:
         budget().rows(count, self.file.size, place, f"rows of {named}")
         kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not show
         if kind != np.uint8 and self.dtype.kind not in "SV":
-            layout, said = layout_of(place, self.named, self.shape, self.dtype)
+            layout, note = layout_of(place, self.named, self.shape, self.dtype)
             at_once, notes = _in_chunks(place, self, dataset.chunks)
-            return replace(self, at_once=at_once), layout, b".png", [said, *notes]
+            return replace(self, at_once=at_once), layout, b".png", [note, *notes]
         if math.prod(self.shape) != count or dataset.dtype.names:
             problem = f"{named} is {shape_text(self.shape, self.dtype)}"
             raise UsageError(place, problem, "expected one encoded image per sample: [n]")
@@ -141,7 +141,7 @@ class H5Array:
         return _H5Image(self, index, self.size if layout is None else layout.size, layout)
 
     def unpacked(self, folder: Unpacked) -> Array:
-        """The same, in a file in `folder` where several rows are unpacked for one."""
+        """Return the same array, decompressed to a file in `folder` if a chunk holds several rows."""
         if not self.at_once:
             return self
         row = math.prod(self.shape[1:]) * self.dtype.itemsize
@@ -178,7 +178,7 @@ def _encoded(value: Any) -> bytes:
 
 
 def _arrays(listed_file: SourceFile, notes: list[str]) -> dict[str, H5Array]:
-    """Name -> dataset that lies in the file itself; of those that do not, a note. Raises UsageError."""
+    """Return the datasets stored in the file itself, by name, and a note on external ones. Raises UsageError."""
     place = os.fsdecode(listed_file.path)
     with needing_extra(place):
         import h5py

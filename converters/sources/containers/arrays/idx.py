@@ -43,7 +43,7 @@ _MAPPING_BYTES = 1 << 16
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
-    """A folder with a file of images by its usual name, or such a file."""
+    """Recognise an IDX file of images by its usual name, or a folder that contains one."""
     names = [name for name in inside(look, _ENDS) if _NAME.fullmatch(os.path.basename(name))]
     return evidence_of("idx", f"IDX files ({some(names)})", read, look, options) if names else None
 
@@ -116,7 +116,7 @@ def _parts(path: str) -> tuple[str, str, str] | None:
 
 
 def _mapping(images: str) -> NamesBeside | None:
-    """The characters of EMNIST's labels, of the file that lies beside; None without it."""
+    """Read the characters of EMNIST's labels from the mapping file; None if it is missing."""
     name = re.sub("-(train|test)-images.*", "-mapping.txt", os.path.basename(images))
     try:
         with open_regular(os.path.join(os.path.dirname(images), name)) as file:

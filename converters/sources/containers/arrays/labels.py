@@ -1,4 +1,4 @@
-"""Arrays of labels: numbers, texts, or a 0 or 1 for each class. From those the classes of samples."""
+"""Classes of samples from arrays of labels: numbers, texts, or a 0 or 1 for each class."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from shardfeed.converters.sources.source import Content
 from shardfeed.errors import UsageError, argument, escape
 
 _AT_ONCE = 4 << 20  # bytes of labels that are examined at once
-_MOST_CLASSES = 1 << 20  # different labels; more are no classes
+_MOST_CLASSES = 1 << 20  # different labels; with more, the values are not classes
 
 
 class Labels(Protocol):
@@ -39,7 +39,7 @@ class Array(Labels, Protocol):
     """An array on disk; picklable."""
 
     def imaged(self) -> "tuple[Array, Layout | None, bytes, list[str]]":
-        """The array as images are read of it, how pixels lie, what names end in, and notes. Raises UsageError."""
+        """Return the array to read images from, the pixel layout, the file extension, and notes. Raises UsageError."""
         ...
 
     def content(self, index: int, layout: Layout | None) -> Content:
@@ -73,7 +73,7 @@ def label_column(
         each = ", ".join(f"{escape(array.named)} {shape_text(array.shape, array.dtype)}" for array in arrays)
         raise UsageError(place, f"got labels of different kinds: {each}", "save the same kind in each split")
     width = widths.pop()
-    said, notes = Codes(), []
+    codes, notes = Codes(), []
     unlabelled: dict[int, str] = {}
     marked: list[tuple[np.ndarray, np.ndarray]] = []
     at = 0
@@ -86,7 +86,7 @@ def label_column(
             if width > 1:
                 marked.append(_marks(place, array, part))
             else:
-                _add(said, place, array, part, at, unlabelled)
+                _add(codes, place, array, part, at, unlabelled)
             at += len(part)
         if array.dtype.kind == "f" and width == 1:
             notes.append(f"{escape(array.named)}: integers stored as floats, used as labels")
@@ -95,13 +95,13 @@ def label_column(
         if options.label_offset:
             problem = f"{what}, from which {argument('label_offset', options.label_offset)} cannot be subtracted"
             raise UsageError(place, problem, "leave it out")
-        said, note = _of_marks(marked, width)
+        codes, note = _of_marks(marked, width)
         stated = stated or [*map(str, range(width))]
         notes.append(f"{what}: {note}")
-    column, told = class_column(
-        said, options, f"{place}, array {arrays[0].named}", stated=stated, beside=beside, prefix=prefix
+    column, class_notes = class_column(
+        codes, options, f"{place}, array {arrays[0].named}", stated=stated, beside=beside, prefix=prefix
     )
-    return column, unlabelled, [*notes, *told]
+    return column, unlabelled, [*notes, *class_notes]
 
 
 def _width(place: str, array: Labels) -> int:
@@ -124,8 +124,8 @@ def _slices(place: str, array: Labels, width: int) -> Iterator[np.ndarray]:
         yield part.reshape(-1) if width == 1 else part.reshape(-1, width)
 
 
-def _add(said: Codes, place: str, array: Labels, part: np.ndarray, at: int, unlabelled: dict[int, str]) -> None:
-    """Append one label a sample; those that stand for none are `unlabelled`. Raises UsageError."""
+def _add(codes: Codes, place: str, array: Labels, part: np.ndarray, at: int, unlabelled: dict[int, str]) -> None:
+    """Append one label per sample; values that mean "no label" go to `unlabelled`. Raises UsageError."""
     values, places = np.unique(part, return_inverse=True)
     texts = [_text(place, array, value) for value in values.tolist()]
     none = [i for i, text in enumerate(texts) if text in ("-1", "")]
@@ -137,8 +137,8 @@ def _add(said: Codes, place: str, array: Labels, part: np.ndarray, at: int, unla
         places = places[~without]
         kept = [i for i in range(len(texts)) if i not in none]
         texts, places = [texts[i] for i in kept], np.searchsorted(kept, places)
-    said.add_many(texts, places)
-    if len(said.values) > _MOST_CLASSES:
+    codes.add_many(texts, places)
+    if len(codes.values) > _MOST_CLASSES:
         problem = f"{escape(array.named)} has more than {_MOST_CLASSES:,} different labels, too many for classes"
         raise UsageError(place, problem, f"name the array of labels with {argument('columns')}")
 
@@ -173,13 +173,13 @@ def _marks(place: str, array: Labels, part: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _of_marks(marked: Sequence[tuple[np.ndarray, np.ndarray]], width: int) -> tuple[Codes, str]:
-    """The labels of samples by those classes, and which kind they are of."""
+    """Return the labels as codes of these classes, and a note on their kind."""
     numbers = np.concatenate([np.empty(0, np.int32), *(part for part, _ in marked)])
     counts = np.concatenate([np.empty(0, np.int64), *(count for _, count in marked)])
     single = bool((counts == 1).all())
-    said = Codes(lists=not single)
-    said.add_many([*map(str, range(width))], numbers, None if single else counts)
+    codes = Codes(lists=not single)
+    codes.add_many([*map(str, range(width))], numbers, None if single else counts)
     if single:
-        return said, "one-hot, so the label is the column of the one"
+        return codes, "one-hot, so the label is the column of the one"
     ones = f"{counts.min()} to {counts.max()} ones per row"
-    return said, f"{ones}, so a sample has several classes, one per column with a one"
+    return codes, f"{ones}, so a sample has several classes, one per column with a one"

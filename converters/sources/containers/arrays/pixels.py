@@ -1,4 +1,4 @@
-"""Arrays of pixels: where rows, columns and channels are in them, and one image of them as a PNG."""
+"""Arrays of pixels: the order of rows, columns and channels, and conversion of one image to PNG."""
 
 import math
 from collections.abc import Callable
@@ -78,25 +78,25 @@ def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) ->
         raise UsageError(place, f"{got}, {expected}", _other_dtype(dtype))
     sides = shape[1:]
     remedy = "save it as such an array: numpy's moveaxis and reshape"
-    axes, said = (), ""
+    axes, layout = (), ""
     if len(sides) == 1:
         remedy = f"{sides[0]} numbers per image are flattened rows: save x.reshape(-1, height, width)"
     elif len(sides) == 3:
         last, first = sides[2] in _CHANNELS, sides[0] in _CHANNELS
         if last != first:
-            axes, said = ((0, 1, 2), "height, width, channels") if last else ((1, 2, 0), "channels, height, width")
+            axes, layout = ((0, 1, 2), "height, width, channels") if last else ((1, 2, 0), "channels, height, width")
         elif shape[3] > 4 and shape[2] in _CHANNELS:
             remedy = "the number of images comes first: save np.moveaxis(x, -1, 0)"
     elif len(sides) == 2:
         if sides[1] not in _CHANNELS:
-            axes, said = (0, 1), "height, width"
+            axes, layout = (0, 1), "height, width"
         remedy = "this looks like one image: save np.stack of many of equal size, or a folder of files"
     if not axes:
         raise UsageError(place, f"{got}, {expected}", remedy)
     height, width = (sides[axis] for axis in axes[:2])
     if not 0 < height * width <= MAX_PIXELS:
         raise UsageError(place, f"{got}: {height} x {width} pixels per image", f"expected 1 to {MAX_PIXELS}")
-    return Layout(sides, axes), f"axes of {escape(name)}: images, {said}"
+    return Layout(sides, axes), f"axes of {escape(name)}: images, {layout}"
 
 
 def _other_dtype(dtype: np.dtype) -> str:

@@ -65,10 +65,10 @@ class RawArray:
         if self.dtype.hasobject:
             raise pickled(self.place, self.named)
         count, *sides = self.shape or (0,)
-        layout, said = layout_of(self.place, self.named, (count, *sides[:: self.order]), self.dtype)
+        layout, note = layout_of(self.place, self.named, (count, *sides[:: self.order]), self.dtype)
         if self.order < 0:
             layout = Layout(tuple(sides), tuple(len(sides) - 1 - axis for axis in layout.axes))
-        return self, layout, b".png", [said]
+        return self, layout, b".png", [note]
 
     def content(self, index: int, layout: Layout | None) -> PixelPart:
         """Row `index` as a PNG."""
@@ -109,6 +109,6 @@ def byte_array(folder: str, name: str, row: tuple[int, ...] = ()) -> RawArray:
 
 
 def pickled(place: str, name: str) -> UsageError:
-    """The error for what only a pickle would give."""
+    """Return the error for content that only a pickle could provide."""
     problem = f"{escape(name)} is pickled, and loading a pickle can run arbitrary code: it is not loaded"
     return UsageError(place, problem, "save arrays of numbers by np.savez, images of one size as uint8")

@@ -68,7 +68,7 @@ class ArrayBlock:
 
     @property
     def described(self) -> str:
-        """In words, where images and labels are from."""
+        """Describe which arrays the images and labels come from."""
         labelled = f"labels from {escape(self.labels.named)}" if self.labels else "no labels"
         into = f", split {self.split}" if self.split else ""
         return f"{number(len(self), 'image')} from {escape(self.images.named)}, {labelled}{into}"
@@ -111,15 +111,15 @@ def array_source(
     described = listing([block.described for block in blocks], LOOKED_AT, "; ")
     if look_only:
         return block_source(place, blocks, described=described)
-    folder, columns, told = Unpacked(), [*more], []
+    folder, columns, class_notes = Unpacked(), [*more], []
     unlabelled: dict[int, str] = {}
     unpacked = [replace(block, images=block.images.unpacked(folder)) for block in blocks]
     if not options.unlabelled and any(block.labels for block in blocks):
         labels = [len(block) if block.labels is None else block.labels.unpacked(folder) for block in blocks]
-        column, unlabelled, told = label_column(place, labels, options, stated=stated, beside=beside)
+        column, unlabelled, class_notes = label_column(place, labels, options, stated=stated, beside=beside)
         columns.insert(0, column)
-    said = [*dict.fromkeys([*notes, *told, *folder.note])]
-    return block_source(place, unpacked, columns, unlabelled, notes=said, described=described, folder=folder)
+    all_notes = [*dict.fromkeys([*notes, *class_notes, *folder.note])]
+    return block_source(place, unpacked, columns, unlabelled, notes=all_notes, described=described, folder=folder)
 
 
 def named_source(
@@ -146,11 +146,11 @@ def named_source(
     passed_over: list[str] = []
     for group in groups:
         images, labels = (_found(place, group, options, role) for role in ("image", "label"))
-        said = len(images) == len(labels) == 1 and bool(options.columns)
+        one_pair = len(images) == len(labels) == 1 and bool(options.columns)
         order = [*images.keys() & {None}, *in_usual_order(split for split in images if split is not None)]
         taken = []
         for split in order:
-            image, label = images[split], next(iter(labels.values())) if said else labels.get(split)
+            image, label = images[split], next(iter(labels.values())) if one_pair else labels.get(split)
             taken += [image, label]
             folder, stem = os.path.split(image.file)
             prefix = (f"{image.file}/" if len(groups) > 1 else "") + (f"{split}/" if split else "")
@@ -224,7 +224,7 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(name)]
 
 
-def _said(name: str) -> str:
+def _without_split_words(name: str) -> str:
     """Return the words of an array's name except those for splits; "" if it names several splits."""
     words = [word for word in _words(name) if word not in _FILLING]
     rest = [word for word in words if not usual_split(word)]
@@ -234,7 +234,7 @@ def _said(name: str) -> str:
 def _groups(files: Files) -> list[list[Named]]:
     """The arrays of files that belong together, in the order of the first file of each."""
     stems = {file: os.path.splitext(file)[0] for file in files}
-    every = {_said(name) for arrays in files.values() for name in arrays}
+    every = {_without_split_words(name) for arrays in files.values() for name in arrays}
     every |= {word for stem in stems.values() for word in _words(os.path.basename(stem))}
     role_of = {word: role for role in ("image", "label") for word in WORDS[role]}
     role_of |= _LETTERS if _LETTERS.keys() <= every else {}
@@ -246,7 +246,7 @@ def _groups(files: Files) -> list[list[Named]]:
         by_file = roles.pop() if len(roles) == 1 else ""
         rest = [word for word in words if word not in role_of] if by_file else [stem]
         group = groups.setdefault((folder, *rest), [])
-        by_name = {name: role_of.get(_said(name), "") for name in arrays}
+        by_name = {name: role_of.get(_without_split_words(name), "") for name in arrays}
         for name, array in arrays.items():
             role = by_name[name] or ("" if any(by_name.values()) else by_file)
             group.append(Named(stems[file], array, role, split_of(name)))
@@ -254,7 +254,7 @@ def _groups(files: Files) -> list[list[Named]]:
 
 
 def _found(place: str, group: Sequence[Named], options: ColumnOptions, role: str) -> dict[str | None, Named]:
-    """The array of a group that has the role, by split. Raises UsageError where two would do."""
+    """Find the array with a role, for each split. Raises UsageError if two arrays fit."""
     asked = options.columns.get(role)
     fits = [named for named in group if (named.role == role if asked is None else named.array.named == asked)]
     if asked is not None and len(fits) > 1:

@@ -27,7 +27,7 @@ _FIRST = 1  # label of the first class
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
-    """A folder with `train_X.bin` and `train_y.bin`, or those of test."""
+    """Recognise a folder with `train_X.bin` and `train_y.bin`, or `test_X.bin` and `test_y.bin`."""
     splits = _splits(look)
     return evidence_of("stl10", f"STL-10's binary files ({', '.join(splits)})", read, look, options) if splits else None
 

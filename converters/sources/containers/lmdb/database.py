@@ -56,9 +56,9 @@ class Database:
 
     def __enter__(self) -> Self:
         script = os.path.join(os.path.dirname(__file__), "walk.py")
-        self._said = tempfile.TemporaryFile()  # closed in __exit__
+        self._stderr = tempfile.TemporaryFile()  # closed in __exit__
         command = [sys.executable, "-P", script, self.place]
-        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._said, bufsize=1 << 20)
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=1 << 20)
         try:
             lines = self._lines()
             self.count, asked = next(lines)
@@ -74,7 +74,7 @@ class Database:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._child, self._said:
+        with self._child, self._stderr:
             self._child.kill()
 
     def __iter__(self) -> Iterator[Entry]:
@@ -85,8 +85,8 @@ class Database:
         yield from map(json.loads, cast("IO[bytes]", self._child.stdout))
         if not (status := self._child.wait()):
             return
-        self._said.seek(0)
-        last = (self._said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        self._stderr.seek(0)
+        last = (self._stderr.read().decode(errors="replace").strip().splitlines() or [""])[-1]
         problem = escape(last[:200]) or f"reading it crashes the process ({status})"
         raise UsageError(
             self.place, f"is damaged, or not an LMDB database for this machine: {problem}", "copy it again"

@@ -12,8 +12,8 @@ from shardfeed.converters.images.sniff import begins_as_image
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.containers.arrays.labels import label_column
 from shardfeed.converters.sources.containers.arrays.source import refuse_columns, split_of
-from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.containers.image_extensions import ending_of
 from shardfeed.converters.sources.containers.lmdb import walk
 from shardfeed.converters.sources.containers.lmdb.database import Database, Entry, LmdbImage
 from shardfeed.converters.sources.look import Look
@@ -69,7 +69,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         with Database(listed(file)) as database:
             dialect = dialects[name] = _dialect(database)
             if len(set(dialects.values())) > 1:
-                each = ", ".join(f"{escape(one)}: {said}" for one, said in dialects.items())
+                each = ", ".join(f"{escape(one)}: {evidence}" for one, evidence in dialects.items())
                 raise UsageError(path, f"has databases of different formats ({each})", "give one of them")
             block = LmdbBlock(database.file, prefix, split_of(stem), dialect == "Caffe Datum")
             notes += {"OCR": _texts, "Caffe Datum": _datums}.get(dialect, _images)(database, block)
@@ -87,12 +87,12 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         pass
     elif any(block.labels for block in blocks):
         labels = [_Labels(block.labels) if block.labels else len(block) for block in blocks]
-        column, unlabelled, told = label_column(path, labels, options)
-        notes += told
+        column, unlabelled, class_notes = label_column(path, labels, options)
+        notes += class_notes
         columns.append(column)
-    elif said := _by_names(files, blocks):
-        column, told = class_column(said, options, path)
-        notes += ["classes are named after the databases", *told]
+    elif labels_of_names := _by_names(files, blocks):
+        column, class_notes = class_column(labels_of_names, options, path)
+        notes += ["classes are named after the databases", *class_notes]
         columns.append(column)
     else:
         notes.append("no labels, neither in values nor in names of databases")
@@ -159,17 +159,17 @@ class _Labels:
 
 
 def _by_names(files: dict[str, str], blocks: list[LmdbBlock]) -> Codes | None:
-    """The classes of images by the names of their databases; None where those are no classes."""
+    """Return the classes of images by the names of their databases; None if the names are not classes."""
     class_of = {os.fsencode(file): match[1] for name, file in files.items() if (match := _OF_CLASS.fullmatch(name))}
     if len(class_of) < len(files) or len(set(class_of.values())) < 2:
         return None
-    said = Codes()
-    said.add_many([class_of[block.file.path] for block in blocks], np.arange(len(blocks)).repeat([*map(len, blocks)]))
-    return said
+    codes = Codes()
+    codes.add_many([class_of[block.file.path] for block in blocks], np.arange(len(blocks)).repeat([*map(len, blocks)]))
+    return codes
 
 
 def _databases(look: Look) -> dict[str, str]:
-    """Name -> file with the data: of the database at the path, or of those in the folder; no links."""
+    """Find data files by database name: the database at the path, or those in the folder; links are ignored."""
     path = os.path.abspath(look.path)
     if file := _data_file(look, path):
         return {os.path.basename(path): file}
@@ -244,10 +244,10 @@ def _datums(database: Database, block: LmdbBlock) -> list[str]:
 
 def _texts(database: Database, block: LmdbBlock) -> list[str]:
     """Take images and their texts, both numbered from 1; sorted, all texts come behind the images."""
-    said = database.asked[_COUNT]
-    count = int(said) if said.isdigit() and len(said) < walk.ASKED_BYTES else 0
+    samples = database.asked[_COUNT]
+    count = int(samples) if samples.isdigit() and len(samples) < walk.ASKED_BYTES else 0
     if not 0 < count < database.count:
-        problem = f"says {said!r} under num-samples, expected the number of images among its {database.count} keys"
+        problem = f"says {samples!r} under num-samples, expected the number of images among its {database.count} keys"
         raise UsageError(database.place, problem, "export it again")
     sizes, head = array("q", bytes(8 * (count + 1))), b""  # sizes of images, plus one; 0: no image
     for entry in database:

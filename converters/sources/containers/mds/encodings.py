@@ -62,17 +62,17 @@ def cell_kind(encoding: str, data: bytes) -> Kind | None:
 
 
 def array_of(encoding: str, data: bytes) -> np.ndarray:
-    """The array in a cell of the encoding `ndarray...`. Raises ValueError where its bytes do not fit its shape."""
-    said = encoding.split(":")[1:]
+    """The array in a cell of the encoding `ndarray...`. Raises ValueError if its bytes do not fit its shape."""
+    parameters = encoding.split(":")[1:]
     at = 0
-    if said:
-        dtype = said[0]
+    if parameters:
+        dtype = parameters[0]
     else:
         dtype, at = _ARRAY_DTYPES.get(data[0] if data else -1, ""), 1
     if dtype not in _ARRAY_DTYPES.values():
         raise ValueError("an array of an unknown dtype")
-    if len(said) > 1:
-        shape = tuple(int(side) for side in said[1].split(","))
+    if len(parameters) > 1:
+        shape = tuple(int(side) for side in parameters[1].split(","))
     else:
         head = data[at] if at < len(data) else 0
         sides, width = head >> 2, 1 << (head & 3)

@@ -16,8 +16,8 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.containers.arrays.pixels import PixelPart
-from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.containers.image_extensions import ending_of
 from shardfeed.converters.sources.containers.mds.encodings import FILES, cell_kind, png_of, value_of
 from shardfeed.converters.sources.containers.mds.index import INDEX, Columns, Shard, entries, index_files, read_index
 from shardfeed.converters.sources.containers.records.columns import NAMES, NUMBERS
@@ -54,8 +54,8 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     except UsageError as error:
         return Evidence("mds", f"it has MDS's {INDEX}", missing_of(error))
     pairs = {name: encoding for shard in shards for name, encoding in shard.columns.encoding.items()}
-    said = ", ".join(f"{escape(name)} ({escape(encoding)})" for name, encoding in pairs.items())
-    return Evidence("mds", f"{number(len(shards), 'MDS shard')} with the columns {said}")
+    columns = ", ".join(f"{escape(name)} ({escape(encoding)})" for name, encoding in pairs.items())
+    return Evidence("mds", f"{number(len(shards), 'MDS shard')} with the columns {columns}")
 
 
 def read(look: Look, options: ColumnOptions) -> ColumnarSource:
@@ -176,8 +176,8 @@ def _samples(shard: Shard) -> Iterator[_Sample]:
         for record in range(shard.samples):
             start, end = ends.item(record), ends.item(record + 1)
             data = os.pread(fd, min(_WINDOW, end - start), start)
-            said = iter(np.frombuffer(data[:own], "<u4").tolist() if len(data) >= own else ())
-            sizes = [next(said, -1) if size is None else size for size in shard.columns.sizes]
+            stored = iter(np.frombuffer(data[:own], "<u4").tolist() if len(data) >= own else ())
+            sizes = [next(stored, -1) if size is None else size for size in shard.columns.sizes]
             whole = -1 not in sizes and own + sum(sizes) == end - start
             problem = "" if whole else f"its columns do not fill its {end - start} bytes: damaged"
             yield _Sample(fd, record, start + own, data[own:], sizes, problem)

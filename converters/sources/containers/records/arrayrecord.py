@@ -19,7 +19,7 @@ from shardfeed.converters.sources.containers.records import tfrecord
 from shardfeed.converters.sources.containers.records.examples import (
     ExampleFile,
     ExampleFormat,
-    Met,
+    FoundRecord,
     read_examples,
     recognise_examples,
 )
@@ -108,7 +108,7 @@ def is_packed(path: str) -> bool:
 
 
 def _unpack(path: str, unpacked: Unpacked) -> tuple[str, str]:
-    lost: list[Met] = []
+    lost: list[FoundRecord] = []
 
     def payloads() -> Iterator[bytes]:
         for met in _all(path):
@@ -123,22 +123,22 @@ def _unpack(path: str, unpacked: Unpacked) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=_CHECKED)
 def _check_groups(path: str, size: int, mtime_ns: int) -> None:
-    """Raise HostileError where a group, which is decompressed as a whole, would take too much memory."""
+    """Raise HostileError if a group, which is decompressed as a whole, would take too much memory."""
     del mtime_ns  # identifies a file
     largest = max((decoded for _, _, decoded in chunks(path)), default=0)
     budget().memory(largest, size, path, "a group of its records")
 
 
-def _all(path: str) -> Iterator[Met]:
+def _all(path: str) -> Iterator[FoundRecord]:
     state = os.stat(path)
     _check_groups(path, state.st_size, state.st_mtime_ns)
     reader = _open(path)
     try:
         for record in range(reader.num_records()):
             try:
-                met = Met(record, 0, 0, reader.read())
+                met = FoundRecord(record, 0, 0, reader.read())
             except (RuntimeError, ValueError, IndexError) as error:
-                met = Met(record, 0, 0, b"", escape(error)[:300])
+                met = FoundRecord(record, 0, 0, b"", escape(error)[:300])
                 _close(reader)
                 reader = _open(path)  # one that failed once fails from then on
                 reader.seek(record + 1)
@@ -147,7 +147,7 @@ def _all(path: str) -> Iterator[Met]:
         _close(reader)
 
 
-def records(file: ExampleFile) -> Iterator[Met]:
+def records(file: ExampleFile) -> Iterator[FoundRecord]:
     """All records of a file; for damaged ones, the fault."""
     path = os.fsdecode(file.path)
     return _all(path) if is_arrayrecord(path) else tfrecord.records(file)  # repacked as such

@@ -181,11 +181,11 @@ def _decoded(value: Any, key: str) -> str:
 
 
 def find_columns(
-    look: FeatureLook, options: ColumnOptions, place: str, *, said: tuple[str | None, str | None] = (None, None)
+    look: FeatureLook, options: ColumnOptions, place: str, *, documented: tuple[str | None, str | None] = (None, None)
 ) -> RecordColumns:
     """Find the role of each key: given by the user, else by TensorFlow's names, else by words.
 
-    `said`: keys of image and label, as named in a file next to the records. Raises UsageError as `choose_roles`.
+    `documented`: keys of image and label, as named in a file next to the records. Raises UsageError as `choose_roles`.
     """
     seen, asked = look.seen, dict(options.columns)
     objects = _object_keys(seen, asked)
@@ -201,7 +201,7 @@ def find_columns(
     if objects is not None:
         asked = {what: name for what, name in asked.items() if not what.startswith(OBJECTS)}
     hidden |= {key for key in kinds if is_of_objects(key, kinds)} - {*asked.values()}
-    stated = _stated(kinds, said)
+    stated = _stated(kinds, documented)
     infos = [
         ColumnInfo(key, "other" if key in hidden else kind, role=None if key in hidden else stated.get(key))
         for key, kind in kinds.items()
@@ -219,12 +219,12 @@ def find_columns(
     return replace(found, roles=replace(found.roles, unused=tuple(sorted(unused))))
 
 
-def _stated(kinds: Mapping[str, Kind], said: tuple[str | None, str | None]) -> dict[str, Role]:
-    """The role of each key that has one by TensorFlow's names, or by a file beside the records."""
+def _stated(kinds: Mapping[str, Kind], documented: tuple[str | None, str | None]) -> dict[str, Role]:
+    """Return the roles defined by TensorFlow's key names, or by a metadata file next to the records."""
     classes = ("integer", "integers", "text", "texts")
-    label = next((key for key in (LABEL, said[1]) if kinds.get(key or "") in classes), None)
+    label = next((key for key in (LABEL, documented[1]) if kinds.get(key or "") in classes), None)
     candidates: list[tuple[Role, tuple[str | None, ...], tuple[Kind, ...]]] = [
-        ("image", (ENCODED, said[0]), ("image",)),
+        ("image", (ENCODED, documented[0]), ("image",)),
         ("label", (label,), classes),
         ("label text", (TEXT if label is None else None,), ("text", "texts")),
         ("text", (CAPTION,), ("text", "texts")),
@@ -250,7 +250,7 @@ def _raw_pixels(kinds: Mapping[str, Kind], image: str | None) -> tuple[str, str,
 
 
 def _object_keys(seen: Mapping[str, SeenFeature], asked: Mapping[str, str]) -> ObjectKeys | None:
-    """The boxes and their other columns; None if there are none."""
+    """Find the keys of boxes and of the other columns of objects; None if there are no boxes."""
 
     def first(dtypes: tuple[Dtype, ...], ours: str, *keys: str) -> str:
         keys = (asked[ours],) if ours in asked else keys

@@ -14,7 +14,7 @@ from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
-from shardfeed.converters.sources.containers.endings import ending_of
+from shardfeed.converters.sources.containers.image_extensions import ending_of
 from shardfeed.converters.sources.containers.records.columns import RecordColumns, find_columns, may_mean
 from shardfeed.converters.sources.containers.records.features import FeatureLook, one_number, one_text, supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import (
@@ -47,7 +47,7 @@ _PASSES = 32  # over all records, each begun because a key with a meaning was me
 _ONLY_EXAMPLES = "only records that are serialised tf.train.Examples can be read"
 
 
-class Met(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record, or a position without a valid one: then `payload` is b"" and `problem` describes the fault.
 
     `record`: from 0. `offset`, `size`: bytes in the file, with framing; both 0 if the format locates records itself.
@@ -86,7 +86,7 @@ class ExampleFormat:
     is_one: Callable[[str], bool]
     is_packed: Callable[[str], object]
     unpack: Callable[[str, Unpacked], tuple[str, str]]
-    records: Callable[[ExampleFile], Iterator[Met]]
+    records: Callable[[ExampleFile], Iterator[FoundRecord]]
     part: Callable[[ExampleFile, int, int, int], Callable[[], bytes]]
 
     @property
@@ -168,7 +168,7 @@ def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) 
             return Evidence(form.name, f"{count}, compressed")
         first = ShardFiles(found.root, [FoundSplit(found.splits[0].name, (names[0],))])
         seen = _look_at(_opened(first, form, Unpacked()), form, look.path, _RECOGNISED_BY)
-        columns = find_columns(seen, options, look.path, said=supervised_keys(found.root))
+        columns = find_columns(seen, options, look.path, documented=supervised_keys(found.root))
     except (UsageError, IntegrityError) as error:
         return Evidence(form.name, count, missing_of(error))
     return Evidence(form.name, f"{count}; {columns.roles.described}")
@@ -188,11 +188,11 @@ def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Co
     folder = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
     names, splits = [file.name for file in files], [file.split for file in files]
     of = SourceFiles(files, names, folder, notes=found.notes, of_splits=splits)
-    said = supervised_keys(found.root)
+    documented = supervised_keys(found.root)
     try:
         seen = _look_at(files, form, look.path, _LOOKED_AT)
         for _ in range(_PASSES):
-            columns = find_columns(seen, options, look.path, said=said)
+            columns = find_columns(seen, options, look.path, documented=documented)
             prefixes = [f"{name}/" for name in names]
             gather = Gather(of, columns.roles, options, prefixes=prefixes, digits=6, upright=False, fractions=True)
             if _read_all(gather, files, form, columns, seen):
@@ -244,7 +244,7 @@ def _read_all(
     return True
 
 
-def _row(file: int, met: Met, columns: RecordColumns, wanted: _Wanted) -> Row:
+def _row(file: int, met: FoundRecord, columns: RecordColumns, wanted: _Wanted) -> Row:
     """A record as the engine takes it."""
 
     def bad(code: RejectCode, reason: str, name: bytes = b"") -> Row:
@@ -295,7 +295,7 @@ def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most
     return look
 
 
-def _add(look: FeatureLook, met: Met, features: Fields) -> None:
+def _add(look: FeatureLook, met: FoundRecord, features: Fields) -> None:
     """Inspect a record, without features of a dtype that differs from earlier records: it is listed later.
 
     An empty list has no dtype: some writers store empty lists of texts as integers.
@@ -330,7 +330,7 @@ def _find(look: Look, form: ExampleFormat) -> ShardFiles:
 
 
 def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[ExampleFile]:
-    """All files, those that are compressed unpacked. Their names say a split where one of them is a usual one."""
+    """Open all files, decompressed. File names define the splits if one of them contains a usual split name."""
     usual = any(usual_split(split.name) or split.name in ("dev", "eval") for split in found.splits)
     files: list[ExampleFile] = []
     for split in found.splits:

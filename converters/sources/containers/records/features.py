@@ -23,11 +23,11 @@ from shardfeed.jpeg.markers import SIGNATURE, is_whole
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Feature, is_plain
 
 DAMAGED = "damaged"  # begins as an image, and no decoder would read it
-UNKNOWN = "unknown"  # no image that is known
+UNKNOWN = "unknown"  # no known image
 
 _STARTS = (SIGNATURE, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF", b"II", b"MM")
 _LABEL_END, _TEXT_END = "/label", "/text"
-_TEXT_BYTES = 1 << 16  # a longer value is no text
+_TEXT_BYTES = 1 << 16  # a longer value is not text
 _MOST_BYTES = 16 << 20  # bytes of a description beside the records
 _KINDS: Mapping[Dtype, tuple[Kind, Kind]] = {
     "int64": ("integer", "integers"),
@@ -91,7 +91,7 @@ class FeatureLook:
         self.records += 1
 
     def _add_texts(self, features: Fields) -> None:
-        """One name for each label, by `x/text` beside `x/label`, or none is trusted."""
+        """Add the names of labels from `x/text` next to `x/label`; none if a label has two texts."""
         for key, (dtype, labels) in features.items():
             if dtype != "int64" or not len(labels) or not key.endswith(_LABEL_END):
                 continue

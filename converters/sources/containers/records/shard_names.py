@@ -73,7 +73,7 @@ class FoundSplit:
         return [number for number, file in enumerate(self.files) if file is None]
 
     @property
-    def under_our_names(self) -> bool:
+    def has_standard_names(self) -> bool:
         """Whether every file has the name that the contract on disk gives it."""
         count = len(self.files)
         return all(file == shard_file(self.name, i, count) for i, file in enumerate(self.files))
@@ -186,7 +186,7 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
 
 
 def _split_names(stems: Iterable[str]) -> dict[str, str]:
-    """A split name for each stem: its last word where that names a split, unless two would be one."""
+    """Return a split name for each stem: its last word if this names a split and remains unique."""
     stems = list(stems)
     words = {stem: match[1] if (match := _SPLIT_WORD.match(stem)) else stem for stem in stems}
     names = {stem: word if list(words.values()).count(word) == 1 else stem for stem, word in words.items()}

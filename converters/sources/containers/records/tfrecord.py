@@ -9,7 +9,7 @@ from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Str
 from shardfeed.converters.sources.containers.records.examples import (
     ExampleFile,
     ExampleFormat,
-    Met,
+    FoundRecord,
     read_examples,
     recognise_examples,
 )
@@ -83,12 +83,12 @@ def packing(path: str) -> str:
         return compression(file.read(_HEAD))
 
 
-def records(file: ExampleFile) -> Iterator[Met]:
-    """All records of a file; where some are damaged, one for as far as the next whole one."""
+def records(file: ExampleFile) -> Iterator[FoundRecord]:
+    """Yield all records of a file; a damaged stretch up to the next intact record yields one entry."""
     for record, piece in enumerate(pieces(os.fsdecode(file.path))):
         size = piece.end - piece.start
         problem = "" if piece.framed else f"damaged or truncated: {size} bytes from offset {piece.start} on"
-        yield Met(record, piece.start, size, piece.payload, problem)
+        yield FoundRecord(record, piece.start, size, piece.payload, problem)
 
 
 def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[], bytes]:
@@ -98,7 +98,7 @@ def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[],
 
 
 def repacked(payloads: Iterator[bytes], source: str, into: Unpacked) -> str:
-    """A plain TFRecord file of payloads, which are those of the file `source`. Raises StorageError."""
+    """Write the payloads of the file `source` to an uncompressed TFRecord file. Raises StorageError."""
     with into.new(source) as out:
         for payload in payloads:
             out.write(frame(payload))

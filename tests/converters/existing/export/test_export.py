@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from reconverted_export import converted_again, records
 
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, XMIN
@@ -43,7 +44,6 @@ from shardfeed.tools.cli import main
 
 import disk_model
 import storage_ops
-from exported_again import converted_again, records
 from pictures import image_bytes
 from repository import ROOT, SUPPORT
 from trees import tree

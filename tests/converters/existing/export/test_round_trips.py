@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reconverted_export import converted_again, records
 
 import shardfeed
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, OBJECT_TEXT, OBJECTS, RASTER, XMIN
@@ -15,7 +16,6 @@ from shardfeed.converters.sources.options import options_of
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import LABEL, SHA256, SOURCE_ID
 
-from exported_again import converted_again, records
 from repository import ROOT
 
 SCENES = ROOT / "data_samples" / "scenes"

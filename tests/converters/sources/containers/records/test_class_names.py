@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
+from foreign_tfrecords import picture, write
 
 from shardfeed.converters import adopt, survey
 from shardfeed.converters.sources.rows.class_names import in_label_order, names_beside, read_named_classes
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.tools.cli import main
-
-from others import picture, write
 
 OBJECTS = "image/object/class/label"
 LABEL_MAP = """

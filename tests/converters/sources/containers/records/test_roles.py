@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from foreign_tfrecords import picture, write
 
 import shardfeed
 from shardfeed.converters import adopt, survey
@@ -10,8 +11,6 @@ from shardfeed.converters.existing.surveying import choose_key
 from shardfeed.converters.sources.containers.records.features import supervised_keys
 from shardfeed.errors import UsageError
 from shardfeed.schema import ENCODED, LABEL, Feature
-
-from others import picture, write
 
 BYTES, INT, FLOAT, MANY = Feature("bytes"), Feature("int64"), Feature("float32"), Feature("bytes", (None,))
 

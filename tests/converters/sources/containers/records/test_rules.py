@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from foreign_tfrecords import picture, write
 
 import shardfeed
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT
@@ -18,7 +19,6 @@ from shardfeed.schema import FILENAME, LABEL, TEXT
 from shardfeed.tools.commands.verify_command import check_image
 
 from in_process import OwnEngine
-from others import picture, write
 
 NAMES = (b"ant", b"bee", b"cat")
 

@@ -55,13 +55,13 @@ def test_all_in_one_split() -> None:
 def test_missing_stale_and_doubled_shards() -> None:
     (split,) = find_splits("/d", ["a-00000-of-00003", "a-00002-of-00003"])
     assert split.missing == [1]
-    assert not split.under_our_names
+    assert not split.has_standard_names
     with pytest.raises(UsageError, match="-of-00002, -of-00003"):
         splits("a-00000-of-00002", "a-00000-of-00003")
     with pytest.raises(UsageError, match="twice"):
         splits("a-00000-of-00002", "a-00000-of-00002.tfrecord")
     (split,) = find_splits("/d", ["a-00000-of-00001.tfrecord"])
-    assert split.under_our_names
+    assert split.has_standard_names
 
 
 def test_natural_order() -> None:

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]  # compiled
+from foreign_tfrecords import example, picture
 
 import shardfeed
 from shardfeed.annotations import IS_CROWD, OBJECT_LABEL
@@ -25,8 +26,6 @@ from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
-
-from others import example, picture
 
 NAMES = ["ant", "bee", "cat"]
 FORMATS = {"tfrecord": tfrecord, "array_record": arrayrecord}

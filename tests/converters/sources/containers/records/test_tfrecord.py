@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from foreign_tfrecords import example, picture, write
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,6 @@ from shardfeed.schema import FILENAME, LABEL, TEXT
 from shardfeed.testing.source import SourceContract
 
 from in_process import OwnEngine
-from others import example, picture, write
 
 NAMES = (b"ant", b"bee", b"cat")
 

@@ -24,7 +24,7 @@ _MOST_WAITING = 4  # batches read and made at once, all held in memory
 
 
 @runtime_checkable
-class ImageApart(Protocol):
+class HostTransform(Protocol):
     """A transform whose image comes from `image`, and which needs no pixels for the rest of a sample.
 
     `beside` applies the transform to a batch instead of a sample: from features as `tf.io.parse_example` gives them
@@ -48,26 +48,26 @@ class ViewFollower(Protocol):
     def follow(self, features: dict[str, Any], seed: tf.Tensor, image: tf.Tensor, view: View) -> Any: ...
 
 
-def images_apart(samples: Samples, transform: Any, parallelism: int) -> "ApartImages | None":
+def images_on_host(samples: Samples, transform: Any, parallelism: int) -> "HostImages | None":
     """Return the maker of `transform`'s images outside of the graph, or None if that is not possible.
 
     The choice does not depend on `parallelism`: the same pixels must come from any number of threads. With thumbnails,
     many threads of the graph would be faster: Python's lock limits this to some 15,000 images per second.
     """
-    image = transform.image if isinstance(transform, ImageApart | ViewFollower) else None
+    image = transform.image if isinstance(transform, HostTransform | ViewFollower) else None
     if not isinstance(image, GeometricTransform) or image.antialias or not has_opencv():
         return None
-    return ApartImages(samples, transform, image.crop, parallelism)
+    return HostImages(samples, transform, image.crop, parallelism)
 
 
-class ApartImages:
+class HostImages:
     """Makes (seeds int64 [b, 2], serialized records without their images [b], images uint8 [b, height, width, 3]).
 
     For a transform that follows views (`follows`), also the views, int32 [b, 11], see `row_view`. `keys`: the features
     that the records lack. `waiting`: number of TensorFlow's threads that wait for our threads meanwhile.
     """
 
-    def __init__(self, samples: Samples, transform: ImageApart | ViewFollower, crop: Crop, parallelism: int) -> None:
+    def __init__(self, samples: Samples, transform: HostTransform | ViewFollower, crop: Crop, parallelism: int) -> None:
         self._transform, self.follows = transform, isinstance(transform, ViewFollower)
         self._samples, self._crop = samples, crop
         # One batch each: one is read, or its last images are made, while the threads work on another.
@@ -96,7 +96,7 @@ class ApartImages:
         features |= {alias: features[key] for alias, key in aliases.items() if key in features}
         if isinstance(self._transform, ViewFollower) and views is not None:
             return self._transform.follow(features, seeds, images, row_view(views, self._crop))
-        assert isinstance(self._transform, ImageApart)
+        assert isinstance(self._transform, HostTransform)
         return self._transform.beside(features, seeds, images)
 
     def of_chunks(self, chunks: tf.data.Dataset, read: ReadChunk, size: int | None) -> tf.data.Dataset:

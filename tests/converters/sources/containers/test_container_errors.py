@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from foreign_tfrecords import write
 from PIL import Image
 
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError
 from shardfeed.tools import cli
-
-from others import write
 
 
 @pytest.fixture

@@ -19,17 +19,17 @@ from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.readers.tensorflow.indexed import call_from_tensorflow
 
-_VOUCHED = frozenset({"jpeg", "png", "raw"})
+_DECODED_BY_TENSORFLOW = frozenset({"jpeg", "png", "raw"})
 _PNG, _PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 _OTHERS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # of Pillow, without formats that start another program
 
 
-def vouched_for(formats: Mapping[str, int]) -> bool:
+def tensorflow_decodes(formats: Mapping[str, int]) -> bool:
     """Whether all images of a split are known to be decodable by TensorFlow. `formats`: as in its manifest."""
-    return bool(formats) and formats.keys() <= _VOUCHED
+    return bool(formats) and formats.keys() <= _DECODED_BY_TENSORFLOW
 
 
-def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor | None], tf.Tensor]:
+def image_checker(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor | None], tf.Tensor]:
     """Make the function from a serialized record, its image and `image/format`, string [] each, to an image file.
 
     The file is a JPEG or PNG with the image's pixels; raw pixels are passed on unchanged. Iterating raises an error
@@ -46,7 +46,7 @@ def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor | Non
                 place = where_found(samples, record) + named(record)
                 raise RecordError(place, error.problem, error.remedy) from None
 
-    def looked_at(record: tf.Tensor, encoded: tf.Tensor, form: tf.Tensor | None) -> tf.Tensor:
+    def checked_image(record: tf.Tensor, encoded: tf.Tensor, form: tf.Tensor | None) -> tf.Tensor:
         def seen() -> tf.Tensor:
             return tf.ensure_shape(tf.numpy_function(look, [record, encoded], tf.string), [])
 
@@ -54,7 +54,7 @@ def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor | Non
             return seen()
         return tf.cond(form == b"raw", lambda: encoded, seen)
 
-    return looked_at
+    return checked_image
 
 
 def as_jpeg_or_png(encoded: bytes) -> bytes:

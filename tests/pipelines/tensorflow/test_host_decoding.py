@@ -32,7 +32,7 @@ from shardfeed.pipelines import (
 )
 from shardfeed.pipelines.decoding import pixels
 from shardfeed.pipelines.decoding.seekable import splice
-from shardfeed.pipelines.tensorflow import apart, assembly
+from shardfeed.pipelines.tensorflow import assembly, host_decoding
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.readers import Dataset, Skip, Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, RESTARTS, WIDTH, Feature, Schema
@@ -58,17 +58,17 @@ SCHEMA = Schema(FEATURES)
 
 
 @pytest.fixture
-def made_apart(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def made_on_host(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each pipeline that is made, whether its images are made outside of the graph."""
     seen: list[bool] = []
-    choose = apart.images_apart
+    choose = host_decoding.images_on_host
 
-    def images_apart(*given: Any) -> Any:
+    def images_on_host(*given: Any) -> Any:
         found = choose(*given)
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(assembly, "images_apart", images_apart)
+    monkeypatch.setattr(assembly, "images_on_host", images_on_host)
     return seen
 
 
@@ -168,10 +168,10 @@ QUICK = ("from a step on", "stream from a step on")
 
 
 @pytest.mark.parametrize("kind", [kind if kind in QUICK else pytest.param(kind, marks=LONG) for kind in KINDS])
-def test_training_batches_are_those_of_the_graph(train: Split, made_apart: list[bool], kind: str) -> None:
+def test_training_batches_are_those_of_the_graph(train: Split, made_on_host: list[bool], kind: str) -> None:
     batches = train_batches(train, image_size=SIZE, **OPTIONS, **KINDS[kind])
     graph = make_batches(train, in_graph(random_resized_crop(SIZE)), **OPTIONS, **KINDS[kind])
-    assert made_apart == [True, False]
+    assert made_on_host == [True, False]
     assert batches.element_spec == graph.element_spec
     assert batches.cardinality() == graph.cardinality()
     alike(taken(batches, 4), taken(graph, 4))
@@ -179,12 +179,12 @@ def test_training_batches_are_those_of_the_graph(train: Split, made_apart: list[
         alike(taken(batches, 2), taken(graph, 2))  # of another epoch
 
 
-def test_a_crop_alone_and_a_last_batch_that_is_smaller(train: Split, made_apart: list[bool]) -> None:
+def test_a_crop_alone_and_a_last_batch_that_is_smaller(train: Split, made_on_host: list[bool]) -> None:
     options: dict[str, Any] = {"batch_size": 50, "order": "stored", "drop_remainder": False}
     crop = resize_center_crop((20, 30))
     batches = make_batches(train, crop, **options)
     graph = make_batches(train, lambda features, seed: crop(features, seed), **options)
-    assert made_apart == [True, False]
+    assert made_on_host == [True, False]
     assert batches.element_spec == graph.element_spec == tf.TensorSpec([None, 20, 30, 3], tf.uint8)
     found, expected = taken(batches), taken(graph)
     assert [len(images) for images in found] == [50, 50, 50, 11]
@@ -192,7 +192,7 @@ def test_a_crop_alone_and_a_last_batch_that_is_smaller(train: Split, made_apart:
 
 
 @LONG
-def test_evaluation(train: Split, made_apart: list[bool]) -> None:
+def test_evaluation(train: Split, made_on_host: list[bool]) -> None:
     found = taken(eval_batches(train, batch_size=40, image_size=SIZE))
     options: dict[str, Any] = {"batch_size": 40, "order": "stored", "drop_remainder": False}
     alike(found, taken(make_batches(train, in_graph(resize_center_crop(SIZE)), **options)))
@@ -201,16 +201,16 @@ def test_evaluation(train: Split, made_apart: list[bool]) -> None:
         tuple(np.asarray(part) for part in batch)
         for batch in distribute_eval(strategy, train, batch_size=40, image_size=SIZE).batches
     ]
-    assert made_apart == [True, False, True]
+    assert made_on_host == [True, False, True]
     assert sum(int(mask.sum()) for *_, mask in masked) == len(train)
     alike([batch[:2] for batch in masked[:4]], found[:4])
 
 
-def test_a_strategy(train: Split, made_apart: list[bool]) -> None:
+def test_a_strategy(train: Split, made_on_host: list[bool]) -> None:
     feed = distribute(tf.distribute.get_strategy(), train, image_size=SIZE, order="global", **OPTIONS)
     whole = taken(train_batches(train, image_size=SIZE, order="global", start_step=5, **OPTIONS), 2)
     found = [tuple(np.asarray(part) for part in batch) for batch in feed.at(5).batches.take(2)]
-    assert made_apart == [True, True]
+    assert made_on_host == [True, True]
     for one, other in zip(found, whole, strict=True):
         for part, same in zip(one, other, strict=True):
             np.testing.assert_array_equal(part, same)
@@ -267,14 +267,14 @@ def test_memory_is_used_again() -> None:
 
 
 @LONG
-def test_raw_pixels_and_mixtures(train: Split, made_apart: list[bool], tmp_path: Any) -> None:
+def test_raw_pixels_and_mixtures(train: Split, made_on_host: list[bool], tmp_path: Any) -> None:
     raw = cached(train, Cache(tmp_path, decoded=True))
     for samples in (raw, mix([(train, 2), (raw, 1)])):
         batches = train_batches(samples, image_size=SIZE, order="global", **OPTIONS)
         keys = [ENCODED, LABEL]
         graph = make_batches(samples, in_graph(random_resized_crop(SIZE)), order="global", keys=keys, **OPTIONS)
         alike(taken(batches, 3), taken(graph, 3))
-    assert made_apart == [True, False, True, False]
+    assert made_on_host == [True, False, True, False]
 
 
 class Altered:
@@ -388,12 +388,12 @@ def test_of_seekable_jpegs_the_window_is_decoded(monkeypatch: pytest.MonkeyPatch
 
 @LONG
 def test_where_the_graph_makes_the_images(
-    train: Split, made_apart: list[bool], monkeypatch: pytest.MonkeyPatch
+    train: Split, made_on_host: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"order": "global", **OPTIONS}
     make_batches(train, random_resized_crop(SIZE, antialias=True), **options)
     monkeypatch.setitem(sys.modules, "cv2", None)
     without = taken(train_batches(train, image_size=SIZE, **options), 2)
     monkeypatch.undo()
-    assert made_apart == [False, False]
+    assert made_on_host == [False, False]
     alike(taken(train_batches(train, image_size=SIZE, **options), 2), without)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from foreign_tfrecords import picture, write
 from PIL import Image
 
 import shardfeed
@@ -14,8 +15,6 @@ from shardfeed.readers import verify
 from shardfeed.schema import ENCODED, FORMAT, LABEL
 from shardfeed.tools.cli import main
 from shardfeed.tools.commands.preview_command import contact_sheet
-
-from others import picture, write
 
 
 def adopted(folder: Path, *options: str) -> Path:
