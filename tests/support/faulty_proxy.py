@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-FAULTS = ("503", "reset", "cut", "stall", "whole", "shift", "flip", "swap", "slow", "sent flipped")
+FAULTS = ("503", "reset", "cut", "stall", "whole", "shift", "flip", "swap", "slow")  # of answers
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Proxy:
     """`fault`: of a method, path and range, the fault to be met; `latency`: s; `speed`: bytes/s of all, 0: unlimited.
 
     `folder`: the files behind the paths, of which "whole", "shift" and "swap" send other bytes than were asked for.
-    `stall`: s after which a stalled answer goes on. `sent`: bytes of bodies. Fault "dropped": the request is not passed
-    on; "answered": `answered` is called when the server has answered, and the answer is not.
+    `stall`: s after which a stalled answer goes on. `sent`: bytes of bodies. Besides FAULTS there are "sent flipped":
+    the last byte of the request's body; "dropped": the request is not passed on; "answered": `answered` is called when
+    the server has answered, and the answer is not passed on.
     """
 
     upstream: int
