@@ -38,7 +38,7 @@ def execute(path: Path) -> nbformat.NotebookNode:
 
 
 def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
-    """Store PNGs of outputs with 64 colours and JPEGs with quality 42, as the repository contains them."""
+    """Store PNGs of outputs with 64 colours and JPEGs with quality 42, large ones at three quarters of their size."""
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         for kind in {"image/png", "image/jpeg"} & set(output.get("data", ())):
             picture = Image.open(io.BytesIO(base64.b64decode(output.data[kind])))
@@ -48,6 +48,8 @@ def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
                     lighter, "PNG", optimize=True
                 )
             else:
+                if picture.width * picture.height > 300_000:
+                    picture = picture.resize((picture.width * 3 // 4, picture.height * 3 // 4))
                 picture.save(lighter, "JPEG", quality=42, progressive=True, optimize=True)
             output.data[kind] = base64.b64encode(lighter.getvalue()).decode()
 
