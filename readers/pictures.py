@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # only formats whose decoder starts no other program
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # only formats whose decoder starts no other program
 
 
 def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Image":
@@ -18,6 +18,6 @@ def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Imag
 
     if raw is not None:
         return Image.frombytes("RGB", (raw[1], raw[0]), encoded)
-    with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:  # as loaders see it: no EXIF orientation
+    with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:  # as loaders see it: no EXIF orientation
         image.draft("RGB", (side, side))
         return image.convert("RGB")

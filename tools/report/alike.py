@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.converters.planning.sets import join
 from shardfeed.tools.report.image_numbers import TINY
-from shardfeed.tools.report.measured import Measured
+from shardfeed.tools.report.measure import Measured
 
 BLANK = 2.0  # spread of gray levels below which an image is blank, and similar to all blank ones
 # Bits of 128 in which the hashes of near-duplicates may differ, and the least correlation of their pixels. Each level

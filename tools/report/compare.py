@@ -8,9 +8,9 @@ import numpy as np
 from shardfeed.errors import name_text
 from shardfeed.text import number
 from shardfeed.tools.report import sections
-from shardfeed.tools.report.measured import Measured
+from shardfeed.tools.report.measure import Measured
 from shardfeed.tools.report.page import Table
-from shardfeed.tools.report.thumbnails import Thumbnails
+from shardfeed.tools.report.pictures import Pictures
 
 _SHOWN = 16  # pictures of a difference
 _MOST_ROWS = 1_000
@@ -20,7 +20,7 @@ class _Side:
     """One of the two datasets: a key, file, label (a name) and split (a name) of each image, [n] each."""
 
     def __init__(self, measured: Measured) -> None:
-        self.pictures, self.keys, self.same = Thumbnails(measured), measured.keys, measured.images["same"]
+        self.pictures, self.keys, self.same = Pictures(measured), measured.keys, measured.images["same"]
         classes, labels = measured.classes, measured.images["label"]
         self.label = np.array([*classes, ""], object)[np.where(labels < len(classes), labels, -1)]
         self.split = np.array([*measured.splits, ""], object)[measured.split]

@@ -10,7 +10,7 @@ import numpy as np
 from shardfeed.naming import REJECTED
 from shardfeed.text import listing, number
 from shardfeed.tools.report.alike import BLANK, alike_groups, equal_groups
-from shardfeed.tools.report.measured import Measured
+from shardfeed.tools.report.measure import Measured
 
 _GROUPS_SHOWN, _IN_GROUP, _SINGLES_SHOWN = 8, 4, 16  # pictures
 _USUAL = 0.25  # of all images: a property of more images is typical of the dataset, and not a finding

@@ -1,21 +1,16 @@
 """Numbers of one image, from its bytes: size, format, quality, brightness, sharpness, and pixels for comparison."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+import io
 from typing import Any
 
 import numpy as np
-import simplejpeg
 from PIL import Image
 
-from shardfeed.jpeg.markers import DQT, FRAMES, SIGNATURE, MarkerError, header_segments
-from shardfeed.readers.pictures import rgb_picture
+from shardfeed.readers.pictures import FORMATS
 
 TINY, PATCHES = 9, 3  # pixels: sides of the squares, gray and in colour, used to compare images
 SIDE = 128  # pixels: maximum width and height at which images are measured
 KINDS = ("does not decode", "jpeg", "progressive jpeg", "png", "webp", "gif", "bmp", "raw", "other")
-_BEGINNINGS = {b"\x89PNG": "png", b"RIFF": "webp", b"GIF8": "gif"}
-_PROGRESSIVE = (0xC2, 0xC6, 0xCA, 0xCE)
 _STANDARD = 3688  # sum of the luminance table of T.81 annex K, which encoders scale by their quality
 _LIMITS = np.array((0.05, 0.95))
 _LEVELS = np.arange(256)
@@ -36,58 +31,29 @@ NUMBERS = np.dtype(
 )
 
 
-def jpeg_header(data: bytes) -> tuple[tuple[int, int], str, int]:
-    """The size (width, height), the kind, and the quality, 1 to 100, by the sum of the first quantisation table.
-
-    The quality is 0 without such a table, and the size (0, 0) if the segments before the image data are damaged.
-    """
-    size, kind, quality = (0, 0), "jpeg", 0
-    with suppress(MarkerError, IndexError, ValueError):
-        for marker, start, _ in header_segments(data):
-            body = start + 4
-            if marker == DQT and not quality and data[body] & 15 == 0:
-                table = np.frombuffer(data, ">u2" if data[body] >> 4 else "u1", 64, body + 1)
-                scale = 100 * int(table.sum()) / _STANDARD
-                quality = min(100, max(1, round((200 - scale) / 2 if scale <= 100 else 5000 / scale)))
-            elif marker in FRAMES:
-                size = (data[body + 3] << 8 | data[body + 4], data[body + 1] << 8 | data[body + 2])
-                kind = "progressive jpeg" if marker in _PROGRESSIVE else kind
-        return size, kind, quality
-    return (0, 0), "other", 0
-
-
-def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> Mapping[str, Any]:
+def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> dict[str, Any]:
     """The fields of NUMBERS that an image determines. May raise any error for damaged bytes.
 
     `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds.
     """
-    size, kind, quality = (0, 0), "other", 0
-    if raw is None and encoded[:3] == SIGNATURE:
-        size, kind, quality = jpeg_header(encoded)
-    picture = None
-    if all(size):
-        with suppress(ValueError, KeyError):  # a warning, or CMYK: Pillow decides whether it decodes
-            width, height = (min(SIDE, side) for side in size)
-            pixels = simplejpeg.decode_jpeg(
-                encoded, fastdct=True, fastupsample=True, min_height=height, min_width=width
-            )
-            picture = Image.frombuffer("RGB", pixels.shape[1::-1], pixels, "raw", "RGB", 0, 1)
+    if raw is not None:
+        size, kind, quality = (raw[1], raw[0]), "raw", 0
+        picture = Image.frombytes("RGB", size, encoded)
     else:
-        kind = "raw" if raw else "bmp" if encoded[:2] == b"BM" else _BEGINNINGS.get(encoded[:4], kind)
-    if picture is None:
-        picture = rgb_picture(encoded, raw, SIDE)
-        size = size if all(size) else picture.size
-    longest = max(picture.size)
-    if longest > SIDE:
-        small = [max(1, round(side * SIDE / longest)) for side in picture.size]
-        picture = picture.resize((small[0], small[1]), Image.Resampling.BOX)
+        with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:
+            kind = str(image.format).lower().replace("mpo", "jpeg")  # an MPO is a JPEG with more pictures after it
+            size, kind = image.size, "progressive " * ("progressive" in image.info) + kind
+            quality = _quality(getattr(image, "quantization", {}))
+            image.draft("RGB", (SIDE, SIDE))
+            picture = image.convert("RGB")
+    picture.thumbnail((SIDE, SIDE), Image.Resampling.BOX)
     gray = picture.convert("L")
     light = _pixels(gray)
     counts = np.bincount(light.ravel(), minlength=256)
     mean = float(counts @ _LEVELS) / light.size
     low, high = np.searchsorted(np.cumsum(counts), _LIMITS * light.size)
     return {
-        "kind": KINDS.index(kind),
+        "kind": KINDS.index(kind if kind in KINDS else "other"),
         "height": size[1],
         "width": size[0],
         "bytes": len(encoded),
@@ -100,6 +66,13 @@ def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> Mapping[str, A
         "color": _pixels(picture.resize((PATCHES, PATCHES), Image.Resampling.BOX)).reshape(PATCHES, PATCHES, 3),
         "tiny": _pixels(gray.resize((TINY, TINY), Image.Resampling.BOX)),
     }
+
+
+def _quality(tables: dict[int, list[int]]) -> int:
+    """The quality of a JPEG, 1 to 100, by the sum of its first quantisation table; 0 without tables."""
+    scale = 100 * sum(tables.get(0, ())) / _STANDARD
+    quality = (200 - scale) / 2 if scale <= 100 else 5000 / scale
+    return min(100, max(1, round(quality))) if tables else 0
 
 
 def _pixels(picture: Image.Image) -> np.ndarray:

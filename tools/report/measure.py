@@ -4,29 +4,33 @@ import hashlib
 import io
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import BOX, CAPTION, OBJECT_AREA, OBJECT_LABEL, RASTER
-from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.converters.operations.dataset_source import Opened
+from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, SHA256, WIDTH
 from shardfeed.storage.local import make_directory, write_file
+from shardfeed.text import in_usual_order, number, size_text
 from shardfeed.tools.report.image_numbers import NUMBERS, image_numbers
-from shardfeed.tools.report.measured import Measured
 
 GRID = 16  # cells along each side of the image, for the positions of boxes
-_VERSION = b"2"  # version of the measurements: a different one measures again
+_VERSION = b"3"  # version of the measurements: a different one measures again
 _TOGETHER = 64  # records read at once
 _RASTERS = 2_000  # decoded, spread evenly over a split
+_NAME = 60  # characters of a class in a sentence
 _WANTED = {ENCODED, FORMAT, HEIGHT, WIDTH, SHA256, LABEL, CAPTION, *BOX, OBJECT_LABEL, OBJECT_AREA, RASTER}
 
 # Of each object. `image`: its index. `label`: its class, -1 without. `row`, `column`: cell with the center of its box.
@@ -36,116 +40,136 @@ OBJECT = np.dtype(
 )
 
 
+class Measured:
+    """A dataset and the numbers of its n images, split after split in their usual order, each in stored order.
+
+    `images`: NUMBERS [n]. `objects`: OBJECT of all their objects. `pixels`: int64 [values], how often rasters have each
+    value. `splits`: the range of each split. `split`: uint8 [n], the split of each image. `decoded`: bool [n].
+
+    `class_key`: the feature with the classes: of images, or, where images have none, of objects. `labelled`: whether
+    each image has one class. `counts`: int64 [classes, splits], images (or objects) of each class.
+    """
+
+    def __init__(self, data: Dataset, images: np.ndarray, objects: np.ndarray, pixels: np.ndarray) -> None:
+        self.data, self.images, self.objects, self.pixels = data, images, objects, pixels
+        names = in_usual_order(data)
+        sizes = [len(data[name]) for name in names]
+        borders = np.cumsum([0, *sizes]).tolist()
+        self.splits = {name: slice(*part) for name, part in zip(names, pairwise(borders), strict=True)}
+        self.split = np.repeat(np.arange(len(names), dtype=np.uint8), sizes)
+        self.decoded = images["kind"] > 0
+        schema, infos = data.manifest.schema, [data.manifest.splits[name] for name in names]
+        key = schema.key(LABEL) or LABEL
+        self.class_key = key if key in schema.class_names else OBJECT_LABEL
+        self.classes = schema.class_names.get(self.class_key, ())
+        self.labelled = self.class_key == key and schema.features[key].scalar
+        none = [0] * len(self.classes)
+        self.counts = np.array([info.class_counts.get(self.class_key, none) for info in infos], np.int64).T
+        size = size_text(sum(info.size for info in infos))
+        self.headline = f"{number(len(images), 'image')} in {number(len(names), 'split')}, {size}"
+
+    @cached_property
+    def keys(self) -> np.ndarray:
+        """bytes as objects [n]: the key of each image, as `shardfeed remove` takes it."""
+        records = Opened(self.data).splits
+        return np.concatenate([np.zeros(0, object), *(records[name].keys for name in self.splits)])
+
+    def class_name(self, label: int) -> str:
+        """The name of a class, escaped and shortened; "" if there is no such class."""
+        return escape(self.classes[label])[:_NAME] if 0 <= label < len(self.classes) else ""
+
+
 def measure(data: Dataset, keep: str | None, progress: Callable[[int], object]) -> Measured:
     """Read and decode every image of a dataset, on all CPUs, or reuse an earlier report's measurements in `keep`.
 
     Raises UsageError if records have no image, StorageError if shards cannot be read. A damaged record counts as an
     image that does not decode. Memory: about 150 bytes per image, and 18 per object.
     """
-    schema = data.manifest.schema
+    schema, raster = data.manifest.schema, data.manifest.schema.raster
     key = schema.key(ENCODED)
     if key is None or not schema.features[key].scalar or schema.kind(key) != "image":
         remedy = "adopt other TFRecords with `shardfeed adopt DIR OUT --image-key KEY`"
         raise UsageError(data.directory, "its records have no feature with one image", remedy)
+    splits = [data[name] for name in in_usual_order(data)]
     kept = ""
     if keep is not None:
         make_directory(keep)
-        kept = os.path.join(keep, f"{data.manifest.fingerprint[:12]}.npz")
-    images = np.zeros(sum(map(len, data.values())), NUMBERS)
-    raster = schema.raster
-    pixels = np.zeros(0 if raster is None else max(len(raster.class_names), (raster.void or 0) + 1), np.int64)
-    measured = Measured(data, images, np.zeros(0, OBJECT), pixels)
-    of_splits = "".join(data[name].fingerprint for name in measured.splits)
-    fingerprint = hashlib.blake2b(_VERSION + of_splits.encode()).digest()
-    if kept and (found := _read(kept, fingerprint)) is not None:
-        progress(len(images))
-        return Measured(data, **found)
-    objects = [measured.objects]
-    places = [
-        (name, range(at, min(at + _TOGETHER, len(data[name]))))
-        for name in measured.splits
-        for at in range(0, len(data[name]), _TOGETHER)
-    ]
+        records = hashlib.blake2b(_VERSION + "".join(split.fingerprint for split in splits).encode(), digest_size=8)
+        kept = os.path.join(keep, f"{records.hexdigest()}.npz")
+        with (
+            suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile),  # missing or damaged
+            np.load(kept, allow_pickle=False) as file,
+        ):
+            found = Measured(data, file["images"], file["objects"], file["pixels"])
+            progress(len(found.images))
+            return found
+    values = 0 if raster is None else max(len(raster.class_names), (raster.void or 0) + 1)
+    images, objects, pixels = np.zeros(sum(map(len, splits)), NUMBERS), [np.zeros(0, OBJECT)], np.zeros(values, int)
+    parts, first = [], 0
+    for split in splits:
+        ranges = (range(at, min(at + _TOGETHER, len(split))) for at in range(0, len(split), _TOGETHER))
+        parts += [(split, part, images[first + part.start : first + part.stop], first, values) for part in ranges]
+        first += len(split)
     with ThreadPoolExecutor(cpu_budget()) as pool:  # decoders let other threads run
-        try:
-            for (_, part), (found_objects, found_pixels) in zip(
-                places, pool.map(lambda at: _measure_some(measured, *at), places), strict=True
-            ):
-                objects += found_objects
-                pixels += found_pixels
-                progress(len(part))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    arrays = {"images": images, "objects": np.concatenate(objects), "pixels": pixels}
+        found_in_parts = pool.map(lambda part: _measure_some(*part), parts)
+        for part, (found_objects, found_pixels) in zip(parts, found_in_parts, strict=True):
+            objects += found_objects
+            pixels += found_pixels
+            progress(len(part[1]))
+    arrays: dict[str, Any] = {"images": images, "objects": np.concatenate(objects), "pixels": pixels}
     if kept:
         content = io.BytesIO()
-        np.savez(content, fingerprint=np.frombuffer(fingerprint, np.uint8), **arrays)  # type: ignore[arg-type]
+        np.savez(content, **arrays)
         write_file(kept, content.getvalue())
     return Measured(data, **arrays)
 
 
-def _read(kept: str, fingerprint: bytes) -> dict[str, np.ndarray] | None:
-    """Read the arrays of an earlier report; None if they are missing, damaged, or for other records."""
-    with (
-        suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile),
-        np.load(kept, allow_pickle=False) as file,
-    ):
-        found = {name: file[name] for name in file.files}
-        if found.pop("fingerprint").tobytes() == fingerprint:
-            return found
-    return None
+def _measure_some(
+    split: Split, places: range, rows: np.ndarray, first: int, values: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Fill `rows`, NUMBERS of the images at `places`; return their objects, and how often rasters have each value.
 
-
-def _measure_some(measured: Measured, name: str, places: range) -> tuple[list[np.ndarray], np.ndarray]:
-    """Fill the numbers of the images at `places` of a split; return their objects and the values of their rasters."""
-    split = measured.data[name]
+    `first`: index of the split's first image. `values`: number of values of rasters.
+    """
     keys = {key: name for name in _WANTED if (key := split.schema.key(name)) is not None}
-    every, first = max(1, len(split) // _RASTERS), measured.splits[name].start
-    objects, pixels = [], np.zeros_like(measured.pixels)
-    try:
-        payloads: Sequence[bytes | None] = split.payloads(np.array(places))
-    except IntegrityError:
-        payloads = [_payload(split, index) for index in places]
-    for index, payload in zip(places, payloads, strict=True):
-        row = measured.images[first + index]
+    every, objects, pixels = max(1, len(split) // _RASTERS), [], np.zeros(values, int)
+    for index, payload, row in zip(places, _payloads(split, places), rows, strict=True):
         row["label"] = row["objects"] = row["caption"] = -1
-        if payload is None:
-            continue
-        try:
-            found = {keys[key]: values for key, (_, values) in decode(payload, keys).items()}
-            _measure_image(found, row)
+        with suppress(Exception):  # decoders raise any error for damaged bytes: `kind` then stays 0
+            found = {keys[key]: of_key for key, (_, of_key) in decode(payload, keys).items()}
+            numbers = _numbers(found)
             if split.schema.object_keys:
-                objects.append(_objects(found, first + index, int(row["height"]) * int(row["width"])))
-                row["objects"] = len(objects[-1])
-            if index % every == 0 and RASTER in found and pixels.size:
+                objects.append(_objects(found, first + index, numbers["height"] * numbers["width"]))
+                numbers["objects"] = len(objects[-1])
+            if index % every == 0 and RASTER in found and values:
                 with Image.open(io.BytesIO(found[RASTER][0]), formats=("PNG",)) as mask:
-                    pixels += np.bincount(np.asarray(mask).ravel(), minlength=len(pixels))[: len(pixels)]
-        except Exception:  # decoders raise any error for damaged bytes: `kind` then is 0
-            row["kind"] = 0
+                    pixels += np.bincount(np.asarray(mask).ravel(), minlength=values)[:values]
+            for name, value in numbers.items():
+                row[name] = value
     return objects, pixels
 
 
-def _payload(split: Split, index: int) -> bytes | None:
+def _payloads(split: Split, places: range) -> list[bytes]:
+    """The records at `places`; b"", which does not decode, for a damaged one."""
     try:
-        return split.payload(index)
+        return split.payloads(np.array(places))
     except IntegrityError:
-        return None
+        every = [places[i : i + 1] for i in range(len(places))]
+        return [b""] if len(places) == 1 else [payload for one in every for payload in _payloads(split, one)]
 
 
-def _measure_image(found: Mapping[str, Any], row: np.ndarray) -> None:
-    encoded = bytes(found[ENCODED][0])
-    stated = found[SHA256][0] if SHA256 in found else b""
+def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of NUMBERS of a record with these features."""
+    encoded, stated = bytes(found[ENCODED][0]), bytes(found.get(SHA256, [b""])[0])
     digest = bytes.fromhex(stated[:16].decode()) if len(stated) == 64 else hashlib.sha256(encoded).digest()[:8]
-    row["same"] = int.from_bytes(digest, "little")
+    raw = (int(found[HEIGHT][0]), int(found[WIDTH][0])) if bytes(found.get(FORMAT, [b""])[0]) == b"raw" else None
+    numbers = {**image_numbers(encoded, raw), "same": int.from_bytes(digest, "little")}
     for key in (OBJECT_LABEL, LABEL):
         if len(found.get(key, ())):
-            row["label"] = found[key][0]
+            numbers["label"] = found[key][0]
     if CAPTION in found:
-        row["caption"] = max((len(text.decode("utf-8", "replace")) for text in found[CAPTION]), default=0)
-    raw = (int(found[HEIGHT][0]), int(found[WIDTH][0])) if bytes(found.get(FORMAT, [b""])[0]) == b"raw" else None
-    for name, value in image_numbers(encoded, raw).items():
-        row[name] = value
+        numbers["caption"] = max((len(text.decode("utf-8", "replace")) for text in found[CAPTION]), default=0)
+    return numbers
 
 
 def _objects(found: Mapping[str, Any], image: int, pixels: int) -> np.ndarray:

@@ -14,7 +14,6 @@ from shardfeed.storage.local import make_directory, write_file
 from shardfeed.text import number
 from shardfeed.tools.report.about import About
 from shardfeed.tools.report.compare import Comparison
-from shardfeed.tools.report.inputs import Inputs
 from shardfeed.tools.report.measure import measure
 from shardfeed.tools.report.page import plain, render
 
@@ -55,15 +54,16 @@ def report(
     every = [one if isinstance(one, Dataset) else open_dataset(one) for one in (data, newer) if one is not None]
     if newer is not None and source is not None:
         raise UsageError("source", "is for the report of one dataset, and two are compared", "leave it out")
-    inputs = Inputs(every[0], None if source is None else os.fspath(source))
+    if source is not None and not os.path.isdir(source):
+        raise UsageError("source", f"no directory {escape(source)!r}", "give the folder that was converted")
     titles = [escape(os.path.basename(without_secrets(path).rstrip("/")) or path) for path in typed]
     total = sum(len(split) for one in every for split in one.values())
-    folder = None if keep is None else os.fspath(keep)
+    folder, images = (None if path is None else os.fspath(path) for path in (keep, source))
     bar: Any = nullcontext() if progress else progress_bar(total=total, unit=" images")
     with bar:
         measured = [measure(one, folder, progress or bar.update) for one in every]
     if newer is None:
-        return DatasetReport(About(measured[0], typed[0], titles[0], inputs))
+        return DatasetReport(About(measured[0], typed[0], titles[0], images))
     return DatasetReport(Comparison(measured[0], measured[1], titles))
 
 

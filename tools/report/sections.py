@@ -11,8 +11,7 @@ from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.text import number, size_text
 from shardfeed.tools.image_sizes import NANOSECONDS, OTHER_NANOSECONDS
 from shardfeed.tools.report.image_numbers import KINDS
-from shardfeed.tools.report.measure import GRID
-from shardfeed.tools.report.measured import Measured
+from shardfeed.tools.report.measure import GRID, Measured
 from shardfeed.tools.report.page import Chart, Map, Table
 
 _BARS = 24
