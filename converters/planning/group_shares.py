@@ -84,44 +84,36 @@ class _Draw:
 
     def run(self) -> None:
         """Draw the splits."""
-        open_ = np.flatnonzero((self.split_of < 0) & (self.sizes > 0))
+        open_, every = np.flatnonzero((self.split_of < 0) & (self.sizes > 0)), np.ones(len(self.sizes), bool)
         huge = open_[self.sizes[open_] * _WHOLE > int(self.sizes.sum()) * int(self.parts.min())]  # no split is smaller
         for group in huge[np.argsort(-self.sizes[huge], kind="stable")].tolist():
-            self.split_of[group] = np.argmin(self._excess().sum(axis=0))
+            self.split_of[group] = np.argmax(self._lacking(every).sum(axis=0))
         levels = np.frexp(self.sizes)[1]  # the sizes of groups of one level differ by less than 2
         for level in np.unique(levels[open_])[::-1]:
             self._cut(open_[(levels[open_] == level) & (self.split_of[open_] < 0)], int(level))
         if len(open_):
             self._mend(np.sort(open_[np.argsort(self.sizes[open_], kind="stable")][:_MOVABLE]))
 
-    def _placed(self) -> np.ndarray:
-        """Samples of each class in each split so far, int64 [classes, splits]."""
+    def _lacking(self, counted: np.ndarray) -> np.ndarray:
+        """Samples of each class that each split lacks of its share of the groups `counted`, bool [groups].
+
+        int64 [classes, splits], times _WHOLE.
+        """
         found = np.zeros((self.kinds, max(len(self.parts), int(self.split_of.max()) + 1) + 1), np.int64)  # and for -1
         np.add.at(found, (self.classes, self.split_of[self.of]), self.counts)
-        return found[:, : len(self.parts)]
-
-    def _excess(self) -> np.ndarray:
-        """Samples of each class that each split has so far beyond its share of all, times _WHOLE."""
-        total = np.zeros(self.kinds, np.int64)
-        np.add.at(total, self.classes, self.counts)
-        return self._placed() * _WHOLE - total[:, None] * self.parts
-
-    def _entries(self, groups: np.ndarray) -> np.ndarray:
-        """The places of `groups` in `of`, `classes` and `counts`."""
-        here = np.zeros(len(self.sizes), bool)
-        here[groups] = True
-        return np.flatnonzero(here[self.of])
+        total, chosen = np.zeros(self.kinds, np.int64), counted[self.of]
+        np.add.at(total, self.classes[chosen], self.counts[chosen])
+        return total[:, None] * self.parts - found[:, : len(self.parts)] * _WHOLE
 
     def _cut(self, groups: np.ndarray, level: int) -> None:
         """Cut the groups of each class at borders that make up for what each split lacks so far."""
         groups = groups[np.argsort(self.main[groups], kind="stable")]
-        main, sizes, there = self.main[groups], self.sizes[groups], self._placed()
-        now, total = np.zeros(self.kinds, np.int64), there.sum(axis=1)
+        main, sizes = self.main[groups], self.sizes[groups]
+        now, so_far = np.zeros(self.kinds, np.int64), (self.split_of >= 0) & (self.split_of < len(self.parts))
         np.add.at(now, main, sizes)
-        entries = self._entries(groups)
-        np.add.at(total, self.classes[entries], self.counts[entries])
+        so_far[groups] = True
         # A split gets its share of what larger groups and these have: it is not filled with large groups alone.
-        wanted = np.maximum(total[:, None] * self.parts - there * _WHOLE, 0)
+        wanted = np.maximum(self._lacking(so_far), 0)
         wanted[~wanted.any(axis=1)] = self.parts
         borders = wanted.cumsum(axis=1)
         # The part of a group that must be past a border for it to move differs between classes: else the groups of all
@@ -137,7 +129,7 @@ class _Draw:
         The loss is the sum of squared errors of each class in each split, and of each split with the weight of all
         classes together.
         """
-        entries = self._entries(groups)
+        entries = np.flatnonzero(np.isin(self.of, groups))
         row = np.concatenate([np.searchsorted(groups, self.of[entries]), np.arange(len(groups))])
         order = np.argsort(row, kind="stable")
         classes = np.concatenate([self.classes[entries], np.full(len(groups), self.kinds)])[order]
@@ -145,7 +137,7 @@ class _Draw:
         weighed = np.where(classes == self.kinds, self.kinds, 1) * counts
         starts = np.searchsorted(row[order], np.arange(len(groups) + 1))
         squares = np.add.reduceat(weighed * counts, starts[:-1]) * (_WHOLE // _FINE)
-        excess = self._excess()
+        excess = -self._lacking(np.ones(len(self.sizes), bool))
         excess = np.concatenate([excess, excess.sum(axis=0, keepdims=True)]) // _FINE
         each, split_of = np.arange(len(groups)), self.split_of[groups]
         for _ in range(_MOVES):

@@ -26,6 +26,10 @@ class _Side:
         self.split = np.array([*measured.splits, ""], object)[measured.split]
 
 
+# Images of a difference: in the older and in the newer dataset, int64 [k]; in one alone if they are not in both.
+_Places = list[tuple[_Side, np.ndarray]]
+
+
 class Comparison:
     """Two measured datasets, as a `Subject` of a report; `titles`: the user's names for them.
 
@@ -40,50 +44,50 @@ class Comparison:
         both, there, here = np.intersect1d(before.keys, after.keys, return_indices=True)
         gone, come = np.setdiff1d(np.arange(len(before.keys)), there), np.setdiff1d(np.arange(len(after.keys)), here)
         _, left, right = np.intersect1d(before.same[gone], after.same[come], return_indices=True)
-
-        def differing(old: np.ndarray, new: np.ndarray) -> _Places:
-            differ = old[there] != new[here]
-            return [(before, there[differ]), (after, here[differ])]
-
         places: dict[str, _Places] = {
-            "removed": [(before, np.setdiff1d(gone, gone[left]))],
-            "added": [(after, np.setdiff1d(come, come[right]))],
+            "removed": [(before, np.delete(gone, left))],
+            "added": [(after, np.delete(come, right))],
             "renamed": [(before, gone[left]), (after, come[right])],
-            "with another label": differing(before.label, after.label),
-            "in another split": differing(before.split, after.split),
-            "with other bytes": differing(before.same, after.same),
         }
+        for what, name in (
+            ("with another label", "label"),
+            ("in another split", "split"),
+            ("with other bytes", "same"),
+        ):
+            differ = getattr(before, name)[there] != getattr(after, name)[here]
+            places[what] = [(before, there[differ]), (after, here[differ])]
         self._found = [(f"{number(len(of[0][1]), 'image')} {what}", of) for what, of in places.items() if len(of[0][1])]
-        self._in_both = len(both)
+        self._summary = f"{len(both):,} images are in both, by their keys." + " Nothing differs." * (not self._found)
         self.title = " and ".join(titles)
         self.headline = " and ".join(measured.headline for measured in self._measured)
         self.lines = [title for title, _ in self._found]
 
     def content(self, folder: str, most: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Content of the page with at most `most` pictures; no command fixes a difference, so there are no lists."""
-        each = min(_SHOWN, most // max(1, len(self._found)))
-        made = [sections.options(one) for one in self._measured]
-        rows = [(name, *(of.get(name, "") for of in made)) for name in dict.fromkeys([*made[0], *made[1]])]
-        counts = [{name: part.stop - part.start for name, part in one.splits.items()} for one in self._measured]
-        totals = [dict(zip(one.classes, one.counts.sum(axis=1).tolist(), strict=True)) for one in self._measured]
-        tables = [
-            _changes("Splits", "split", self._titles, counts),
-            _changes("Classes", "class", self._titles, totals),
-            Table("Options and versions", ("name", *self._titles), [row for row in rows if row[1] != row[2]]),
-        ]
-        figures = sections.charts(dict(zip(self._titles, self._measured, strict=True)))
+        each, both = min(_SHOWN, most // max(1, len(self._found))), self._measured
+        splits = [{name: part.stop - part.start for name, part in one.splits.items()} for one in both]
+        classes = [dict(zip(one.classes, one.counts.sum(axis=1).tolist(), strict=True)) for one in both]
+        made = [row for row in _rows(*map(sections.options, both), "") if row[1] != row[2]]
+        tables = []
+        for title, head, (old, new) in (("Splits", "split", splits), ("Classes", "class", classes)):
+            rows = [(name, before, after, after - before) for name, before, after in _rows(old, new, 0)]
+            rows.sort(key=lambda row: -abs(row[3]))  # the greatest difference first
+            tables.append(Table(title, (head, *self._titles, "change"), rows, search=head == "class"))
         content = {
             "findings": [_difference(title, of, each) for title, of in self._found],
-            "summary": f"{self._in_both:,} images are in both, by their keys."
-            + " Nothing differs." * (not self._found),
+            "summary": self._summary,
             "remedies": {},
-            "sections": {"Counts": tables, "Figures": figures},
+            "sections": {
+                "Counts": [*tables, Table("Options and versions", ("name", *self._titles), made)],
+                "Figures": sections.charts(dict(zip(self._titles, both, strict=True))),
+            },
         }
         return content, {}
 
 
-# Images of a difference: in the older and in the newer dataset, int64 [k]; in one alone if they are not in both.
-_Places = list[tuple[_Side, np.ndarray]]
+def _rows(old: Mapping[str, Any], new: Mapping[str, Any], missing: Any) -> list[tuple[str, Any, Any]]:
+    """Name, value in the older, value in the newer dataset: of all names."""
+    return [(name, old.get(name, missing), new.get(name, missing)) for name in {**old, **new}]
 
 
 def _difference(title: str, of: _Places, most: int) -> dict[str, Any]:
@@ -98,11 +102,3 @@ def _difference(title: str, of: _Places, most: int) -> dict[str, Any]:
     pictures = [[side.pictures.picture(int(at[i])) for side, at in of] for i in shown]
     told = {"harm": "", "title": title, "text": "", "count": count, "command": "", "pictures": pictures}
     return {**told, "table": table}
-
-
-def _changes(title: str, head: str, titles: Sequence[str], counts: Sequence[Mapping[str, int]]) -> Table:
-    """Name, number in the older, number in the newer, difference: of all names, the greatest difference first."""
-    old, new = counts
-    rows = [(name, old.get(name, 0), new.get(name, 0)) for name in dict.fromkeys([*old, *new])]
-    rows = sorted(((name, a, b, b - a) for name, a, b in rows), key=lambda row: -abs(row[3]))
-    return Table(title, (head, *titles, "change"), rows, search=head == "class")

@@ -46,37 +46,34 @@ class Finding:
 
 def find(measured: Measured) -> list[Finding]:
     """All findings about a dataset, in order of harm."""
-    every = (_duplicates, _looks, _class_names, _small_classes, _absent_classes, _left_out, _imbalance)
+    every = (_duplicates, _looks, _classes, _small_classes, _left_out)
     found = [finding for each in every for finding in each(measured) if finding.count]
     return sorted(found, key=lambda finding: ("high", "medium", "low").index(finding.harm))
 
 
 def _duplicates(measured: Measured) -> Iterator[Finding]:
-    equal, alike = equal_groups(measured), alike_groups(measured)
-    across, again, mixed = _relations(measured, equal)
-    alike_across, alike_again, alike_mixed = _relations(measured, alike)
-    for code, group, chosen, what in (
-        ("equal-across-splits", equal, across, "also in a later split, byte for byte"),
-        ("alike-across-splits", alike, alike_across & ~across, "nearly equal to an image in a later split"),
+    found = [np.zeros(len(measured.images), bool)] * 3
+    for code, mixed_code, harm, group, equal in (
+        ("equal", "two-labels", "high", equal_groups(measured), "equal byte for byte"),
+        ("alike", "alike-two-labels", "medium", alike_groups(measured), "nearly equal"),
     ):
+        before, found = found, _relations(measured, group)
+        across, again, mixed = (now & ~earlier for now, earlier in zip(found, before, strict=True))
         by_split = [
             f"{count:,} of the {part.stop - part.start:,} images of {name}"
             for name, part in measured.splits.items()
-            if (count := int(chosen[part].sum()))
+            if (count := int(across[part].sum()))
         ]
         text = f"{listing(by_split)}. A model is tested on images that it was trained on. The later split is kept."
-        yield _removal(measured, code, "high", chosen, what, text, group)
-    if measured.labelled:
-        text = "At most one label is right. To keep an image, delete its key from the list."
-        what = "equal byte for byte, with different labels"
-        yield _removal(measured, "two-labels", "high", mixed, what, text, equal)
-        what = "nearly equal, with different labels"
-        yield _removal(measured, "alike-two-labels", "medium", alike_mixed & ~mixed, what, text, alike)
-    text = "They have more weight than others, and a new split may separate them. One of each is kept."
-    what = "repeated in the same split, byte for byte"
-    yield _removal(measured, "equal", "medium", again & ~mixed, what, text, equal)
-    what = "nearly equal to another one in the same split"
-    yield _removal(measured, "alike", "medium", alike_again & ~again & ~alike_mixed, what, text, alike)
+        yield _removal(
+            measured, f"{code}-across-splits", "high", across, f"{equal} to one in a later split", text, group
+        )
+        if measured.labelled:
+            text = "At most one label is right. To keep an image, delete its key from the list."
+            yield _removal(measured, mixed_code, harm, mixed, f"{equal} to one with another label", text, group)
+        text = "They have more weight than others, and a new split may separate them. One of each is kept."
+        again &= ~found[2]
+        yield _removal(measured, code, "medium", again, f"{equal} to another one in the same split", text, group)
 
 
 def _relations(measured: Measured, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -117,44 +114,20 @@ def _looks(measured: Measured) -> Iterator[Finding]:
             yield _removal(measured, code, "low", chosen & seen, what, "They may be intended: look at them.")
 
 
-def _class_names(measured: Measured) -> Iterator[Finding]:
+def _classes(measured: Measured) -> Iterator[Finding]:
+    def named(labels: np.ndarray) -> str:
+        return f"{listing([*map(measured.class_name, labels.tolist())], _NAMED)}."
+
     alike: dict[str, list[int]] = {}
     for label, name in enumerate(measured.classes):
         alike.setdefault(re.sub(r"[\s_-]+", " ", name).strip().casefold(), []).append(label)
-    several = [labels for labels in alike.values() if len(labels) > 1]
-    totals = measured.counts.sum(axis=1)
-    best = [(label, max(labels, key=totals.__getitem__)) for labels in several for label in labels]
+    several, total = [labels for labels in alike.values() if len(labels) > 1], measured.counts.sum(axis=1)
+    best = [(label, max(labels, key=total.__getitem__)) for labels in several for label in labels]
     table = [(measured.classes[label], measured.classes[to]) for label, to in best if label != to]
     texts = [" and ".join(map(measured.class_name, labels[:3])) for labels in several]
     title = f"{number(len(several), 'class seems', 'classes seem')} to have more than one name"
     text = f"{listing(texts, _NAMED, '; ')}. Each gets the name that most of its images have."
     yield Finding("class-names", "medium", title, text, len(several), remedy="relabel", table=table)
-
-
-def _small_classes(measured: Measured) -> Iterator[Finding]:
-    images, places = measured.images, np.flatnonzero(measured.decoded & (measured.images["label"] >= 0))
-    places = places[np.argsort(images["label"][places], kind="stable")]
-    labels, starts = np.unique(images["label"][places], return_index=True)
-    parts = np.split(places, starts[1:]) if measured.labelled and len(labels) > 1 else []
-    pixels = [images["height"][part].astype(np.int64) * images["width"][part] for part in parts]
-    least = np.array([np.quantile(of, 0.1) for of in pixels])
-    for i, part in enumerate(parts):
-        usual = np.median(np.delete(least, i))
-        if len(part) >= _FEW and np.quantile(pixels[i], 0.9) * _SMALLER <= usual:
-            chosen = np.zeros(len(images), bool)
-            chosen[part] = True
-            height, width = (int(np.median(images[side][part])) for side in ("height", "width"))
-            what = f"of the class {measured.class_name(labels[i])}, and much smaller than all others"
-            text = f"Typically {width}x{height} pixels: a model may learn the size instead of the class. "
-            text += "Better than to remove them: convert again from larger originals."
-            yield _removal(measured, f"small-class-{labels[i]}", "medium", chosen, what, text)
-
-
-def _absent_classes(measured: Measured) -> Iterator[Finding]:
-    def named(labels: np.ndarray) -> str:
-        return f"{listing([*map(measured.class_name, labels.tolist())], _NAMED)}."
-
-    total = measured.counts.sum(axis=1)
     for name, of_split in zip(measured.splits, measured.counts.T, strict=True):
         absent = np.flatnonzero((of_split == 0) & (total > 0))
         title = f"{number(len(absent), 'class has', 'classes have')} no sample in {name}"
@@ -164,16 +137,6 @@ def _absent_classes(measured: Measured) -> Iterator[Finding]:
     title = f"{number(len(empty), 'class has', 'classes have')} no sample at all"
     table = [(measured.classes[i], "") for i in empty.tolist()]
     yield Finding("empty-classes", "low", title, named(empty), len(empty), remedy="relabel", table=table)
-
-
-def _left_out(measured: Measured) -> Iterator[Finding]:
-    rejected = measured.data.manifest.rejected
-    codes = [f"{count:,} {code}" for code, count in sorted(rejected.items(), key=lambda item: -item[1])]
-    count, text = sum(rejected.values()), f"{listing(codes, _NAMED)}; {REJECTED} beside the shards lists them."
-    yield Finding("left-out", "medium", f"{number(count, 'input was', 'inputs were')} left out", text, count)
-
-
-def _imbalance(measured: Measured) -> Iterator[Finding]:
     first, counts = next(iter(measured.splits)), measured.counts[:, 0]
     counts = counts[counts > 0]
     if len(counts) and counts.max() >= _IMBALANCE * counts.min():
@@ -183,28 +146,45 @@ def _imbalance(measured: Measured) -> Iterator[Finding]:
         yield Finding("imbalance", "low", title, text, 1)
 
 
+def _small_classes(measured: Measured) -> Iterator[Finding]:
+    images = measured.images
+    pixels = images["height"].astype(np.int64) * images["width"]
+    order = np.lexsort((pixels, images["label"]))
+    order = order[measured.decoded[order] & (images["label"][order] >= 0)]
+    labels, starts, counts = np.unique(images["label"][order], return_index=True, return_counts=True)
+    small, large = (pixels[order[starts + (counts * share).astype(int)]] for share in (0.1, 0.9))
+    for i, label in enumerate(labels.tolist() if measured.labelled and len(labels) > 1 else ()):
+        if counts[i] >= _FEW and large[i] * _SMALLER <= np.median(np.delete(small, i)):
+            chosen = measured.decoded & (images["label"] == label)
+            height, width = (int(np.median(images[side][chosen])) for side in ("height", "width"))
+            what = f"of the class {measured.class_name(label)}, and much smaller than all others"
+            text = f"Typically {width}x{height} pixels: a model may learn the size instead of the class. "
+            text += "Better than to remove them: convert again from larger originals."
+            yield _removal(measured, f"small-class-{label}", "medium", chosen, what, text)
+
+
+def _left_out(measured: Measured) -> Iterator[Finding]:
+    rejected = measured.data.manifest.rejected
+    codes = [f"{count:,} {code}" for code, count in sorted(rejected.items(), key=lambda item: -item[1])]
+    count, text = sum(rejected.values()), f"{listing(codes, _NAMED)}; {REJECTED} beside the shards lists them."
+    yield Finding("left-out", "medium", f"{number(count, 'input was', 'inputs were')} left out", text, count)
+
+
 def _removal(
-    measured: Measured,
-    code: str,
-    harm: Harm,
-    chosen: np.ndarray,
-    what: str,
-    text: str,
-    group: np.ndarray | None = None,
+    measured: Measured, code: str, harm: Harm, chosen: np.ndarray, what: str, text: str, group: np.ndarray | None = None
 ) -> Finding:
-    """A finding that is fixed by removing `chosen`, bool [n], and shown by some of them, with others of their group."""
-    images = np.flatnonzero(chosen)
+    """A finding that is fixed by removing `chosen`, bool [n], and shown by some of them, with others of their group.
+
+    Of a group, images of other splits or labels are shown first.
+    """
+    images, of = np.flatnonzero(chosen), np.stack([measured.split, measured.images["label"]])
     shown = [[place] for place in images[:: max(1, len(images) // _SINGLES_SHOWN)][:_SINGLES_SHOWN].tolist()]
     if group is not None:
         firsts = np.sort(np.unique(group[images], return_index=True)[1])[:_GROUPS_SHOWN]
-        shown = [_beside(measured, place, np.flatnonzero(group == group[place])) for place in images[firsts].tolist()]
+        shown = []
+        for place in images[firsts].tolist():
+            others = np.setdiff1d(np.flatnonzero(group == group[place]), place)
+            own = (of[:, others] == of[:, [place]]).all(axis=0)
+            shown.append([place, *others[np.argsort(own, kind="stable")].tolist()][:_IN_GROUP])
     title = f"{number(len(images), 'image is', 'images are')} {what}"
     return Finding(code, harm, title, text, len(images), images, shown, "remove")
-
-
-def _beside(measured: Measured, place: int, members: np.ndarray) -> list[int]:
-    """An image and some others of its group: of another split or label first."""
-    of = np.stack([measured.split, measured.images["label"]])[:, members]
-    own = (of == [[measured.split[place]], [measured.images["label"][place]]]).all(axis=0)
-    others = members[np.argsort(own, kind="stable")]
-    return [place, *others[others != place].tolist()][:_IN_GROUP]

@@ -82,8 +82,8 @@ class Note(NamedTuple):
     text: str
 
 
-def render(content: Mapping[str, Any], template: str = "report.html") -> bytes:
-    """The page with this content, which is escaped. Only its own script and style may run."""
+def render(content: Mapping[str, Any], *, framed: bool = False) -> bytes:
+    """The page with this content, which is escaped; `framed`: as a frame of a notebook. Only its own script may run."""
     loader = FileSystemLoader(_TEMPLATES)
     environment = Environment(
         autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -95,10 +95,11 @@ def render(content: Mapping[str, Any], template: str = "report.html") -> bytes:
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"script-src 'sha256-{hashes['js']}'; style-src 'sha256-{hashes['css']}'"
     )
+    values = {**content, "policy": policy, "version": __version__, "first": FIRST, "framed": framed}
     trusted = {name: Markup(text) for name, text in own.items()}  # files of this package
-    page = environment.get_template(template).render(
-        **content, **trusted, policy=policy, version=__version__, first=FIRST
-    )
+    page = environment.get_template("report.html").render(**values, **trusted)
+    if framed:
+        page = environment.get_template("inline.html").render(title=content["headline"], page=page)
     return page.encode("utf-8", "backslashreplace")
 
 

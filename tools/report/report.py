@@ -90,8 +90,7 @@ class DatasetReport:
         return f"DatasetReport({str(self).splitlines()[0]})"
 
     def _repr_html_(self) -> str:
-        page = render(self._content(_INLINE)[0]).decode()
-        return render({"title": self._subject.headline, "page": page}, "inline.html").decode()
+        return render(self._content(_INLINE)[0], framed=True).decode()
 
     @property
     def findings(self) -> Sequence[Mapping[str, Any]]:

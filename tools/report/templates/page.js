@@ -1,16 +1,4 @@
 "use strict";
-if (location.protocol === "about:") {
-  // In the frame of a notebook, "#samples" would be an address of the notebook.
-  for (const link of document.querySelectorAll('a[href^="#"]')) {
-    link.addEventListener("click", (event) => {
-      event.preventDefault();
-      const target = document.getElementById(link.hash.slice(1));
-      target.tabIndex = -1;
-      target.focus({ preventScroll: true });
-      target.scrollIntoView();
-    });
-  }
-}
 for (const input of document.querySelectorAll("input[data-table]")) {
   const rows = document.getElementById(input.dataset.table).tBodies[0].rows;
   const said = input.closest("p").querySelector("output");
