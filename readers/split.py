@@ -36,7 +36,7 @@ _FOR_PIPELINES = (
         "shards",
         "shard_numbers",
         "shard_slices",
-        "whole",
+        "whole_split",
         "reading",
         "read_bytes",
         "contiguous",
@@ -136,7 +136,7 @@ class Split(Sequence[Record]):
         return self._shards
 
     @property
-    def whole(self) -> "Split":
+    def whole_split(self) -> "Split":
         """The whole split behind this view."""
         return self._view(range(self._shards.info.records))
 

@@ -16,6 +16,12 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+__all__ = [
+    "BusyError", "IntegrityError", "LabelFileError", "LeakError", "MissingExtraError", "NewerFormatError",
+    "OrderMismatchError", "OutputExistsError", "PlanMismatchError", "RecordError", "ShardfeedError", "SpaceWarning",
+    "SplitError", "StorageError", "TooManyRejectedError", "UsageError", "WorkerLostError",
+]  # fmt: skip
+
 _EXTRA_OF = {
     # an optional module -> its project, and the extra that installs it
     "tensorflow": ("TensorFlow", "tensorflow"),
@@ -61,14 +67,14 @@ def argument(name: str, value: object = None, *, python: str = "", typed: str = 
     `python`: the text to show instead of `name=value`. `typed`: the text to show after the flag instead of the value.
     True is shown as the flag alone, False as the flag with `no-`.
     """
-    said = python or (name if value is None else f"{name}={value!r}")
+    shown = python or (name if value is None else f"{name}={value!r}")
     if isinstance(value, bool):
         name, value = (name if value else f"no_{name}"), None
     after = typed or ("" if value is None else shlex.quote(str(value)))
-    return f"\ue000{name}\ue001{said}\ue001{after}\ue002"
+    return f"\ue000{name}\ue001{shown}\ue001{after}\ue002"
 
 
-def _said(text: str, flags: Mapping[str, str]) -> str:
+def _format_arguments(text: str, flags: Mapping[str, str]) -> str:
     """Format the arguments in a part of a message as in Python; those in `flags` as on the command line."""
 
     def one(found: re.Match[str]) -> str:
@@ -109,8 +115,8 @@ def escape(text: object) -> str:
 class ShardfeedError(Exception):
     """Base class of all errors. `place` is a path, a shard and record, a line and column, or an argument's name.
 
-    Pickles with all three parts, which are its `args`. `said` formats it for the command line. URLs lose their queries
-    and passwords.
+    Pickles with all three parts, which are its `args`. `format_message` writes it for the command line. URLs lose their
+    queries and passwords.
     """
 
     exit_code = 1
@@ -119,17 +125,17 @@ class ShardfeedError(Exception):
         # Not super(): with OSError as second base it would take the three for errno, message and file name.
         place = name_text(place) if isinstance(place, bytes) else str(place)
         Exception.__init__(self, *map(without_secrets, (place, problem, remedy)))
-        self.place, self.problem, self.remedy = (_said(part, {}) for part in self.args)
+        self.place, self.problem, self.remedy = (_format_arguments(part, {}) for part in self.args)
 
     def __str__(self) -> str:
-        return self.said({})
+        return self.format_message({})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
-    def said(self, flags: Mapping[str, str]) -> str:
-        """The message as a line; `flags`: name of an argument in Python -> its flag on the command line."""
-        place, problem, remedy = (_said(part, flags) for part in self.args)
+    def format_message(self, flags: Mapping[str, str]) -> str:
+        """Return the message as one line; `flags`: name of an argument in Python -> its flag on the command line."""
+        place, problem, remedy = (_format_arguments(part, flags) for part in self.args)
         line = f"{self._place(place, flags)}: {problem}"
         return f"{line}; {remedy}" if remedy else line
 
@@ -154,8 +160,8 @@ class MissingExtraError(UsageError, ImportError):
 class LabelFileError(UsageError):
     """A label file is ambiguous or invalid (exit 2).
 
-    `place` is the file, its line from 1, and for a single cell its column, by name or, without a header, by number from
-    0: `labels.csv:812, column 'label'`.
+    `place` names the file, the line (from 1) and, for a single cell, the column: by name, or by number (from 0) if
+    there is no header. Example: `labels.csv:812, column 'label'`.
     """
 
 
@@ -178,7 +184,7 @@ class SplitError(ShardfeedError, KeyError):
 
 
 class TooManyRejectedError(ShardfeedError):
-    """More inputs were rejected than allowed, or all (exit 3): nothing was committed.
+    """More inputs were rejected than allowed, or all inputs were rejected (exit 3). Nothing was committed.
 
     `rejected`: all of them, each with `key`, `what` (its code) and `why`. `report`: the conversion's or dry run's
     `shardfeed.converters.Report`, if everything else is converted and kept in staging; None if the source itself
@@ -205,7 +211,10 @@ class RecordError(IntegrityError):
 
 
 class StorageError(ShardfeedError, OSError):
-    """A disk, storage or machine error: full, no permission, I/O error (exit 5). The run can be resumed."""
+    """A disk, storage or machine error, such as a full disk, a missing permission or an I/O error (exit 5).
+
+    The run can be resumed.
+    """
 
     exit_code = 5
 
@@ -236,7 +245,7 @@ class OrderMismatchError(UsageError):
 
 @contextmanager
 def needing_extra(place: str) -> Iterator[None]:
-    """Context for imports of optional packages; `place`: the name or option that the user asked for.
+    """Context manager for imports of optional packages; `place`: the name or option that the user asked for.
 
     Raises MissingExtraError, which names the extra, if its package is not installed. Any other missing module is a
     fault of the installation, and its ModuleNotFoundError is passed on.

@@ -105,13 +105,13 @@ def _exit_code(arguments: Sequence[str]) -> int:
         try:
             args = parser.parse_args(rest)
         except UsageError as error:
-            _complain(error.said(flags))
+            _complain(error.format_message(flags))
             print(f"usage: {parser.short_usage()}", file=sys.stderr)
             return error.exit_code
         with needing_extra(f"shardfeed {command}"):
             return command_module(command).run(args)
     except ShardfeedError as error:
-        _complain(error.said(flags))
+        _complain(error.format_message(flags))
         return error.exit_code
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

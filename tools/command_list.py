@@ -87,7 +87,7 @@ def command_parser(command: str) -> CommandParser:
 
 
 def flags_of(parser: CommandParser, command: str, typed: Sequence[str] = ()) -> dict[str, str]:
-    """Map arguments by their names in Python to their flags, for `ShardfeedError.said`.
+    """Map arguments by their names in Python to their flags, for `ShardfeedError.format_message`.
 
     Names equal to a typed argument are left out: as a message's place, they mean a file of that name.
     """

@@ -165,7 +165,7 @@ def _make_others(first: str, directory: str, progress: Progress) -> dict[str, st
         try:
             convert(DatasetSource(first), os.path.join(directory, name), to=name)
         except (UsageError, ImportError) as error:  # it cannot hold them, or its package is not installed
-            skipped[name] = error.said({}) if isinstance(error, ShardfeedError) else escape(error)
+            skipped[name] = str(error) if isinstance(error, ShardfeedError) else escape(error)
     return skipped
 
 

@@ -35,7 +35,7 @@ from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 from shardfeed.version import __version__
 
 
-def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
+def adopt(survey: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
     """Create a dataset from the surveyed files: in their own folder, or in the new directory `out`, with links to them.
 
     Without `out`, all other files in the folder stay unchanged and are listed in the manifest. Raises UsageError if the
@@ -48,48 +48,48 @@ def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
     if out is not None:
         target = local_path(out)
         with new_dataset(target) as directory:
-            return _write(found, directory, target)
-    with locked(found.directory):
-        _check_beside(found)  # another run may have made it a dataset since
-        _sweep(found.directory)
-        return _write(found, found.directory, found.directory)
+            return _write(survey, directory, target)
+    with locked(survey.directory):
+        _check_beside(survey)  # another run may have made it a dataset since
+        _sweep(survey.directory)
+        return _write(survey, survey.directory, survey.directory)
 
 
-def _write(found: Survey, directory: str, target: str) -> Manifest:
+def _write(survey: Survey, directory: str, target: str) -> Manifest:
     """Everything but the records, into `directory`; the manifest last."""
-    beside = directory == found.directory
+    beside = directory == survey.directory
     splits: dict[str, SplitInfo] = {}
     make_directory(os.path.join(directory, INDEX_DIRECTORY))
-    for split in found.splits:
+    for split in survey.splits:
         receipts: list[Receipt] = []
         for number, file in enumerate(split.files):
             shard, index = shard_paths(directory, split.name, number, len(split.files))
             if not beside:
-                _link(os.path.join(found.directory, file or ""), shard)
-            tally = found.tallies[split.name][number]
+                _link(os.path.join(survey.directory, file or ""), shard)
+            tally = survey.tallies[split.name][number]
             written = FileInfo(*write_file(index, Index.from_sizes(tally.sizes).to_bytes()))
-            info = ShardInfo(len(tally.sizes), found.data[split.name][number], written)
-            receipts.append(tally.receipt(split.name, number, found.schema, info))
-        splits[split.name] = split_info(directory, split.name, found.schema, receipts)
+            info = ShardInfo(len(tally.sizes), survey.data[split.name][number], written)
+            receipts.append(tally.receipt(split.name, number, survey.schema, info))
+        splits[split.name] = split_info(directory, split.name, survey.schema, receipts)
     name = dataset_name(target)
-    ours = {file for split in found.splits for file in split.files}
+    ours = {file for split in survey.splits for file in split.files}
     others = [file for file in files_of(directory) if file not in ours] if beside else []
     kept = {file: FileInfo.of_file(os.path.join(directory, file)) for file in others}
-    tallies = [tally for of_split in found.tallies.values() for tally in of_split]
-    image = found.schema.key(ENCODED)
+    tallies = [tally for of_split in survey.tallies.values() for tally in of_split]
+    image = survey.schema.key(ENCODED)
     size = image_options(tallies, image).shape
     return stage_manifest(
         directory,
         name=name,
-        schema=found.schema,
+        schema=survey.schema,
         splits=splits,
-        sidecars=_tfds_view(name, found.schema, splits, tallies, kept),
-        fingerprint=shards_fingerprint(b"adopted", found.data),
+        sidecars=_tfds_view(name, survey.schema, splits, tallies, kept),
+        fingerprint=shards_fingerprint(b"adopted", survey.data),
         options={
             "adopted": True,  # so `salvage` does not identify records by their file names
-            "distinct": found.distinct,
+            "distinct": survey.distinct,
             "image_key": image,  # and its formats are by the bytes of each
-            "label_key": found.schema.key(LABEL),
+            "label_key": survey.schema.key(LABEL),
             "size": list(size) if size else None,
         },
         rejected={},
@@ -129,15 +129,15 @@ def check_names(directory: str, splits: Sequence[FoundSplit]) -> None:
             raise UsageError(directory, problem, "give a new directory for links to them")
 
 
-def _check_beside(found: Survey) -> None:
+def _check_beside(survey: Survey) -> None:
     """Raise UsageError unless the folder itself can become a dataset, with the manifest next to its files."""
-    check_names(found.directory, found.splits)
-    if os.path.lexists(os.path.join(found.directory, MANIFEST)):
+    check_names(survey.directory, survey.splits)
+    if os.path.lexists(os.path.join(survey.directory, MANIFEST)):
         problem = f"has a {MANIFEST} of another program, which would be overwritten"
-        raise UsageError(found.directory, problem, "give a new directory for links to the shards")
-    ours = {column_file(split.name, key) for split in found.splits for key in found.schema.class_names}
-    ours |= {index_file(split.name, i, len(split.files)) for split in found.splits for i in range(len(split.files))}
-    present = sizes_by_name(LOCAL, found.directory, [INDEX_DIRECTORY])
+        raise UsageError(survey.directory, problem, "give a new directory for links to the shards")
+    ours = {column_file(split.name, key) for split in survey.splits for key in survey.schema.class_names}
+    ours |= {index_file(split.name, i, len(split.files)) for split in survey.splits for i in range(len(split.files))}
+    present = sizes_by_name(LOCAL, survey.directory, [INDEX_DIRECTORY])
     others = sorted(
         name
         for name, size in present.items()
@@ -145,7 +145,7 @@ def _check_beside(found: Survey) -> None:
     )
     if others:
         problem = f"holds {escape(others[0])}, which is not part of a dataset"
-        raise UsageError(found.directory, problem, "move it away, or give a new directory for links to the shards")
+        raise UsageError(survey.directory, problem, "move it away, or give a new directory for links to the shards")
 
 
 def _link(source: str, path: str) -> None:

@@ -47,7 +47,7 @@ class Survey:
     """Contents of a folder's files. `tallies[split][shard]`: counts of a file's records; `data[split][shard]`: its size
     and checksum.
 
-    `distinct`: no two records are equal, judged by length and CRC. `left_aside`: files that are neither shards nor
+    `distinct`: no two records are equal, judged by length and CRC. `ignored_files`: files that are neither shards nor
     metadata of shards. `notes`: further remarks for the user, one line each.
 
     Example:
@@ -61,7 +61,7 @@ class Survey:
     tallies: Mapping[str, tuple[ShardTally, ...]]
     data: Mapping[str, tuple[FileInfo, ...]]
     distinct: bool
-    left_aside: tuple[str, ...]
+    ignored_files: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -75,7 +75,7 @@ class Survey:
         return sum(data.size for of_split in self.data.values() for data in of_split)
 
     @property
-    def fits_beside(self) -> bool:
+    def has_standard_names(self) -> bool:
         """Whether the files already have the names that the format requires, so that no other directory is needed."""
         return all(split.has_standard_names for split in self.splits)
 

@@ -168,7 +168,7 @@ class Look:
         return frozenset(ends.union(f"{name.lower()}/" for folders, _ in self._names.values() for name in folders))
 
     @cached_property
-    def holds_images_alone(self) -> bool:
+    def holds_only_images(self) -> bool:
         """Whether the path is a folder that contains only files with image extensions."""
         files = (end for end in self.suffixes if not end.endswith("/"))
         return self.is_folder and all(names_image(os.fsencode("x" + end)) for end in files)

@@ -149,7 +149,7 @@ class Reader:
             return self.module
         return cast("ReaderModule", import_module(f"{_HERE}.{self.module}"))
 
-    def may_be(self, look: Look, given: Collection[str] = ()) -> bool:
+    def may_fit(self, look: Look, given: Collection[str] = ()) -> bool:
         """Return whether this reader might read the files, judging by names and, for a single file, by its first bytes.
 
         `given`: names of options. If `images` is among them, the images are in another folder, and the file names need
@@ -159,7 +159,7 @@ class Reader:
             named = bool(self.suffixes) and look.paths[0].lower().endswith(self.suffixes)
             return named or self.kinds is None or look.kind in self.kinds
         if not self.suffixes and self.names is None:
-            return not look.holds_images_alone
+            return not look.holds_only_images
         if self.suffixes and not any(name.endswith(self.suffixes) for name in look.suffixes):
             return False
         return self.names is None or "images" in given or any(map(self.names.search, look.suffixes))

@@ -148,7 +148,7 @@ def _filled_as_read(split: Split, cache: Cache) -> Split:
         _make_directories(directory)
     except StorageError as error:
         raise _cannot_write(directory, error) from error
-    fingerprint = split.whole.fingerprint
+    fingerprint = split.whole_split.fingerprint
     return attach(split, FetcherClient(directory, cache.limit, shards.directory, split.name, fingerprint))
 
 
@@ -166,10 +166,10 @@ def _plan(split: Split, cache: Cache) -> CopyPlan:
 
         made_by = {"tensorflow": tf.__version__}
     numbers = tuple(split.shard_numbers())
-    what = json.dumps([split.whole.fingerprint, numbers, options, made_by], sort_keys=True)
+    what = json.dumps([split.whole_split.fingerprint, numbers, options, made_by], sort_keys=True)
     key = hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
     name = dataset_name(split.shards.directory).replace("/", "_")
-    return CopyPlan(name, split.whole, numbers, key, decoded, options, made_by)
+    return CopyPlan(name, split.whole_split, numbers, key, decoded, options, made_by)
 
 
 def _directory_name(plan: CopyPlan) -> str:

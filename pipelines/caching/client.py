@@ -276,7 +276,8 @@ def _read_split(split: Split, order: Order, share: tuple[int, int], held: tuple[
             window = order.chunk * split.record_bytes // max(1, len(split))
         if not isinstance(order, BlockOrder | StoredOrder | StreamOrder):
             _warn_of_requests(split, order)
-        filler = FetcherClient(_temporary(split, window), 0, shards.directory, split.name, split.whole.fingerprint)
+        fingerprint = split.whole_split.fingerprint
+        filler = FetcherClient(_temporary(split, window), 0, shards.directory, split.name, fingerprint)
     elif shards.copy is not None and isinstance(shards.copy.filler, FetcherClient):
         filler = replace(shards.copy.filler)  # with connections of its own
     else:
@@ -349,8 +350,8 @@ def temporary_prefix() -> str:
 
 def _temporary(split: Split, window: int) -> str:
     """A directory in memory, or on the disk, for windows of this size. Raises StorageError if neither has room."""
-    what = hashlib.blake2b(f"{split.shards.directory} {split.whole.fingerprint}".encode(), digest_size=8).hexdigest()
-    name = f"{temporary_prefix()}{what}"
+    what = f"{split.shards.directory} {split.whole_split.fingerprint}"
+    name = f"{temporary_prefix()}{hashlib.blake2b(what.encode(), digest_size=8).hexdigest()}"
     in_memory = os.path.join(_SHARED, name)
     # An existing directory has its space: another rank must not use a different one and fetch everything again.
     if os.path.isdir(in_memory) or (os.path.isdir(_SHARED) and room_in(_SHARED).free >= _WINDOWS * window):

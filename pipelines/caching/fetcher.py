@@ -111,7 +111,7 @@ class _Fetcher:
         with self._lock:
             if (address, fingerprint) not in self._copies:
                 dataset = open_dataset(address)
-                if split not in dataset or dataset[split].whole.fingerprint != fingerprint:
+                if split not in dataset or dataset[split].whole_split.fingerprint != fingerprint:
                     problem = "replaced by another dataset since it was opened"
                     raise IntegrityError(address, problem, "open it again")
                 self._copies[address, fingerprint] = SparseCopy(self.directory, dataset, split, self.room)

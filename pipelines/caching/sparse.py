@@ -94,7 +94,7 @@ class SparseCopy:
     """
 
     def __init__(self, parent: str, dataset: Dataset, split: str, room: Room) -> None:
-        self.split = dataset[split].whole
+        self.split = dataset[split].whole_split
         name = dataset_name(dataset.directory).replace("/", "_")
         self.directory = os.path.join(parent, f"{name}-{split}-{self.split.fingerprint[:16]}")
         self.present = np.zeros(len(self.split), bool)

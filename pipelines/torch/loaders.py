@@ -325,4 +325,4 @@ def _prepared(
 def _plan(workers: int | Workers | None, transform: Transform, batch_size: int, process: Ranks) -> Planned:
     """Plan the workers for this rank's part of a batch of images, if their size is known."""
     height, width = transform.image.target if isinstance(transform, ImageAndLabel) else (0, 0)
-    return plan_workers(workers, -(-batch_size // process.ranks) * 3 * height * width, process.here)
+    return plan_workers(workers, -(-batch_size // process.ranks) * 3 * height * width, process.ranks_on_this_machine)

@@ -86,7 +86,7 @@ class SampleLoader(DataLoader[Any]):
             check_unchanged(self._process)
         self._iteration = iteration = object()
         if self._iterator is None:  # workers are about to start, and batch sizes will be known
-            self._collate.check_room = shared_memory_check(self._workers, self._process.here)
+            self._collate.check_room = shared_memory_check(self._workers, self._process.ranks_on_this_machine)
         assert isinstance(self.batch_sampler, SharedSteps)
         with self.batch_sampler.for_our_loader():
             batches = super().__iter__()

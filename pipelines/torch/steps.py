@@ -46,7 +46,7 @@ class Ranks:
             raise UsageError("ranks", f"got local={self.local}, expected 1 to {self.ranks}")
 
     @property
-    def here(self) -> int:
+    def ranks_on_this_machine(self) -> int:
         """Number of ranks on this machine."""
         return self.local or min(self.ranks, max(1, _number("LOCAL_WORLD_SIZE", 1)))
 

@@ -77,7 +77,7 @@ def serialized_records(
     by_tensorflow = damaged is None and local and {piece.format for piece in slices} == {NATIVE.name}
     remote = max(1, _REMOTE_BYTES * len(split) // max(1, split.record_bytes))
     at_once = _SKIP_RECORDS if damaged is not None or local else remote
-    read = _shard_records if by_tensorflow else _shard_records_by_index(split.whole, at_once, damaged, fill)
+    read = _shard_records if by_tensorflow else _shard_records_by_index(split.whole_split, at_once, damaged, fill)
     if seed is None:
         return _between(look, shards.flat_map(read), look)
     ordered = _shuffled(shards, len(slices), seed, 1)

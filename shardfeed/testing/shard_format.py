@@ -65,12 +65,12 @@ RECORDS = [_record(number) for number in range(12)]
 class ShardFormatContract:
     """A format returns records as they were written, and never a record that has changed since.
 
-    Override the fixture `shard_format`: the format. `goes_on`: whether a sink can continue after a checkpoint.
+    Override the fixture `shard_format`: the format. `can_continue`: whether a sink can continue after a checkpoint.
     `walks_alone`: whether records can be found without the index. `all_records`: whether every byte of a shard's file
     belongs to a record; False if some bytes are framing that only other programs read.
     """
 
-    goes_on = True
+    can_continue = True
     walks_alone = True
     all_records = True
 
@@ -162,9 +162,9 @@ class ShardFormatContract:
             raise ZeroDivisionError
         assert list(tmp_path.iterdir()) == []
 
-    def test_goes_on_behind_a_checkpoint(self, shard_format: ShardFormat, tmp_path: Path) -> None:
+    def test_continues_after_a_checkpoint(self, shard_format: ShardFormat, tmp_path: Path) -> None:
         """Check that a sink can continue after a checkpoint, and gives the same files as one that was never stopped."""
-        if not self.goes_on:
+        if not self.can_continue:
             with shard_format.sink(str(tmp_path / "a.data"), str(tmp_path / "a.index"), SCHEMA, 2) as sink:
                 sink.write(RECORDS[1])
                 assert sink.checkpoint() is None
@@ -192,9 +192,9 @@ class ShardFormatContract:
             assert sink.info == whole_info
             assert (Path(paths[0]).read_bytes(), Path(paths[1]).read_bytes()) == (whole(file), index)
 
-    def test_goes_on_behind_a_checkpoint_of_a_finished_shard(self, shard_format: ShardFormat, tmp_path: Path) -> None:
+    def test_continues_after_a_checkpoint_of_a_finished_shard(self, shard_format: ShardFormat, tmp_path: Path) -> None:
         """Check that a finished shard can be continued from a checkpoint: a kill may come before it is reported."""
-        if not self.goes_on:
+        if not self.can_continue:
             return
         paths = str(tmp_path / "a.data"), str(tmp_path / "a.index")
         with shard_format.sink(*paths, SCHEMA, len(RECORDS)) as sink:
@@ -206,9 +206,9 @@ class ShardFormatContract:
         assert again.info == sink.info
         assert again.info.data == FileInfo.of(Path(paths[0]).read_bytes())
 
-    def test_a_changed_beginning_is_not_gone_on_from(self, shard_format: ShardFormat, tmp_path: Path) -> None:
+    def test_a_changed_beginning_is_not_continued(self, shard_format: ShardFormat, tmp_path: Path) -> None:
         """Check that a sink does not continue after a flipped bit, in a truncated file, or in an empty one."""
-        if not self.goes_on:
+        if not self.can_continue:
             return
         paths = str(tmp_path / "a.data"), str(tmp_path / "a.index")
         with shard_format.sink(*paths, SCHEMA, len(RECORDS)) as sink:

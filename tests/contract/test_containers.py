@@ -14,7 +14,7 @@ from shardfeed.testing.shard_format import ShardFormatContract
 class TestContainers(ShardFormatContract):
     """Each of them."""
 
-    goes_on = False
+    can_continue = False
     walks_alone = False
     all_records = False
 

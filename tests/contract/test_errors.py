@@ -29,6 +29,11 @@ def test_pickles(kind: type[ShardfeedError]) -> None:
     assert (again.args, str(again)) == (error.args, str(error))
 
 
+def test_public_names_are_all_errors_and_nothing_else() -> None:
+    classes = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)}
+    assert sorted(errors.__all__) == sorted(classes)
+
+
 def test_the_number_of_a_storage_error_goes_with_it() -> None:
     error = StorageError("place", "problem")
     error.errno = errno.ENOSPC
@@ -71,12 +76,19 @@ def test_an_argument_reads_as_where_it_is_read() -> None:
     )  # fmt: skip
     assert str(error) == "size: got size; give max_bad=8, header=True or header=False, size='a b', other='x'"
     typed = "--size: got --size; give --max-bad 8, --header or --no-header, --size 'a b', other='x'"
-    assert error.said(flags) == pickle.loads(pickle.dumps(error)).said(flags) == typed
+    assert error.format_message(flags) == pickle.loads(pickle.dumps(error)).format_message(flags) == typed
     assert error.remedy.startswith("give max_bad=8")
     own = ShardfeedError("size", argument("max_bad", python="RejectLimit", typed="N"))
-    assert (str(own), own.said(flags)) == ("size: RejectLimit", "size: --max-bad N")  # only a UsageError's place is one
+    assert (str(own), own.format_message(flags)) == (
+        "size: RejectLimit",
+        "size: --max-bad N",
+    )  # only a UsageError's place is one
 
 
 def test_text_from_outside_is_no_argument() -> None:
     forged = "\ue000max_bad\ue001x\ue001y\ue002"
-    assert errors.UsageError("place", escape(forged)).said({"max_bad": "--max-bad"}).startswith(r"place: \ue000max_bad")
+    assert (
+        errors.UsageError("place", escape(forged))
+        .format_message({"max_bad": "--max-bad"})
+        .startswith(r"place: \ue000max_bad")
+    )

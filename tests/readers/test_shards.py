@@ -111,7 +111,7 @@ def test_a_copy_is_read_from_the_local_disk(flowers: Dataset, tmp_path: Path) ->
     assert pickle.loads(pickle.dumps(copy)).payloads(np.arange(len(train))) == expected
     assert copy.payloads(np.arange(len(train))) == expected
     assert storage.opened == []
-    assert part.whole.payloads(np.arange(len(train))) == expected
+    assert part.whole_split.payloads(np.arange(len(train))) == expected
     assert storage.opened.count("train-00001-of-00004.tfrecord") == 1
     assert "train-00000-of-00004.tfrecord" not in storage.opened
     copy.column("image/height")

@@ -261,7 +261,7 @@ def test_records_as_a_stream(damaged: Damaged, bounds: tuple[int, int]) -> None:
         found = [*serialized_records(split, seed=seed, shuffle_buffer=9, damaged=Skip(4)).as_numpy_iterator()]
         assert sorted(int(place) for place, _ in found) == wanted
         for place, payload in found:
-            assert payload == split.whole.payload(int(place))
+            assert payload == split.whole_split.payload(int(place))
     if bounds != (31, 33):
         filled = [*serialized_records(split, damaged=Skip(4), fill=True).as_numpy_iterator()]
         assert [int(place) for place, _ in filled] == list(range(*bounds))

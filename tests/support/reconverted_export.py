@@ -14,7 +14,7 @@ from shardfeed.tools.cli import main
 
 def converted_again(report: Exported, out: Path, which: int = 0) -> Dataset:
     """By the command that the report shows."""
-    words = shlex.split(report.again[which])
+    words = shlex.split(report.convert_commands[which])
     assert words[0] == "shardfeed"
     words[words.index("NEW")] = str(out)
     assert main([*words[1:], "--quiet", "--workers", "1"]) == 0

@@ -37,7 +37,7 @@ def test_adopting(foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["adopt", str(foreign), str(tmp_path / "out"), "--class-names", str(names), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["splits"] == {"train": {"records": 10, "shards": 2}}
-    assert told["left_aside"] == ["notes"]
+    assert told["ignored_files"] == ["notes"]
     data = shardfeed.open(tmp_path / "out")
     assert data.class_names == ("no", "yes", "perhaps")
     assert main(["verify", str(tmp_path / "out"), "--deep"]) == 0

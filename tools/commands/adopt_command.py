@@ -94,7 +94,7 @@ def _as_json(found: Survey, out: str | None, seconds: float) -> dict[str, object
         "out": out,
         "splits": splits,
         "features": found.schema.to_json(),
-        "left_aside": list(found.left_aside),
+        "ignored_files": list(found.ignored_files),
         "image_key": found.schema.key(ENCODED),
         "label_key": found.schema.key(LABEL),
         "notes": list(found.notes),
@@ -130,13 +130,13 @@ def _print(found: Survey, args: argparse.Namespace, seconds: float) -> None:
         print(f"{classes} of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
     for note in found.notes:
         print(note)
-    if found.left_aside:
-        print(f"ignored, not named like TFRecord files: {listing([escape(name) for name in found.left_aside])}")
+    if found.ignored_files:
+        print(f"ignored, not named like TFRecord files: {listing([escape(name) for name in found.ignored_files])}")
     rate = f"{found.records / seconds:,.0f} records/s, {size_text(found.size / seconds)}/s"
     print(f"{escape(args.folder)}: {found.records:,} records, all intact ({seconds:.1f} s, {rate})")
     if not args.dry_run:
         print(f"\nnext: shardfeed verify {shell_quoted(args.out or args.folder)}")
-    elif args.out or found.fits_beside:
+    elif args.out or found.has_standard_names:
         where = " ".join(map(shell_quoted, filter(None, (args.folder, args.out))))
         print(f"\nnothing was written; next: shardfeed adopt {where}")
     else:

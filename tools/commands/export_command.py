@@ -51,6 +51,7 @@ def _print(result: Exported, out: str) -> None:
     done = f"{number(result.files, 'file')}, {size_text(result.size)}"
     rate = f"{result.images / max(result.seconds, 1e-9):,.0f} images/s"
     print(f"{escape(out)}: {done} ({result.seconds:.1f} s, {rate})")
-    print("\nto convert it again:" if len(result.again) == 1 else "\nto convert it again, one command per part:")
-    for command in result.again:
+    commands = result.convert_commands
+    print("\nto convert it again:" if len(commands) == 1 else "\nto convert it again, one command per part:")
+    for command in commands:
         print(f"  {command}")

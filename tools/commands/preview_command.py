@@ -125,7 +125,7 @@ def _extent(split: Split, shown: Sequence[int]) -> list[str]:
     if not classes:
         return [f"{images}, without classes"]
     key = _label_key(split) or ""
-    if key == OBJECT_LABEL and len(split) == len(split.whole):
+    if key == OBJECT_LABEL and len(split) == len(split.whole_split):
         images += f", {number(sum(split.class_counts.get(key, ())), 'object')}"
     notes = [f"{images}, {number(classes, 'class', 'classes')}"]
     if len(shown) < classes and (shown or key != OBJECT_LABEL):

@@ -55,7 +55,7 @@ def export(
 ) -> Exported:
     """Write the images of a dataset and their annotations to the new folder `out`, in another format.
 
-    Converting `out` with the commands in the result's `again` gives the same images byte for byte, and the same splits,
+    Converting `out` with the result's `convert_commands` gives the same images byte for byte, and the same splits,
     labels, boxes, masks, keypoints, captions and ids, as far as the format can store them. Image files are written as
     they are stored, under the names in `image/filename`; the result counts names that the layout has to change. Before
     the finished folder is renamed to `out`, the format's reader checks that it finds the same images, names, splits and
@@ -124,7 +124,7 @@ def export(
         left_out=dict.fromkeys(losses.keys, 0) | {word: count for word, count in items.left_out.items() if count},
         renamed=written.renamed,
         notes=(*form.notes, *written.notes, *alike),
-        again=tuple(one.command(target, items.raw) for one in again),
+        convert_commands=tuple(one.command(target, items.raw) for one in again),
         dry_run=dry_run,
         seconds=time.monotonic() - started,
     )

@@ -14,16 +14,16 @@ class Exported:
         to: the format.
         splits: images by split.
         files, size: number of files in the folder, and their size in bytes.
-        left_out: kind of data that the format cannot store -> number of values, crowds or boxes.
+        left_out: kind of data that the format cannot store -> how many were left out.
         renamed: number of images that get a different name when they are converted again.
         notes: further remarks for the user, a sentence each.
-        again: the commands that convert the folder again; if there are several, each command converts a different part.
+        convert_commands: the commands that convert the folder again; each converts a different part.
         dry_run: whether nothing was written.
         seconds: duration of the export.
 
     Example:
         exported = export("flowers", "flowers-folder", to="folder")
-        print(exported.splits, exported.again)
+        print(exported.splits, exported.convert_commands)
     """
 
     out: str
@@ -34,7 +34,7 @@ class Exported:
     left_out: Mapping[str, int]
     renamed: int
     notes: tuple[str, ...]
-    again: tuple[str, ...]
+    convert_commands: tuple[str, ...]
     dry_run: bool
     seconds: float
 
@@ -54,7 +54,7 @@ class Exported:
             "left_out": dict(self.left_out),
             "renamed": self.renamed,
             "notes": list(self.notes),
-            "again": list(self.again),
+            "convert_commands": list(self.convert_commands),
             "dry_run": self.dry_run,
             "seconds": round(self.seconds, 3),
         }

@@ -288,7 +288,7 @@ class Annotations:
         """The place where an image is first named, to begin a message with; "" if unknown."""
         return f"{_at(self._where[image])}: " if self._where[image] != "" else ""
 
-    def is_there(self, image: int) -> bool:
+    def is_usable(self, image: int) -> bool:
         """Whether the image is an existing file, and was not rejected."""
         return isinstance(self._files[image], int) and image not in self._rejected
 
@@ -350,11 +350,11 @@ class Annotations:
 
     def _reject_unlabelled(self) -> None:
         """Find whether each image has exactly one class; reject those without."""
-        self.sets |= any(len(texts) != 1 for image, texts in self._classes.items() if self.is_there(image))
+        self.sets |= any(len(texts) != 1 for image, texts in self._classes.items() if self.is_usable(image))
         labelled = {self._files[image] for image in self._classes}
         others = bool(labelled) and not self.sets
         for image, file in enumerate(self._files):
-            if self.is_there(image) and file not in labelled and (others or image in self._unlabelled):
+            if self.is_usable(image) and file not in labelled and (others or image in self._unlabelled):
                 why = self._unlabelled.get(image, "it has no class, but others have one")
                 self.reject(image, RejectCode.NO_LABEL, why)
 

@@ -89,7 +89,7 @@ def test_model_garden_files_are_linked(garden: Path, tmp_path: Path) -> None:
     manifest = adopt(found, tmp_path / "out")
     (garden).chmod(0o755)
     assert {path.name: path.read_bytes() for path in garden.iterdir()} == before
-    assert found.left_aside == ("README",)
+    assert found.ignored_files == ("README",)
     assert found.distinct
     assert manifest.schema.features["image/object/bbox/xmin"] == Feature("float32", (None,), "place")
     assert manifest.schema.features[LABEL] == Feature("int64", (), "label")
@@ -167,7 +167,7 @@ def test_beside_where_the_names_are_ours(tmp_path: Path) -> None:
     (home / "notes.txt").write_text("kept")
     before = (home / "train-00001-of-00002.tfrecord").read_bytes()
     found = survey(home)
-    assert found.fits_beside
+    assert found.has_standard_names
     assert not found.distinct
     manifest = adopt(found)
     assert verify(home).damages == []
@@ -188,7 +188,7 @@ def test_beside_where_the_names_are_ours(tmp_path: Path) -> None:
 
 def test_not_beside_where_they_are_not(garden: Path, tmp_path: Path) -> None:
     found = survey(garden)
-    assert not found.fits_beside
+    assert not found.has_standard_names
     with pytest.raises(UsageError, match="train-00000-of-00004 is not named like"):
         adopt(found)
     (tmp_path / "taken").mkdir()

@@ -840,7 +840,7 @@ def test_messages_count_columns_as_their_reader_does(images: Path) -> None:
         with pytest.raises(LabelFileError) as caught:
             LabelFile(write(images, content), **options)
         assert python in str(caught.value)
-        assert typed in caught.value.said(flags)
+        assert typed in caught.value.format_message(flags)
 
 
 # --- all of it -----------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_a_place_is_a_line_and_a_column(tmp_path: Path) -> None:
     flags = {"column": "column"}
     at = LabelFileError(of.place(812, 1), "bad")
     assert at.place == f"{of.path}:812, column 1"
-    assert at.said(flags) == f"{of.path}:812, column 2: bad"  # typed columns count from 1
+    assert at.format_message(flags) == f"{of.path}:812, column 2: bad"  # typed columns count from 1
     assert of.place(812, "label") == f"{of.path}:812, column 'label'"
 
 

@@ -59,10 +59,10 @@ def test_an_end_is_seen_whatever_the_case(tmp_path: Path) -> None:
     (tmp_path / "a.JPG").touch()
     (tmp_path / ".x.npz").touch()
     assert Look(str(tmp_path)).suffixes == {".jpg"}
-    assert Look(str(tmp_path)).holds_images_alone
+    assert Look(str(tmp_path)).holds_only_images
     (tmp_path / "X.NPZ").touch()
     assert Look(str(tmp_path)).suffixes == {".jpg", "x.npz"}
-    assert not Look(str(tmp_path)).holds_images_alone
+    assert not Look(str(tmp_path)).holds_only_images
 
 
 def test_one_file_of_another_kind_is_seen_among_many_images(tmp_path: Path) -> None:

@@ -61,16 +61,16 @@ def test_two_processes_train_together_and_one_goes_on(flowers: Dataset, tmp_path
 def test_the_rank_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    assert (this_process(), this_process().here) == (Ranks(0, 1), 1)
+    assert (this_process(), this_process().ranks_on_this_machine) == (Ranks(0, 1), 1)
     monkeypatch.setenv("WORLD_SIZE", "8")
     with pytest.raises(UsageError, match="RANK: not in the environment, where WORLD_SIZE is 8"):
         this_process()
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "8")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert (this_process(), this_process().here) == (Ranks(3, 8), 4)
-    assert Ranks(0, 2).here == 2
-    assert Ranks(0, 8, local=1).here == 1
+    assert (this_process(), this_process().ranks_on_this_machine) == (Ranks(3, 8), 4)
+    assert Ranks(0, 2).ranks_on_this_machine == 2
+    assert Ranks(0, 8, local=1).ranks_on_this_machine == 1
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(UsageError, match="got rank 3 of 3, expected 0 to 2"):
         this_process()

@@ -144,7 +144,7 @@ class Segments:
                 png = -1 if name is None else self._pngs[file].find(name.encode("utf-8", "surrogatepass"))
                 if png >= 0:
                     found[image] = file, png
-                elif self._found.is_there(image):
+                elif self._found.is_usable(image):
                     why = "no annotation refers to its PNG" if name is None else f"its PNG {escape(name)} is missing"
                     self._found.reject(image, RejectCode.PAIR, why)
         return found

@@ -458,7 +458,7 @@ def test_a_dry_run_counts_the_same_and_writes_nothing(tmp_path: Path) -> None:
         would = export(data, tmp_path / to, to, drop=drop, dry_run=True)  # type: ignore[arg-type]
         assert tree(tmp_path) == before
         does = export(data, tmp_path / to, to, drop=drop)  # type: ignore[arg-type]
-        for key in ("splits", "files", "size", "left_out", "renamed", "notes", "again"):
+        for key in ("splits", "files", "size", "left_out", "renamed", "notes", "convert_commands"):
             assert getattr(would, key) == getattr(does, key), (to, key)
         before = tree(tmp_path)
 
@@ -556,7 +556,7 @@ def test_boxes_of_voc_count_from_1_as_in_the_devkit(tmp_path: Path) -> None:
     sides = [[int(side) for side in re.findall(rf"<{name}>(\d+)<", text)] for name in ("xmin", "ymin", "xmax", "ymax")]
     found = [[left - 1, top - 1, right, bottom] for left, top, right, bottom in zip(*sides, strict=True)]
     assert found == boxes
-    assert report.again[0].endswith("--voc-origin 1")
+    assert report.convert_commands[0].endswith("--voc-origin 1")
     again = converted_again(report, tmp_path / "again")
     for key in BOX:
         assert again["train"][0][key].tolist() == data["train"][0][key].tolist()  # type: ignore[union-attr]

@@ -73,7 +73,7 @@ def test_fractions_are_refused_until_the_unit_is_given(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         opened(file)
     assert "unit='fractions'" in str(caught.value)
-    assert "--unit pixels" in caught.value.said({"unit": "--unit"})
+    assert "--unit pixels" in caught.value.format_message({"unit": "--unit"})
     source = open_source(file, options=AnnotationOptions(unit="fractions"))
     convert(source, tmp_path / "out", workers=1)
     records: Any = shardfeed.open(tmp_path / "out")["train"]

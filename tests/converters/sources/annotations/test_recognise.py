@@ -132,7 +132,7 @@ def test_class_folders_beside_annotations_are_not_guessed(tmp_path: Path) -> Non
     with pytest.raises(UsageError) as caught:
         open_source(tmp_path)
     flags = {"reader": "--reader"}
-    assert caught.value.said(flags) == (
+    assert caught.value.format_message(flags) == (
         f"{tmp_path}: 2 readers match it (folder: class folders (cat, dog); coco: instances.json has "
         '"images" and "annotations" of objects, as in COCO); '
         "choose one: --reader folder, or --reader coco"
@@ -148,7 +148,7 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
     module = SimpleNamespace(recognise=lambda *_: Evidence("voc", "it looks so"))
     load = Reader.load
     monkeypatch.setattr(Reader, "load", lambda one: module if one is voc else load(one))
-    monkeypatch.setattr(Reader, "may_be", lambda *_: True)
+    monkeypatch.setattr(Reader, "may_fit", lambda *_: True)
     with pytest.raises(UsageError, match=r"voc: it looks so\); choose one: reader='coco', or reader='voc'"):
         open_source(file)
 

@@ -188,7 +188,7 @@ def test_images_may_lie_elsewhere(tmp_path: Path) -> None:
     file = plant(tmp_path / "near", {"my.yaml": YAML + "train: images/train\nval: ../images/val\n"}) / "my.yaml"
     with pytest.raises(UsageError, match=r"my\.yaml, train: 'images/train' is not in .*images") as caught:
         read(str(file), options())
-    assert "--images DIR" in caught.value.said({"images": "--images"})
+    assert "--images DIR" in caught.value.format_message({"images": "--images"})
     assert told(read(str(file), options(images=str(tmp_path / "far")))) == TRUE
     file.write_text(YAML + f"path: {tmp_path / 'far'}\ntrain: images/train\nval: images/val\n")
     assert told(read(str(file), options())) == TRUE

@@ -67,7 +67,7 @@ def test_those_beside_the_files_are_taken(tmp_path: Path) -> None:
     found = survey(home)
     assert found.schema.class_names == {"label": ("a", "b", "c")}
     assert "class names of label come from labels.txt" in found.notes
-    assert found.left_aside == ()
+    assert found.ignored_files == ()
     (home / "label.labels.txt").write_text("x\ny\nz\n")  # TFDS's has the feature's name
     assert survey(home).schema.class_names == {"label": ("x", "y", "z")}
     (home / "label.labels.txt").write_text("x\n")
