@@ -158,9 +158,9 @@ class Mixture:
 def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
     """Combine splits of one dataset or several, drawing from each in proportion to its weight.
 
-    Each split fills its share of each batch, by weight, rounded down or up, whatever its size: samples of a small split
-    repeat more often. An epoch has as many samples as all splits together, unless `Global(epoch_samples=...)` sets a
-    different number. The schema of the mix has the features that all splits share.
+    In each batch, a split gets the share that its weight asks for, rounded down or up. The size of a split does not
+    matter: samples of a small split repeat more often. An epoch has as many samples as all splits together, unless
+    `Global(epoch_samples=...)` sets a different number. The schema of the mix has the features that all splits share.
 
     Args:
         parts: pairs of a split and its weight, a number above 0.

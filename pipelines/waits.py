@@ -101,7 +101,7 @@ class WaitRecorder:
         return float((came - asked).sum() / spent) if spent > 0 else 0.0
 
     def since(self) -> int | None:
-        """Find the step, counted from 0, from which the run waits until its end; None if it does not wait then.
+        """Find the step, counted from 0, since which the run waited for data; None if it did not wait at its end.
 
         From that step on, the run waits for at least 2 % of the time in each window of 100 steps.
         """

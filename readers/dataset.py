@@ -22,7 +22,7 @@ _SHOWN = 5  # files named in an error before "and n more"
 
 
 class Dataset(Mapping[str, Split]):
-    """A mapping from split names to `Split`, created by `shardfeed.open`. It is pickled as its path and manifest.
+    """A mapping from split names to `Split`, created by `shardfeed.open`. Pickling it stores no records.
 
     Example:
         data = shardfeed.open("flowers")
@@ -76,8 +76,8 @@ class Dataset(Mapping[str, Split]):
 def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
     """Open a dataset directory on the local disk, at a URL (s3, gs, az, hf, https), or through your own `storage`.
 
-    No shard is read: file names and sizes are compared with the manifest. For a dataset of more than 1,000 files in a
-    bucket, or on a web server, they are compared when files are read: opening takes at most three requests.
+    No shard is read: file names and sizes are compared with the manifest. On a web server, and in a bucket with more
+    than 1,000 files, each file is compared when it is first read: opening takes at most three requests.
 
     Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
     when shards or indexes are missing, have a different size, or do not belong to the dataset (up to five are named).
@@ -98,7 +98,7 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
 def file_problems(directory: str, manifest: Manifest, storage: Storage = LOCAL) -> list[str]:
     """List problems by names and sizes of shards and indexes: missing, of another size, or foreign. Sorted by name.
 
-    None if the storage cannot list files. Raises OSError if the directory cannot be listed.
+    Empty if the storage cannot list files. Raises OSError if the directory cannot be listed.
     """
     problems: list[str] = []
     others = {name: file.size for name, file in manifest.sidecars.items() if is_shard(name) or is_index(name)}

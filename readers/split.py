@@ -98,7 +98,7 @@ class Split(Sequence[Record]):
 
     @property
     def formats(self) -> Mapping[str, int]:
-        """Number of records by `image/format` ("raw" if decoded) in the whole split, even for a slice. {}: unknown."""
+        """Number of records by `image/format` ("raw" if decoded) in the whole split; empty if unknown."""
         copy = self._shards.copy
         return {"raw": self._shards.info.records} if copy and copy.decoded else self._shards.info.formats
 
@@ -118,7 +118,7 @@ class Split(Sequence[Record]):
     def fingerprint(self) -> str:
         """A hash, 32 hex digits; equal only if two views hold the same records, shard by shard, in the same order.
 
-        It is the BLAKE2b hash of the shards' sizes and checksums in the manifest, and of the view's positions in the
+        It is the BLAKE2b hash of the split's name, the shards' sizes and checksums, and the view's positions in the
         split. It does not depend on the path or the name of the dataset, nor on which copy of the dataset is read.
         """
         digest = hashlib.blake2b(self.name.encode() + self._shards.info.shards.files, digest_size=16)
@@ -142,7 +142,7 @@ class Split(Sequence[Record]):
 
     @property
     def contiguous(self) -> bool:
-        """Whether the samples are consecutive in the shards, so that they can be read as a stream."""
+        """True if the samples are consecutive in the shards, so that they can be read as a stream."""
         return isinstance(self._places, range) and self._places.step == 1
 
     def check_streamable(self) -> None:

@@ -211,10 +211,7 @@ class RecordError(IntegrityError):
 
 
 class StorageError(ShardfeedError, OSError):
-    """A disk, storage or machine error, such as a full disk, a missing permission or an I/O error (exit 5).
-
-    The run can be resumed.
-    """
+    """A disk or storage error: a full disk, a missing permission, an I/O error (exit 5). The run can be resumed."""
 
     exit_code = 5
 

@@ -96,12 +96,12 @@ class Feature:
 
     @property
     def ragged(self) -> bool:
-        """Whether records may hold different numbers of values."""
+        """True if records may hold different numbers of values."""
         return self.shape == (None,)
 
     @property
     def scalar(self) -> bool:
-        """Whether a record holds exactly one value, not in a list."""
+        """True if a record holds exactly one value, not in a list."""
         return self.shape == ()
 
     @property

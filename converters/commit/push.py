@@ -20,7 +20,7 @@ _AT_ONCE = 8  # files
 class Pushed:
     """The outcome of `push`.
 
-    `files`, `size`: files of the dataset, and their bytes. `sent`: files sent by this call; the others were there.
+    `files`, `size`: files of the dataset, and their bytes. `sent`: files sent by this call; the bucket had the others.
     `read_back`: files that were read from the bucket, because the store did not report their CRC-32C.
 
     Example:
@@ -35,18 +35,19 @@ class Pushed:
 
 
 def push(directory: str | os.PathLike[str], url: str, *, progress: Callable[[int], object] | None = None) -> Pushed:
-    """Copy a dataset to a bucket, or continue where an earlier call stopped; an equal dataset there is a success.
+    """Copy a dataset to a bucket, or continue where an earlier call stopped.
 
-    The store compares each file with its CRC-32C in the manifest. Existing files are never overwritten. The manifest
-    is sent last, so that no incomplete dataset can be opened, and unfinished uploads below `url` are aborted.
+    If the bucket already holds the same dataset, nothing is sent. The store compares each file with its CRC-32C in the
+    manifest. Existing files are never overwritten. The manifest is sent last, so that no incomplete dataset can be
+    opened, and unfinished uploads below `url` are aborted.
 
     Args:
         directory: a dataset on the local disk.
-        url: the dataset's URL in the bucket, such as "s3://bucket/flowers". The environment has the credentials.
+        url: the dataset's URL in the bucket, such as "s3://bucket/flowers". Credentials come from the environment.
         progress: called with the bytes of each file when it is in the bucket.
 
-    Raises UsageError, OutputExistsError if the bucket has another dataset, or other files of a dataset, at `url`;
-    IntegrityError if a local file differs from the manifest, StorageError: the same call continues.
+    Raises UsageError; OutputExistsError if the bucket has another dataset, or other files of a dataset, at `url`;
+    IntegrityError if a file differs from the manifest; StorageError. After a StorageError, call again to continue.
 
     Example:
         push("flowers", "s3://bucket/flowers")

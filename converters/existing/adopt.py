@@ -38,8 +38,8 @@ from shardfeed.version import __version__
 def adopt(survey: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
     """Create a dataset from the surveyed files: in their own folder, or in the new directory `out`, with links to them.
 
-    Without `out`, all other files in the folder stay unchanged and are listed in the manifest. Raises UsageError if the
-    files do not have shardfeed's names and `out` is not given, OutputExistsError, StorageError, BusyError.
+    Without `out`, all other files in the folder stay unchanged and are listed in the manifest. Raises
+    OutputExistsError; StorageError; BusyError; UsageError if the files do not have shardfeed's names and `out` is None.
 
     Example:
         adopt(survey("records", label_key="image/class/label"), "adopted")

@@ -29,7 +29,9 @@ _TRIES = 2  # for a file that arrives damaged
 
 @dataclass(frozen=True)
 class Pulled:
-    """The outcome of `pull`: `files` of the dataset, their bytes, `size`, and how many of them this call `fetched`.
+    """The outcome of `pull`.
+
+    `files`, `size`: number of files of the dataset, and their bytes. `fetched`: number of files that this call copied.
 
     Example:
         pulled = pull("s3://bucket/flowers", "flowers")
@@ -44,16 +46,16 @@ class Pulled:
 def pull(url: str, directory: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None) -> Pulled:
     """Copy a dataset to the local disk, or continue where an earlier call stopped.
 
-    Each file is compared with its size and CRC-32C in the manifest. The directory gets its name when it is complete. An
-    equal dataset that is there already is a success.
+    Each file is compared with its size and CRC-32C in the manifest. Files are copied into a temporary directory, which
+    is renamed to `directory` when it is complete. If `directory` already holds the same dataset, nothing is copied.
 
     Args:
         url: a dataset's URL, of any kind that `shardfeed.open` accepts.
         directory: the directory to create; its parent must exist.
         progress: called with the bytes of each file when it is on the disk.
 
-    Raises UsageError, OutputExistsError if something else has the name, IntegrityError if a file differs from the
-    manifest, BusyError, StorageError: the same call continues.
+    Raises UsageError for an invalid URL; OutputExistsError if `directory` holds anything else; IntegrityError if a file
+    differs from the manifest; BusyError; StorageError. After a StorageError, call again to continue.
 
     Example:
         pull("s3://bucket/flowers", "flowers")

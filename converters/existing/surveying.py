@@ -76,7 +76,7 @@ class Survey:
 
     @property
     def has_standard_names(self) -> bool:
-        """Whether the files already have the names that the format requires, so that no other directory is needed."""
+        """True if the files already have the names that the format requires, so that no other directory is needed."""
         return all(split.has_standard_names for split in self.splits)
 
 

@@ -75,7 +75,7 @@ class ImageOptions:
         seekable: JPEGs get restart markers, and records store where the rows of the JPEG begin (`image/restarts`), so
             that a crop can be decoded alone. True: all JPEGs; JPEGs that are not re-encoded get markers losslessly,
             which needs the compiled module, checked when a conversion is planned. None: only re-encoded JPEGs with a
-            side of 384 pixels or more, which grow by at most 2 %. False: none. Not True for "raw".
+            side of 384 pixels or more, which grow by at most 2 %. False: none. True is an error with "raw".
         png_to_jpeg: images that would be stored as PNG are stored as JPEG, at `quality` or 92, for readers that support
             only JPEG; not for "raw".
         background: colour behind transparent pixels: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of three,
@@ -146,7 +146,7 @@ class ImageOptions:
 
     @property
     def restarts(self) -> bool:
-        """Whether each record stores where the rows of its JPEG begin (`image/restarts`)."""
+        """True if each record stores where the rows of its JPEG begin (`image/restarts`)."""
         sides = [side for side in (self.resize_shorter, *(self.shape or ())) if side is not None]
         large = max(sides) >= _LARGE if sides else self.quality is not None
         return self.encode == "keep" and (large if self.seekable is None else self.seekable)

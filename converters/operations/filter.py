@@ -33,18 +33,19 @@ def filter(
     Args:
         dataset: a dataset's directory, or an open `Dataset`; it is only read.
         out: the directory to create; its parent must exist.
-        where: a condition on features, such as `class in (cat, dog) and height >= 224 and not format == png`. Features
-            are named by their whole key or its end; `class` and `split` have their usual meaning, and `objects` is the
-            number of objects. Operators: == != < <= > >= in, not in; combined with and, or, not and parentheses. Class
-            names and texts are plain words or quoted. A feature with several values matches if any value does.
+        where: a condition on features, such as `class in (cat, dog) and height >= 224 and not format == png`. A feature
+            is named by its key, or by the end of its key after any "/" if only one feature has that end; `class` and
+            `split` have their usual meaning, and `objects` is the number of objects. Operators: == != < <= > >= in, not
+            in; combined with and, or, not and parentheses. Class names and texts are plain words or quoted. A feature
+            with several values matches if any value does.
         keys: keep only records with these keys, given as in `remove`.
         min_objects: keep only images with at least this many objects.
         missing_ok: ignore keys that no record has.
         **making: options for writing the new dataset: see `MakingOptions`.
 
     Raises:
-        UsageError: a condition cannot be parsed, the dataset lacks a name, or no record would be left; and as in
-            `reshard`.
+        UsageError: a condition cannot be parsed or names an unknown feature, class or split, or no record would be
+            left; and as in `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `reshard`.
 
     Example:

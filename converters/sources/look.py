@@ -42,7 +42,7 @@ _BETWEEN = re.compile(r"[-._ 0-9]+")  # separators around the name of a split in
 
 
 class Look:
-    """A view of the files at `path` for recognising formats. It reads lazily and reads nothing twice.
+    """A view of the files at `path` for recognising formats. It reads lazily and caches what it reads.
 
     `include`, `exclude`, `follow_links`: the files to use, as in `list_files`. Only some files of each kind in a folder
     are examined, and no hidden files; the chosen reader then lists all files.
@@ -61,12 +61,12 @@ class Look:
 
     @cached_property
     def is_folder(self) -> bool:
-        """Whether the path is a folder."""
+        """True if the path is a folder."""
         return os.path.isdir(self.path)
 
     @cached_property
     def is_file(self) -> bool:
-        """Whether the path is a regular file."""
+        """True if the path is a regular file."""
         return os.path.isfile(self.path)
 
     @cached_property
@@ -156,10 +156,10 @@ class Look:
 
     @cached_property
     def suffixes(self) -> frozenset[str]:
-        """Ends of the names of files and folders, in lower case.
+        """Names of files and folders, or their ends, in lower case.
 
-        For an image, only the last word of its name and the extension, such as `_mask.png`; for other files, the name;
-        for a folder, the name with "/" at its end.
+        Images are listed by the last word of their name and the extension (`_mask.png`), other files by their name,
+        folders by their name and "/".
         """
         names = (
             os.path.basename(name).lower() for name in self.files(depth=_DEPTH + 1)
@@ -169,7 +169,7 @@ class Look:
 
     @cached_property
     def holds_only_images(self) -> bool:
-        """Whether the path is a folder that contains only files with image extensions."""
+        """True if the path is a folder whose files, also in subfolders, all have image extensions."""
         files = (end for end in self.suffixes if not end.endswith("/"))
         return self.is_folder and all(names_image(os.fsencode("x" + end)) for end in files)
 
@@ -180,7 +180,7 @@ class Look:
 
     @cached_property
     def is_flat(self) -> bool:
-        """Whether the folder contains files and no subfolders, so that only file names can carry labels."""
+        """True if the folder contains files and no subfolders, so that only file names can carry labels."""
         folders, files = self.names()
         return bool(files) and not folders
 

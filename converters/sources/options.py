@@ -49,7 +49,7 @@ class LabelOptions:
             `{"age": Feature("float32")}`.
         one_hot: columns of 0 and 1 (or -1 and 1), one per class.
         split_column: the column of split names; default: the column named "split".
-        group_column: a column to store for use as `convert(..., group_column=)`; text unless another option names it.
+        group_column: a column stored for `convert(..., group_column=)`, as text unless another option names it too.
         header: whether the first row names the columns; default: inferred from its content.
         delimiter: separator of the cells of a CSV file; default: detected from its first row.
         encoding: the label file's encoding; default: from the byte order mark, else UTF-8.
@@ -144,7 +144,7 @@ class AnnotationOptions:
 
     @property
     def upright(self) -> bool | None:
-        """Whether annotations refer to the upright image; None without `boxes_on`."""
+        """True if annotations refer to the upright image; None without `boxes_on`."""
         return None if self.boxes_on is None else self.boxes_on == "upright"
 
 

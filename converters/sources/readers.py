@@ -18,11 +18,10 @@ _HERE = "shardfeed.converters.sources"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence that a path fits a reader, as text: `found`, the evidence itself; `missing`, the files or options still
-    needed to read the path.
+    """Evidence that a path fits a reader.
 
-    `name`: the reader's name, as in `--reader`. `sure`: whether the evidence excludes all other readers, whatever they
-    find.
+    `found`: what was found, as text. `missing`: files or options that are still needed, as text. `name`: the reader's
+    name, as in `--reader`. `sure`: whether the evidence excludes all other readers, whatever they find.
 
     Example:
         def recognise(look, options):

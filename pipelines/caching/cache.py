@@ -55,8 +55,8 @@ class Cache:
             otherwise shards are copied unchanged.
         limit: maximum size of all copies in the directory together, in bytes or as text such as "500GB". With a limit
             nothing is copied in advance: records are fetched shortly before they are read, once per machine, and kept
-            for the next epoch as long as there is room; then the records that the order needs last are evicted. None:
-            everything is copied before the first batch.
+            for the next epoch as long as there is room; then the records that the order will need latest are evicted.
+            None: everything is copied before the first batch.
 
     Raises UsageError if `directory` is not a path, if `limit` is not a size, and for `decoded` with a limit.
 

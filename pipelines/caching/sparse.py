@@ -4,8 +4,8 @@
         shardfeed-fetched                  a log of runs of records: place, count; a negative count: removed. Each
                                            process begins with one that has only what is there
 
-Each record is fetched once for all readers. When space runs out, the records that the readers' orders need last are
-removed first. A record that is damaged, for example by a power failure, is found by its CRC when it is read.
+Each record is fetched once for all readers. When space runs out, the records that the readers' orders will need latest
+are removed first. A record that is damaged, for example by a power failure, is found by its CRC when it is read.
 """
 
 import ctypes
@@ -309,7 +309,7 @@ class SparseCopy:
             self._changed.notify_all()
 
     def remove(self, wanted: int) -> int:
-        """Remove records of about `wanted` bytes or more, those needed last first; return the bytes removed."""
+        """Remove records of about `wanted` bytes or more, those needed latest first; return the bytes removed."""
         with self._changed:
             free = self.present.copy()
             for places in self._asked.copy().values():

@@ -88,7 +88,7 @@ class Blocks:
     """Blocks of adjacent records in random order, shuffled within a window: for spinning disks, and for buckets.
 
     Args:
-        block_bytes: size of a block, which is read in one request; about 1 MiB. Larger blocks pay off for buckets:
+        block_bytes: size of a block in bytes, read in one request; default 1 MiB. Larger blocks pay off for buckets:
             there, the default order has blocks of 8 MiB.
         buffer: number of records in a window, 1 or more; the next window is read while one is used. None: a quarter of
             the default of `Stream`. `buffer` is part of the order: set it to get the same order on machines with less

@@ -148,7 +148,7 @@ def torch_eval_loader(
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
 ) -> SampleLoader:
-    """Batches for evaluation: every sample exactly once, in stored order, over all ranks; a DataLoader.
+    """Create a DataLoader for evaluation: every sample exactly once, in stored order, over all ranks.
 
     With `image_size`, batches are (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64
     [b]), each image cropped by `resize_center_crop(image_size)`. With `image_transform`, they are also (images,

@@ -41,7 +41,7 @@ def _end_after(trainer: Any) -> None:
 
 
 class SampleLoader(DataLoader[Any]):
-    """A DataLoader that raises all errors unchanged, including errors of its workers. Created by `torch_eval_loader`.
+    """DataLoader of `torch_eval_loader` and `torch_predict_loader`. It raises all errors unchanged, also of workers.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, image_size=224)
@@ -77,10 +77,10 @@ class SampleLoader(DataLoader[Any]):
         self._iteration: object = None  # the one that may continue
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
-        """Begin an iteration; an earlier one that is then continued raises UsageError: workers serve only one.
+        """Start an iteration. An earlier iteration of this loader can then no longer continue (UsageError).
 
-        Raises UsageError if this process has changed its rank since the loader was made: all ranks would get the same
-        batches.
+        Workers serve one iteration at a time. Raises UsageError if this process has changed its rank since the loader
+        was made: all ranks would get the same batches.
         """
         if not self._given_ranks:
             check_unchanged(self._process)

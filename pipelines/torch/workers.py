@@ -34,7 +34,8 @@ class Workers:
         prefetch: number of batches that each process prepares in advance, 1 or more. None: 2, or 1 if 2 from every
             process would take more than a quarter of the available memory.
         pin_memory: whether batches are copied to pinned (page-locked) memory. None: True if there is a CUDA GPU.
-        start_method: "fork", "spawn" or "forkserver". None: Python's default.
+        start_method: "fork", "spawn" or "forkserver". None: Python's default, but "forkserver" if workers read from a
+            bucket or a web server, where "fork" is an error.
 
     Raises:
         UsageError: for values out of range.

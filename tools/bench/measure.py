@@ -140,7 +140,7 @@ def _disk(work: Workload) -> dict[str, Any]:
 def _measure_rounds(
     part: Workload, slice_s: float, model_ms: float | None, deadline: float, progress: Progress
 ) -> _Rounds:
-    """Run the whole pipeline in turn with each stage's pipeline and with the decoder alone; each turn is a round."""
+    """Run the whole pipeline in turn with each stage's pipeline and with the decoder alone, a round each."""
     rounds = _Rounds()
     others = [*part.stages[:-1], "decoder"]
     others += ["whole"] * (ROUNDS - len(others))

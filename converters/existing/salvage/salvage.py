@@ -54,8 +54,8 @@ def salvage(
 
     `progress` is called with the number of bytes read; the total is at most twice the size of the dataset.
 
-    Raises UsageError when `path` holds no shards or `out` cannot be created, IntegrityError when no record is intact or
-    the manifest has a newer format, StorageError, BusyError. After an error, `out` does not exist.
+    Raises UsageError if `path` holds no shards or `out` cannot be created; IntegrityError if no record is intact or
+    the manifest has a newer format; StorageError; BusyError. After an error, `out` does not exist.
 
     Example:
         result = salvage("flowers", "repaired")

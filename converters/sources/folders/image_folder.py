@@ -52,9 +52,10 @@ class ImageFolder(ListedSource):
     """A folder of images with one subfolder per class, in which the files may be at any depth.
 
     If every folder in the root is named train, training, validation, valid, val, test or testing (in upper or lower
-    case), these folders are splits, and contain the class folders. Every visible class folder is a class, even an empty
-    one, unless it holds files but no image. Class names are sorted as bytes (folders 0 to K-1 as numbers), or are in
-    the order of `class_names`: a sequence of names, or the path of a file with one per line.
+    case) and `class_names` does not name them all, these folders are splits, and contain the class folders. Every
+    visible class folder is a class, even if it is empty, but not if it has files and no image. Class names are sorted
+    as bytes, or as numbers if the folders are named 0 to K-1, or are in the order of `class_names`: a sequence of
+    names, or the path of a file with one per line.
 
     Files that are not images, by name or by their first bytes, are skipped and counted in the notes. Images next to the
     class folders are in `findings.rejected`. `include`, `exclude`, `follow_links`: see `list_files`. Features:

@@ -289,7 +289,7 @@ class Annotations:
         return f"{_at(self._where[image])}: " if self._where[image] != "" else ""
 
     def is_usable(self, image: int) -> bool:
-        """Whether the image is an existing file, and was not rejected."""
+        """Return whether the image is an existing file that was not rejected."""
         return isinstance(self._files[image], int) and image not in self._rejected
 
     def path(self, image: int) -> bytes | None:
