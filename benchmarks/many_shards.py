@@ -2,7 +2,8 @@
 
 A dataset of so many shards, each a file of its own with its index, whose records hold next to nothing. In a new process
 for each round: opening it, the first batch of records in the global order, memory once every index was read, later
-batches, and the order alone. Seconds are CPU time, so that waiting for a disk or for other programs is in no figure.
+batches, and the order alone. In another one, which receives the split pickled as a worker does: the first batch.
+Seconds are CPU time, so that waiting for a disk or for other programs is in no figure.
 """
 
 import argparse
@@ -47,6 +48,12 @@ def resident_mb() -> float:
     return pages * resource.getpagesize() / 1e6
 
 
+def peak_mb() -> float:
+    """The most MB that this program had in memory; `ru_maxrss` would include the process that has started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
+
 def measure(directory: str) -> dict[str, float]:
     """Figures of one process."""
     import numpy as np
@@ -58,13 +65,15 @@ def measure(directory: str) -> dict[str, float]:
     train = shardfeed.open(directory)["train"]
     opened = resident_mb()
     found = {"open_s": time.process_time() - begun, "open_mb": opened - before}
-    found["open_peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6 - before
+    found["open_peak_mb"] = peak_mb() - before
     samples: Any
     order: Any
     samples, order = order_samples(train, batch_size=BATCH, order="global")
     samples.payloads(order.batch(0))
     found["first_batch_s"] = time.process_time() - begun
-    found["pickled_mb"] = len(pickle.dumps(train)) / 1e6
+    sent = pickle.dumps(train)
+    Path(directory, "..", "sent").write_bytes(sent)
+    found["pickled_kb"] = len(sent) / 1e3
 
     steps = np.linspace(1, order.steps_per_epoch - 1, 50, dtype=int).tolist()
     begun = time.process_time()
@@ -82,24 +91,46 @@ def measure(directory: str) -> dict[str, float]:
     return found
 
 
+def measure_worker(directory: str) -> dict[str, float]:
+    """Figures of a process that receives the split."""
+    import shardfeed
+    from shardfeed.pipelines import order_samples
+
+    assert shardfeed.open  # imported before the clock starts
+    before, begun = resident_mb(), time.process_time()
+    samples: Any
+    order: Any
+    samples, order = order_samples(
+        pickle.loads(Path(directory, "..", "sent").read_bytes()), batch_size=BATCH, order="global"
+    )
+    samples.payloads(order.batch(0))
+    return {
+        "worker_first_batch_s": time.process_time() - begun,
+        "worker_mb": resident_mb() - before,
+        "worker_peak_mb": peak_mb() - before,
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure what a dataset of many shards costs.")
     parser.add_argument("--shards", type=int, default=40_000)
     parser.add_argument("--records", type=int, default=2_500, help="of each shard (2500)")
     parser.add_argument("--rounds", type=int, default=5, help="each a new process (5)")
     parser.add_argument("--measure", metavar="DIR", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", metavar="DIR", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.measure:
-        print(json.dumps(measure(args.measure)))
+    if args.measure or args.worker:
+        print(json.dumps(measure(args.measure) if args.measure else measure_worker(args.worker)))
         return 0
     with tempfile.TemporaryDirectory() as scratch:
         copied_shards(Path(scratch), args.shards, args.records)
         manifest = (Path(scratch) / "many" / "manifest.json").stat().st_size
-        command = [sys.executable, __file__, "--measure", f"{scratch}/many"]
-        rounds = [
-            json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-            for _ in range(args.rounds)
-        ]
+
+        def figures(which: str) -> dict[str, float]:
+            command = [sys.executable, __file__, which, f"{scratch}/many"]
+            return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+        rounds = [figures("--measure") | figures("--worker") for _ in range(args.rounds)]
     print(f"{args.shards:,} shards, {args.shards * args.records:,} records; manifest {manifest / 1e6:.1f} MB")
     for key in rounds[0]:
         values = sorted(found[key] for found in rounds)

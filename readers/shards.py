@@ -6,7 +6,8 @@ Files are opened when first needed. The format handles their content, the storag
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice, pairwise
 from typing import Any
 
@@ -14,8 +15,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.format import ShardView
-from shardfeed.manifest import SplitInfo, parse_manifest
-from shardfeed.naming import MANIFEST
+from shardfeed.manifest import SplitInfo, SplitOfManifest
 from shardfeed.readers.copy import Copy
 from shardfeed.storage.storage import LOCAL, LocalStorage, OpenFile, Part, Storage, whole
 
@@ -29,9 +29,8 @@ ClassSets = tuple[np.ndarray, np.ndarray]
 class Shards:
     """The shard files and indexes of one split. Pickles as its directory and its part of the manifest.
 
-    `info` describes the split, even if a `copy` of shards is read, which may hold other bytes. `firsts`: int64 [shards
-    + 1], the position in the split of each shard's first record, and the number of records. `columns`: features that
-    `read_column` has read, in stored order; like open files, they are not pickled. `class_sets`: results of
+    `info` describes the split, even if a `copy` of shards is read, which may hold other bytes. `columns`: features
+    that `read_column` has read, in stored order; like open files, they are not pickled. `class_sets`: results of
     `rarest_classes`, by key; pickled, because computing them again would read all records.
     """
 
@@ -49,7 +48,6 @@ class Shards:
         self.storage = storage
         self.class_sets = {} if class_sets is None else class_sets
         self._copied = {number: i for i, number in enumerate(copy.numbers)} if copy else {}
-        self.firsts = np.concatenate([[0], np.cumsum(info.shards.records)])
         self._forget()
 
     def _forget(self) -> None:
@@ -57,7 +55,7 @@ class Shards:
         self._files: OrderedDict[int, OpenFile] = OrderedDict()
         self._views: dict[int, ShardView] = {}
         self.columns: dict[str, np.ndarray] = {}
-        self._manifests: dict[str, object] = {}  # directory -> the version of the manifest that was compared
+        self._manifests: dict[str, Hashable] = {}  # directory -> the version of the manifest that was compared
         self._checked: set[int] = set()  # shards of a remote storage that were read when the manifest was compared
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -65,6 +63,11 @@ class Shards:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)
+
+    @cached_property
+    def firsts(self) -> np.ndarray:
+        """Position in the split of each shard's first record, and the number of records: int64 [shards + 1]."""
+        return np.concatenate([[0], np.cumsum(self.info.shards.records)])
 
     def reading(self, copy: Copy) -> "Shards":
         """The same shards, read from a copy."""
@@ -110,17 +113,11 @@ class Shards:
         of the same name and size then holds other records, and nothing about it is damaged.
         """
         directory, info, _ = self.read_from(shard)
-        storage, path = self.storage_of(shard), os.path.join(directory, MANIFEST)
-        try:
-            if directory in self._manifests and self._manifests[directory] == storage.version(path):
-                return
-            file = storage.open(path)
-        except (FileNotFoundError, NotADirectoryError):
-            raise IntegrityError(directory, "its manifest was deleted since it was opened", "open it again") from None
-        found = parse_manifest(whole(file), path).splits.get(info.name)
-        if found is None or found.shards != info.shards:
-            raise IntegrityError(directory, "replaced by another dataset since it was opened", "open it again")
-        self._manifests[directory] = file.version
+        stored = SplitOfManifest(directory, info.name, self.storage_of(shard))
+        version = self._manifests.get(directory) or info.shards.versions.get(directory)
+        if version is None or version != stored.version():
+            _, version = stored.read(info.shards.digest)
+        self._manifests[directory] = version
 
     def payloads(self, places: np.ndarray) -> list[bytes]:
         """The records at `places`, int64 [k], in that order, with checked CRCs. Raises RecordError, IntegrityError.

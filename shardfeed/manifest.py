@@ -9,9 +9,11 @@ should have.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
 from shardfeed.formats.format import ShardFormat
@@ -293,13 +295,48 @@ def read_manifest(directory: str, storage: Storage = LOCAL, *, exact: bool = Fal
     """
     path = os.path.join(directory, MANIFEST)
     try:
-        data = whole(storage.open(path))
+        file = storage.open(path)
+        data = whole(file)
     except (FileNotFoundError, NotADirectoryError):
         what = f"no {MANIFEST} in it" if _is_directory(directory, storage) else "no such directory"
         raise UsageError(
             directory, f"not a dataset: {what}", "give the directory of a completed `shardfeed convert`"
         ) from None
-    return parse_manifest(data, path, exact=exact)
+    manifest = parse_manifest(data, path, exact=exact)
+    for name, split in manifest.splits.items():
+        split.shards.found_in(SplitOfManifest(directory, name, storage), file.version)
+    return manifest
+
+
+@dataclass(frozen=True)
+class SplitOfManifest:
+    """A split in the manifest of a directory: see `StoredTable`."""
+
+    directory: str
+    split: str
+    storage: Storage
+
+    def version(self) -> Hashable:
+        """The current version of the manifest; None if there is none."""
+        try:
+            return self.storage.version(os.path.join(self.directory, MANIFEST))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def read(self, digest: bytes) -> tuple[np.ndarray, Hashable]:
+        """Read the rows of the table with this digest, and the version of the manifest. Raises IntegrityError."""
+        path = os.path.join(self.directory, MANIFEST)
+        try:
+            file = self.storage.open(path)
+            data = whole(file)
+        except (FileNotFoundError, NotADirectoryError):
+            problem = "its manifest was deleted since it was opened"
+            raise IntegrityError(self.directory, problem, "open it again") from None
+        found = parse_manifest(data, path).splits.get(self.split)
+        if found is None or found.shards.digest != digest:
+            problem = "replaced by another dataset since it was opened"
+            raise IntegrityError(self.directory, problem, "open it again")
+        return found.shards.rows, file.version
 
 
 def _is_directory(path: str, storage: Storage) -> bool:

@@ -29,11 +29,12 @@ import numpy as np
 from shardfeed import errors
 from shardfeed.errors import StorageError
 from shardfeed.machine.free_space import room_in
+from shardfeed.manifest import SplitOfManifest
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.copy import Copy
 from shardfeed.readers.split import Split
-from shardfeed.storage.storage import LocalStorage, Storage
+from shardfeed.storage.storage import LOCAL, LocalStorage, Storage
 
 SOCKET, LOG = "fetcher.socket", "fetcher.log"
 CLIENTS = "fetcher.clients"  # locked by each process that reads a temporary directory
@@ -309,8 +310,9 @@ def _of_a_url(storage: Storage) -> bool:
 
 def attach(split: Split, filler: FetcherClient) -> Split:
     """The split, read through a filler."""
-    info = split.shards.info
-    return split.reading(Copy(filler.start(), info, range(len(info.shards)), decoded=False, filler=filler))
+    info, directory = split.shards.info, filler.start()
+    info.shards.found_in(SplitOfManifest(directory, info.name, LOCAL))  # workers read it here, not over the network
+    return split.reading(Copy(directory, info, range(len(info.shards)), decoded=False, filler=filler))
 
 
 def close_clients(samples: Samples) -> None:

@@ -76,7 +76,9 @@ def open_copy(directory: str, plan: CopyPlan) -> Copy | None:
     expected = plan.split.shards.info.shards.records[list(plan.numbers)]
     if manifest.fingerprint != plan.key or info is None or not np.array_equal(info.shards.records, expected):
         raise IntegrityError(directory, "it is a copy of something else")
-    return Copy(directory, info, plan.numbers, plan.decoded)
+    first, last = plan.numbers[0], plan.numbers[-1]
+    numbers = range(first, last + 1) if last - first < len(plan.numbers) else plan.numbers  # small when pickled
+    return Copy(directory, info, numbers, plan.decoded)
 
 
 def record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
