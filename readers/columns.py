@@ -5,58 +5,87 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from shardfeed.column import check_labels, column_dtype, parse_column
+from shardfeed.column import HEADER_BYTES, check_header, check_labels, column_dtype, parse_column
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Decoded
 from shardfeed.readers.shards import Shards
 from shardfeed.schema import Schema
-from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.storage import whole
+from shardfeed.storage.checksum import extend_crc32c
+from shardfeed.storage.storage import READ_BYTES, FileInfo, OpenFile, whole
 
+_KEPT_BYTES, _FRACTION = 64 << 20, 16  # see `read_column`
 _TOGETHER = 256  # records read at once: more do not help
 _DTYPES = {"int64": np.int64, "float32": np.float32, "bytes": object}
 _REMEDY = "`shardfeed rebuild DIR` restores it"
 
 
-def read_column(shards: Shards, schema: Schema, key: str) -> np.ndarray:
-    """Return the values of the scalar feature `key` in stored order: int64 [n], float32 [n], or bytes as objects [n].
+def read_column(shards: Shards, schema: Schema, key: str, places: range | np.ndarray) -> np.ndarray:
+    """Return the scalar feature `key` at `places`, a new array: int64 [k], float32 [k], or bytes as objects [k].
 
-    The array is read-only and cached in `shards.columns`. It comes from the column that is stored with the dataset, and
-    its CRC is checked. If there is none (format 1 and adopted datasets only have columns of labels), every record is
-    read whole, and its CRC is checked.
+    It comes from the column that is stored with the dataset, and its CRC is checked. The whole column is kept in
+    `shards.columns`, read-only and as it is stored; but of a column of more than 64 MB, a view of less than a 16th
+    reads the numbers that it needs, and the rest only for the CRC. If there is no stored column (format 1 and adopted
+    datasets only have columns of labels), every record is read whole, and its CRC is checked.
 
     Raises IntegrityError for a stored column that is missing, damaged or has a label out of range; its subclass
     RecordError for a damaged record, and for a record without exactly one value of the schema's dtype.
     """
+    dtype = _DTYPES[schema.features[key].dtype]
     if key not in shards.columns:
-        dtype = _DTYPES[schema.features[key].dtype]
-        if key in shards.info.columns:
-            column = _stored(shards, schema, key).astype(dtype)
+        stored = shards.info.columns.get(key)
+        if stored is not None and stored.size > _KEPT_BYTES and dtype is not object and isinstance(places, range):
+            part = range(min(places[0], places[-1]), max(places[0], places[-1]) + 1) if places else places
+            if len(part) * _FRACTION < shards.info.records:
+                return _stored(shards, schema, key, part)[:: places.step].astype(dtype)
+        if stored is not None:
+            column = _stored(shards, schema, key)
         else:
             column = np.empty(shards.info.records, dtype)
             for place, (value,) in read_values(shards, schema, key):
                 column[place] = value
         column.flags.writeable = False
         shards.columns[key] = column
-    return shards.columns[key]
+    if not isinstance(places, range):
+        return shards.columns[key][places].astype(dtype, copy=False)
+    cut = slice(places.start, places.stop if places.stop >= 0 else None, places.step)
+    return shards.columns[key][cut].astype(dtype)
 
 
-def _stored(shards: Shards, schema: Schema, key: str) -> np.ndarray:
+def _stored(shards: Shards, schema: Schema, key: str, part: range | None = None) -> np.ndarray:
+    """The stored column as an array, read-only; `part`: of numbers, only these consecutive ones."""
     path = os.path.join(shards.directory, shards.info.column_file(key))
+    expected, dtype = shards.info.columns[key], column_dtype(schema, key)
     try:
-        data = whole(shards.storage.open(path, shards.info.columns[key].size))
+        file = shards.storage.open(path, expected.size)
+        data, found = _part(file, part, dtype.itemsize) if part is not None else (whole(file), None)
     except FileNotFoundError:
         raise IntegrityError(path, "missing: the manifest has this column", _REMEDY) from None
-    expected = shards.info.columns[key]
-    if len(data) != expected.size:
-        raise IntegrityError(path, f"got {len(data)} bytes, expected {expected.size}", _REMEDY)
-    if crc32c(data) != expected.crc32c:
+    found = found or FileInfo.of(data)
+    if found.size != expected.size:
+        raise IntegrityError(path, f"got {found.size} bytes, expected {expected.size}", _REMEDY)
+    if found != expected:
         raise IntegrityError(path, "the column does not belong to this split", _REMEDY)
-    values = parse_column(data, shards.info.records, column_dtype(schema, key), path)
+    if part is None:
+        values = parse_column(data, shards.info.records, dtype, path)
+    else:
+        check_header(data, shards.info.records, dtype, path)
+        values = np.frombuffer(data, dtype, len(part), HEADER_BYTES)
     if key in schema.class_names:
-        check_labels(values, len(schema.class_names[key]), path)
+        check_labels(values, len(schema.class_names[key]), path, part.start if part is not None else 0)
     return values
+
+
+def _part(file: OpenFile, part: range, width: int) -> tuple[bytes, FileInfo]:
+    """The header of a column and its numbers `part`, of `width` bytes each; and the checksum of the whole file."""
+    kept, size, crc = bytearray(), 0, 0
+    wanted = (0, HEADER_BYTES), (HEADER_BYTES + part.start * width, HEADER_BYTES + part.stop * width)
+    while block := file.read(size, READ_BYTES):
+        for first, last in wanted:
+            kept += block[max(0, first - size) : max(0, last - size)]
+        crc = extend_crc32c(crc, block)
+        size += len(block)
+    return bytes(kept), FileInfo(size, crc)
 
 
 def read_values(shards: Shards, schema: Schema, key: str) -> Iterator[tuple[int, Decoded]]:

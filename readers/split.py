@@ -198,7 +198,7 @@ class Split(Sequence[Record]):
         if chosen.dtype == bool and chosen.shape == (len(self),):
             indices = np.flatnonzero(chosen)
         elif chosen.ndim == 1 and (np.issubdtype(chosen.dtype, np.integer) or chosen.size == 0):
-            indices = chosen.astype(np.int64)
+            indices = chosen.astype(np.int64, copy=False)
         else:
             problem = f"got a selection of dtype {chosen.dtype} and shape {chosen.shape}"
             raise UsageError(f"split {self.name}", problem, f"expected a bool mask [{len(self)}], or integers [k]")
@@ -223,7 +223,7 @@ class Split(Sequence[Record]):
             scalars = sorted(name for name, feature in self.schema.features.items() if feature.scalar)
             problem = f"got {escape(key)!r}, expected a feature with one value per record"
             raise UsageError("column", problem, f"it has {', '.join(scalars)}")
-        return read_column(self._shards, self.schema, key)[np.asarray(self._places, np.int64)]
+        return read_column(self._shards, self.schema, key, self._places)
 
     def place(self, index: int) -> int:
         """Return the sample's position in the whole split; negative indices count from the end. Raises IndexError."""
@@ -243,8 +243,11 @@ class Split(Sequence[Record]):
     def places(self, indices: np.ndarray) -> np.ndarray:
         """Convert indices within the view, int64 [k], to positions in the whole split, int64 [k]."""
         if isinstance(self._places, range):
-            indices = np.where(indices < 0, indices + len(self), indices)
-            return self._places.start + self._places.step * indices.astype(np.int64)
+            indices = indices.astype(np.int64, copy=False)
+            places = np.where(indices < 0, indices + len(self), indices)
+            places *= self._places.step
+            places += self._places.start
+            return places
         return self._places[indices]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Record]:

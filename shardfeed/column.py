@@ -181,12 +181,21 @@ def bytes_at(data: bytes, records: int, place: int) -> bytes:
     return data[start + (int(ends[place - 1]) if place else 0) : start + int(ends[place])]
 
 
-def check_labels(labels: np.ndarray, classes: int, place: object) -> None:
-    """Raise IntegrityError, with `place` as the file, unless each label is within 0 to `classes` - 1."""
+def check_labels(labels: np.ndarray, classes: int, place: object, first: int = 0) -> None:
+    """Raise IntegrityError, with `place` as the file, unless each label is within 0 to `classes` - 1.
+
+    `first`: number of the first label's record.
+    """
     bad = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(bad):
-        problem = f"record {bad[0]} has the label {labels[bad[0]]}, expected 0 to {classes - 1}"
+        problem = f"record {first + bad[0]} has the label {labels[bad[0]]}, expected 0 to {classes - 1}"
         raise IntegrityError(place, problem, _REMEDY)
+
+
+def check_header(data: bytes, count: int, dtype: np.dtype, place: object) -> None:
+    """Raise IntegrityError, with `place` as the file, unless `data` begins with the header of such an array."""
+    if data[:HEADER_BYTES] != _header(count, dtype):
+        raise IntegrityError(place, f"its header does not declare {count} values of {dtype.str}", _REMEDY)
 
 
 def _header(count: int, dtype: np.dtype) -> bytes:
@@ -197,8 +206,7 @@ def _header(count: int, dtype: np.dtype) -> bytes:
 
 def _array(data: bytes, count: int, dtype: np.dtype, place: object) -> tuple[np.ndarray, bytes]:
     """Split `data` into its first array, of `count` values, read-only, and the rest. Raises IntegrityError."""
-    if data[:HEADER_BYTES] != _header(count, dtype):
-        raise IntegrityError(place, f"its header does not declare {count} values of {dtype.str}", _REMEDY)
+    check_header(data, count, dtype, place)
     end = HEADER_BYTES + count * dtype.itemsize
     if len(data) < end:
         raise IntegrityError(place, f"got {len(data)} bytes, expected {end} for {count} values", _REMEDY)

@@ -32,8 +32,10 @@ def class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split
     if not kept:
         raise UsageError("weights", "no class with samples has a weight above 0")
     in_order = np.argsort(column, kind="stable")
-    chosen = in_order[np.isin(column[in_order], kept)]
-    return split.select(chosen), [int(sizes[label]) for label in kept], [by_class[label] for label in kept]
+    if sizes[kept].sum() < len(column):
+        in_order = in_order[np.isin(np.arange(len(names)), kept)[column[in_order]]]
+    del column
+    return split.select(in_order), [int(sizes[label]) for label in kept], [by_class[label] for label in kept]
 
 
 def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) -> list[float]:

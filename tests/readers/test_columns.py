@@ -177,14 +177,40 @@ def test_stored_labels_need_no_shard(copy: Path) -> None:
 def test_a_column_is_read_once_and_not_pickled(copy: Path) -> None:
     train = shardfeed.open(copy)["train"]
     empty = len(pickle.dumps(train))
-    first = [columns.read_column(train._shards, train.schema, key) for key in (LABEL, HEIGHT)]
+    first = [train.column(key) for key in (LABEL, HEIGHT)]
     shutil.rmtree(copy)
     for key, column in zip((LABEL, HEIGHT), first, strict=True):
-        assert columns.read_column(train._shards, train.schema, key) is column
-        with pytest.raises(ValueError, match="read-only"):
-            column[0] = 1
         assert (train[2:].column(key) == column[2:]).all(), "a view shares what was read"
+        column[:] = -1
+        assert (train.column(key) != column).all(), "each caller has an array of its own"
     assert len(pickle.dumps(train)) == empty
+
+
+def test_a_small_view_of_a_large_column(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its numbers are kept in memory; the checksum is that of the whole file."""
+    expected = {key: shardfeed.open(copy)["train"].column(key) for key in (LABEL, OFFSET, PRICE)}
+    monkeypatch.setattr(columns, "_KEPT_BYTES", 100)
+    monkeypatch.setattr(columns, "READ_BYTES", 130)
+    train = shardfeed.open(copy)["train"]
+    for key, whole in expected.items():
+        for part in (slice(0, 2), slice(7, 9), slice(9, 7, -1), slice(11, 13, 2), slice(3, 3), slice(-1, None)):
+            found = train[part].column(key)
+            assert found.dtype == whole.dtype
+            assert found.tolist() == whole[part].tolist(), (key, part)
+            assert key not in train.shards.columns
+    path = copy / "index" / f"train.{OFFSET.replace('/', '.')}.npy"
+    content = path.read_bytes()
+    for damaged, problem in (
+        (content[:-1] + bytes([content[-1] ^ 1]), "does not belong"),
+        (content[:-1], f"got {len(content) - 1} bytes, expected {len(content)}"),
+        (content + b"x", f"got {len(content) + 1} bytes, expected {len(content)}"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(IntegrityError, match=problem):
+            shardfeed.open(copy)["train"][:2].column(OFFSET)
+    path.unlink()
+    with pytest.raises(IntegrityError, match="missing: the manifest has this column"):
+        shardfeed.open(copy)["train"][:2].column(OFFSET)
 
 
 def test_a_selection(noise: Path) -> None:
