@@ -28,7 +28,7 @@ from shardfeed.naming import (
     shard_file,
 )
 from shardfeed.schema import ENCODED, LABEL, Schema
-from shardfeed.storage.address import local_path
+from shardfeed.storage.address import local_output
 from shardfeed.storage.building import locked
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, remove_tree, storage_error, write_file
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
@@ -46,7 +46,7 @@ def adopt(survey: Survey, out: str | os.PathLike[str] | None = None) -> Manifest
         data = shardfeed.open("adopted")
     """
     if out is not None:
-        target = local_path(out)
+        target = local_output(out)
         with new_dataset(target) as directory:
             return _write(survey, directory, target)
     with locked(survey.directory):

@@ -13,6 +13,7 @@ from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import SHA256
+from shardfeed.storage.address import is_address
 
 
 class MakingOptions(TypedDict, total=False):
@@ -77,6 +78,8 @@ def make_dataset(
 
 def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> None:
     """Raise UsageError for an output that is, or lies in, one of the datasets' directories: they are only read."""
+    if is_address(out):
+        return
     place = os.path.realpath(os.fspath(out))
     for directory in directories:
         root = os.path.realpath(directory)

@@ -34,6 +34,15 @@ def check_local(path: str | bytes | os.PathLike[str]) -> None:
         raise UsageError(text, "is a URL, expected a local path", f"copy it with {tool}, or mount it")
 
 
+def local_output(path: str | os.PathLike[str]) -> str:
+    """The absolute path of an output. Raises UsageError if it is a URL (s3://...)."""
+    if is_address(path):
+        tool = _TOOLS.get(os.fspath(path).partition("://")[0].lower(), "its own tool")
+        remedy = f"write to a local directory, and copy that with {tool}"
+        raise UsageError(os.fspath(path), "is a URL, expected a local path", remedy)
+    return local_path(path)
+
+
 def local_path(path: str | os.PathLike[str]) -> str:
     """The absolute path. Raises UsageError if it is a URL (s3://...)."""
     check_local(path)

@@ -147,7 +147,8 @@ class S3Destination:
         found = self.info_of_store(path)
         if found is None or found[1] is not None:
             return None if found is None else FileInfo(found[0], found[1] or 0)
-        self.read_back += 1
+        with self._lock:
+            self.read_back += 1
         size = crc = 0
         for chunk in self._content(path):
             size, crc = size + len(chunk), extend_crc32c(crc, chunk)

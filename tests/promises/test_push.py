@@ -1,6 +1,7 @@
 """A dataset copied to a bucket and back, killed at every request: never readable in half, and nothing is sent twice."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, Us
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset
 from shardfeed.storage import s3_destination
+from shardfeed.tools.cli import main as command
 
 from buckets import KEY, SECRET, Bucket, bucket_behind
 from seaweed import seaweed
@@ -184,6 +186,38 @@ def test_bytes_flipped_on_their_way_are_refused_by_the_store(
     assert not unfinished(bucket)
 
 
+@pytest.mark.parametrize("store", ["no checksums", "refuses checksums"])
+def test_a_store_without_checksums_is_read_back(
+    bucket: Bucket, heavy: Dataset, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    """Each file is read after it was sent, whole or in parts; a damaged one is sent again."""
+    monkeypatch.setattr(s3_destination, "PART_BYTES", PART)
+    expected, url = files(heavy.directory), f"s3://{bucket.name}/plain"
+    bucket.proxy.fault = lambda method, path, part: store
+    pushed = push(heavy.directory, url)
+    assert stored(bucket, "plain") == expected
+    assert pushed.read_back == len(expected)
+    asked = [request for request in bucket.proxy.requests if request.status == 501]
+    assert (len(asked) > 0) == (store == "refuses checksums")
+    assert push(heavy.directory, url).read_back == 2, "the manifest alone, before and instead of sending it"
+
+    for name in (MANIFEST, "features.json"):
+        bucket.client.delete_object(Bucket=bucket.name, Key=f"plain/{name}")
+    bucket.proxy.requests.clear()
+    bucket.proxy.fault = lambda method, path, part: (
+        "flip" if (method, flips(bucket)) == ("GET", 0) and path.endswith("features.json") else store
+    )
+    push(heavy.directory, url)
+    sent = Counter(request.path.rpartition("/")[2] for request in bucket.proxy.requests if request.method == "PUT")
+    assert flips(bucket) == 1
+    assert sent["features.json"] >= 2
+    assert stored(bucket, "plain") == expected
+
+
+def flips(bucket: Bucket) -> int:
+    return sum(request.fault == "flip" for request in bucket.proxy.requests)
+
+
 def test_damage_on_the_way_back(bucket: Bucket, heavy: Dataset, tmp_path: Path) -> None:
     url, shard = f"s3://{bucket.name}/back", heavy.manifest.splits["train"].shard_file(0)
     push(heavy.directory, url)
@@ -249,3 +283,41 @@ def test_a_conversion_into_a_bucket(
         convert(flowers_folder, url, shards=2)
     with pytest.raises(UsageError, match="never replaced"):
         convert(flowers_folder, f"{url}2", replace=True)
+
+
+@pytest.mark.long
+def test_operations_write_to_a_bucket(
+    bucket: Bucket, flowers: Dataset, flowers_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dataset is that of the same operation on the local disk, also if one begins in the dataset's directory."""
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir(flowers.directory)
+    (tmp_path / "more" / "rose").mkdir(parents=True)
+    shutil.copy(flowers_folder / "rose" / "0001.jpg", tmp_path / "more" / "rose" / "new.jpg")
+    (tmp_path / "classes.csv").write_text("old,new\nrose,flower\n")
+    here, name = flowers.directory, "image/filename"
+    for operation in (
+        ["append", here, str(tmp_path / "more")],
+        ["filter", here, "--where", "image/height > 0"],
+        ["merge", here, str(tmp_path / "filter"), "--prefix"],
+        ["relabel", here, "--map", str(tmp_path / "classes.csv")],
+        ["remove", here, "--key", flowers["train"][0][name].decode()],
+        ["reshard", here, "--shards", "1"],
+        ["split", here, "--split", "a=0.5,b=0.5"],
+    ):
+        options = next((i for i, word in enumerate(operation) if word.startswith("--")), len(operation))
+        for out in (str(tmp_path / operation[0]), f"s3://{bucket.name}/{operation[0]}"):
+            assert command([*operation[:options], out, *operation[options:], "--quiet"]) == 0, operation
+        assert stored(bucket, operation[0]) == files(tmp_path / operation[0])
+    assert not unfinished(bucket)
+
+
+def test_outputs_that_must_be_local(flowers: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for line in (
+        ["salvage", flowers.directory, "s3://bucket/out"],
+        ["export", flowers.directory, "s3://bucket/out", "--to", "folder"],
+        ["adopt", str(tmp_path), "s3://bucket/out"],
+    ):
+        assert command(line) == 2
+        assert "write to a local directory, and copy that with `aws s3 sync`" in capsys.readouterr().err

@@ -237,7 +237,7 @@ def upload(client: Any, bucket: str, folder: Path, prefix: str) -> None:
 def test_no_secret_is_left_by_any_door(
     world: World, known: dict[str, str], flowers: Dataset, flowers_folder: Path, tmp_path: Path
 ) -> None:
-    """From a real S3 server that knows the keys: read, train, kill, go on, convert."""
+    """From and to a real S3 server that knows the keys: read, push, pull, train, kill, go on, convert."""
     for name in ("server", "proxy"):
         (tmp_path / name).mkdir()
     bad = Path(shutil.copytree(flowers_folder, tmp_path / "photos"))
@@ -258,6 +258,7 @@ def test_no_secret_is_left_by_any_door(
         upload(bucket.client, "photos", bad, "images")
         world.door("look", address)
         world.door("look", address, more=by_file)
+        world.door("write", flowers.directory, str(flowers_folder), f"s3://photos/{world.folder.name}")
         for loader, cache, more in (("tensorflow", "cache", {}), ("spawn", "", by_file), ("fork", "", {})):
             world.door("train", loader, address, cache, until=f"{loader} step 3", more=more)
             position = json.loads((world.folder / "work" / f"{loader}-position.json").read_text())
@@ -278,6 +279,7 @@ def test_no_secret_is_left_by_any_door(
     searched = world.scan.searched
     for seen in (
         *("fetcher.log", "shardfeed-fetched", "manifest.json", "report.html", "sheet.png", "rejected.jsonl", "log"),
+        *("destination.pickle", "error-another.pickle"),
         *("split.pickle", "spawn-split.pickle", "tensorflow-position.json", "column.pickle", "copied"),
     ):
         assert any(os.path.basename(path) == seen for path in searched), seen
@@ -333,6 +335,7 @@ def test_no_secret_is_left_by_any_error(
         shutil.copytree(flowers_folder, tmp_path / "photos")
         table(web, tmp_path / "list.csv", known)
         token = {"AWS_SESSION_TOKEN": known["session token"], "AWS_ENDPOINT_URL": web.url}
+        token |= {"DATASET": flowers.directory}
         quick = {"PYTHONPATH": f"{SUPPORT / 'debugging'}:{SUPPORT / 'deadlines'}"}
         heads: list[str] = []
 

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 import shardfeed
+from shardfeed.converters import convert, open_source, pull, push
 from shardfeed.errors import ShardfeedError
 from shardfeed.pipelines import Blocks, Cache, cached
+from shardfeed.storage.destination import destination
 from shardfeed.tools.cli import main as command
 
 OPTIONS: dict[str, Any] = {"batch_size": 8, "image_size": 32, "seed": 1, "order": Blocks(buffer=40, block_bytes=14_000)}
@@ -63,6 +65,22 @@ def look(address: str) -> None:
     ):
         print(line[0], command(line))
     moment("looked")
+
+
+def write(directory: str, photos: str, url: str) -> None:
+    """Copy a dataset to a bucket and back, and make others there."""
+    for line in (
+        ["push", directory, f"{url}/pushed"],
+        ["push", directory, f"{url}/pushed", "--json"],
+        ["pull", f"{url}/pushed", "pulled"],
+        ["convert", photos, f"{url}/converted", "--workers", "1"],
+        ["reshard", directory, f"{url}/resharded", "--shards", "1", "--workers", "1"],
+    ):
+        assert command(line) == 0, line
+        moment(line[0])
+    keep("destination", destination(f"{url}/pushed"))
+    fails("another", lambda: push("pulled", f"{url}/converted"))
+    moment("written")
 
 
 def train(loader: str, address: str, cache: str, position: str = "") -> None:
@@ -112,14 +130,15 @@ def fails(name: str, call: Callable[[], object]) -> None:
 
 def faults(address: str, *kinds: str) -> None:
     """Each fault of the server, as a plain read, a loader's fetcher and a conversion meet it."""
-    from shardfeed.converters import convert, open_source
-
     train = shardfeed.open(address)["train"]
     for number, kind in enumerate(kinds):
         through = cached(train, Cache(f"cache-{number}", limit="1GB"))
         moment(f"fault {kind}")
         fails(f"read-{number}", lambda: shardfeed.open(address)["train"][0])
         fails(f"loader-{number}", lambda through=through: next(iter(shardfeed.torch_loader(through, **OPTIONS))))
+        if kind.startswith(("403", "400")):
+            fails(f"push-{number}", lambda: push(os.environ["DATASET"], f"{address}-copy"))
+            fails(f"pull-{number}", lambda: pull(address, "pulled"))
         if kind != "flip":
             fails(f"source-{number}", lambda: convert(open_source(address), "never", workers=1))
         print("verify", command(["verify", address]))
@@ -131,6 +150,8 @@ def wrong() -> None:
     kinds = [f"{kind}://none/flowers" for kind in ("s3", "gs", "az")] + ["hf://datasets/user/none"]
     for number, address in enumerate(json.loads(os.environ.get("ADDRESSES", "null")) or kinds):
         fails(f"open-{number}", lambda address=address: shardfeed.open(address))
+        fails(f"pull-{number}", lambda address=address: pull(address, "pulled"))
+        fails(f"push-{number}", lambda address=address: push(os.environ["DATASET"], address))
         for name in ("inspect", "verify", "preview", "report"):
             print(name, command([name, address]))
         print("convert", command(["convert", address, f"converted-{number}", "--log", f"log-{number}"]))
@@ -138,4 +159,4 @@ def wrong() -> None:
 
 
 if __name__ == "__main__":
-    {"look": look, "train": train, "faults": faults, "wrong": wrong}[sys.argv[1]](*sys.argv[2:])
+    {"look": look, "write": write, "train": train, "faults": faults, "wrong": wrong}[sys.argv[1]](*sys.argv[2:])

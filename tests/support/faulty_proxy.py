@@ -16,6 +16,9 @@ from pathlib import Path
 
 FAULTS = ("503", "reset", "cut", "stall", "whole", "shift", "flip", "swap", "slow")  # of answers
 
+_CONTENT = b"<Error><Code>NotImplemented</Code><Message>A header, x-amz-checksum-crc32c, is unknown</Message></Error>"
+_REFUSAL = b"HTTP/1.1 501 Not Implemented\r\nContent-Length: %d\r\n\r\n%s" % (len(_CONTENT), _CONTENT)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -39,7 +42,8 @@ class Proxy:
     `folder`: the files behind the paths, of which "whole", "shift" and "swap" send other bytes than were asked for.
     `stall`: s after which a stalled answer goes on. `sent`: bytes of bodies. Besides FAULTS there are "sent flipped":
     the last byte of the request's body; "dropped": the request is not passed on; "answered": `answered` is called when
-    the server has answered, and the answer is not passed on.
+    the server has answered, and the answer is not passed on; "no checksums": answers of a store that knows none;
+    "refuses checksums": a store that does not take them.
     """
 
     upstream: int
@@ -72,6 +76,10 @@ class Proxy:
                     break
                 if fault == "sent flipped" and body:
                     body = body[:-1] + bytes([body[-1] ^ 1])
+                if fault == "refuses checksums" and re.search(rb"\r\nx-amz-checksum-(?!mode)", head, re.IGNORECASE):
+                    self.requests.append(Request(method.decode(), path, part, fault, query, 501))
+                    writer.write(_REFUSAL)
+                    continue
                 at = len(self.requests)
                 self.requests.append(Request(method.decode(), path, part, fault, query))
                 await asyncio.sleep(self.latency)
@@ -114,6 +122,9 @@ class Proxy:
         return keep == len(body)
 
     def _changed(self, request: Request, head: bytes, body: bytes) -> tuple[bytes, bytes]:
+        if request.fault in ("no checksums", "refuses checksums"):
+            head = re.sub(rb"(?i)\r\nx-amz-checksum-.*?(?=\r\n)", b"", head)
+            body = body.replace(b"ChecksumCRC32C", b"UnknownElement")  # as long
         if request.fault == "flip" and body:
             body = body[:-1] + bytes([body[-1] ^ 1])
         found = re.fullmatch(r"bytes=(\d+)-(\d+)", request.range)

@@ -15,7 +15,7 @@ from shardfeed.errors import UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
-from shardfeed.storage.address import local_path
+from shardfeed.storage.address import local_output, local_path
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
 from shardfeed.tools.convert_report import feature_table
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     names = None if args.class_names is None else read_named_classes(args.class_names)
     patterns = _patterns(args.split)
     if args.out is not None:
-        check_new_output(local_path(args.out))  # before hours of reading
+        check_new_output(local_output(args.out))  # before hours of reading
     elif not args.dry_run:
         check_names(args.folder, splits_of(local_path(args.folder), args.split_name, patterns))
     with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:

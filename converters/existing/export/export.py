@@ -26,7 +26,7 @@ from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256
-from shardfeed.storage.address import check_local, local_path
+from shardfeed.storage.address import check_local, local_output
 from shardfeed.storage.building import built, locked
 from shardfeed.storage.local import free_space
 from shardfeed.text import listing
@@ -90,7 +90,7 @@ def export(
     if not isinstance(dataset, Dataset):
         check_local(dataset)
         dataset = open_dataset(dataset)
-    target = local_path(out)
+    target = local_output(out)
     _check_out(target, dataset.directory)
     items = Items(dataset)
     losses = _losses(to, items, [drop] if isinstance(drop, str) else drop)

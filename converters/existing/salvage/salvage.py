@@ -30,7 +30,7 @@ from shardfeed.formats.tfrecord.scan import Piece, pieces
 from shardfeed.manifest import Manifest
 from shardfeed.naming import REJECTED, SALVAGED, dataset_name, shard_file
 from shardfeed.schema import FILENAME
-from shardfeed.storage.address import local_path
+from shardfeed.storage.address import local_output, local_path
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import FileInfo
 from shardfeed.version import __version__
@@ -62,7 +62,7 @@ def salvage(
         print(f"{result.recovered} of {result.expected} records")
     """
     started = time.monotonic()
-    directory, target = local_path(path), local_path(out)
+    directory, target = local_path(path), local_output(out)
     check_new_output(target)
     if os.path.realpath(target).startswith(os.path.realpath(directory) + os.sep):
         raise UsageError(target, "is inside the dataset, which is only read", "choose a location outside of it")
