@@ -243,8 +243,7 @@ class Split(Sequence[Record]):
     def places(self, indices: np.ndarray) -> np.ndarray:
         """Convert indices within the view, int64 [k], to positions in the whole split, int64 [k]."""
         if isinstance(self._places, range):
-            indices = indices.astype(np.int64, copy=False)
-            places = np.where(indices < 0, indices + len(self), indices)
+            places = np.where(indices < 0, indices + len(self), indices).astype(np.int64, copy=False)
             places *= self._places.step
             places += self._places.start
             return places

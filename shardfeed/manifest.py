@@ -330,12 +330,12 @@ class SplitOfManifest:
             file = self.storage.open(path)
             data = whole(file)
         except (FileNotFoundError, NotADirectoryError):
-            problem = "its manifest was deleted since it was opened"
-            raise IntegrityError(self.directory, problem, "open it again") from None
+            raise IntegrityError(
+                self.directory, "its manifest was deleted since it was opened", "open it again"
+            ) from None
         found = parse_manifest(data, path).splits.get(self.split)
         if found is None or found.shards.digest != digest:
-            problem = "replaced by another dataset since it was opened"
-            raise IntegrityError(self.directory, problem, "open it again")
+            raise IntegrityError(self.directory, "replaced by another dataset since it was opened", "open it again")
         return found.shards.rows, file.version
 
 
