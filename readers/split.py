@@ -245,8 +245,7 @@ class Split(Sequence[Record]):
         if isinstance(self._places, range):
             places = np.where(indices < 0, indices + len(self), indices).astype(np.int64, copy=False)
             places *= self._places.step
-            places += self._places.start
-            return places
+            return np.add(places, self._places.start, out=places)
         return self._places[indices]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Record]:

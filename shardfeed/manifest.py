@@ -325,15 +325,14 @@ class SplitOfManifest:
 
     def read(self, digest: bytes) -> tuple[np.ndarray, Hashable]:
         """Read the rows of the table with this digest, and the version of the manifest. Raises IntegrityError."""
-        path = os.path.join(self.directory, MANIFEST)
         try:
-            file = self.storage.open(path)
+            file = self.storage.open(os.path.join(self.directory, MANIFEST))
             data = whole(file)
         except (FileNotFoundError, NotADirectoryError):
             raise IntegrityError(
                 self.directory, "its manifest was deleted since it was opened", "open it again"
             ) from None
-        found = parse_manifest(data, path).splits.get(self.split)
+        found = parse_manifest(data, file.path).splits.get(self.split)
         if found is None or found.shards.digest != digest:
             raise IntegrityError(self.directory, "replaced by another dataset since it was opened", "open it again")
         return found.shards.rows, file.version
