@@ -67,18 +67,21 @@ class Comparison:
         each, both = min(_SHOWN, most // max(1, len(self._found))), self._measured
         splits = [{name: part.stop - part.start for name, part in one.splits.items()} for one in both]
         classes = [dict(zip(one.classes, one.counts.sum(axis=1).tolist(), strict=True)) for one in both]
-        made = [row for row in _rows(*map(sections.options, both), "") if row[1] != row[2]]
         tables = []
         for title, head, (old, new) in (("Splits", "split", splits), ("Classes", "class", classes)):
             rows = [(name, before, after, after - before) for name, before, after in _rows(old, new, 0)]
             rows.sort(key=lambda row: -abs(row[3]))  # the greatest difference first
             tables.append(Table(title, (head, *self._titles, "change"), rows, search=head == "class"))
+        options = _rows(sections.options(both[0]), sections.options(both[1]), "")
+        tables.append(
+            Table("Options and versions", ("name", *self._titles), [row for row in options if row[1] != row[2]])
+        )
         content = {
             "findings": [_difference(title, of, each) for title, of in self._found],
             "summary": self._summary,
             "remedies": {},
             "sections": {
-                "Counts": [*tables, Table("Options and versions", ("name", *self._titles), made)],
+                "Counts": tables,
                 "Figures": sections.charts(dict(zip(self._titles, both, strict=True))),
             },
         }

@@ -53,10 +53,11 @@ def find(measured: Measured) -> list[Finding]:
 
 def _duplicates(measured: Measured) -> Iterator[Finding]:
     found = [np.zeros(len(measured.images), bool)] * 3
-    for code, mixed_code, harm, group, equal in (
+    levels: list[tuple[str, str, Harm, np.ndarray, str]] = [
         ("equal", "two-labels", "high", equal_groups(measured), "equal byte for byte"),
         ("alike", "alike-two-labels", "medium", alike_groups(measured), "nearly equal"),
-    ):
+    ]
+    for code, mixed_code, harm, group, equal in levels:
         before, found = found, _relations(measured, group)
         across, again, mixed = (now & ~earlier for now, earlier in zip(found, before, strict=True))
         by_split = [

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from simplejpeg import decode_jpeg
 
 from shardfeed.readers.pictures import FORMATS
 
@@ -44,8 +45,13 @@ def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> dict[str, Any]
             kind = str(image.format).lower().replace("mpo", "jpeg")  # an MPO is a JPEG with more pictures after it
             size, kind = image.size, "progressive " * ("progressive" in image.info) + kind
             quality = _quality(getattr(image, "quantization", {}))
-            image.draft("RGB", (SIDE, SIDE))
-            picture = image.convert("RGB")
+            try:  # three times as fast; for another format, CMYK, or after a warning: Pillow decides
+                height, width = min(SIDE, size[1]), min(SIDE, size[0])
+                pixels = decode_jpeg(encoded, fastdct=True, fastupsample=True, min_height=height, min_width=width)
+                picture = Image.frombuffer("RGB", pixels.shape[1::-1], pixels, "raw", "RGB", 0, 1)
+            except (ValueError, KeyError):
+                image.draft("RGB", (SIDE, SIDE))
+                picture = image.convert("RGB")
     picture.thumbnail((SIDE, SIDE), Image.Resampling.BOX)
     gray = picture.convert("L")
     light = _pixels(gray)

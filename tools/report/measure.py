@@ -135,17 +135,17 @@ def _measure_some(
     every, objects, pixels = max(1, len(split) // _RASTERS), [], np.zeros(values, int)
     for index, payload, row in zip(places, _payloads(split, places), rows, strict=True):
         row["label"] = row["objects"] = row["caption"] = -1
-        with suppress(Exception):  # decoders raise any error for damaged bytes: `kind` then stays 0
+        try:
             found = {keys[key]: of_key for key, (_, of_key) in decode(payload, keys).items()}
-            numbers = _numbers(found)
+            _measure_image(found, row)
             if split.schema.object_keys:
-                objects.append(_objects(found, first + index, numbers["height"] * numbers["width"]))
-                numbers["objects"] = len(objects[-1])
+                objects.append(_objects(found, first + index, int(row["height"]) * int(row["width"])))
+                row["objects"] = len(objects[-1])
             if index % every == 0 and RASTER in found and values:
                 with Image.open(io.BytesIO(found[RASTER][0]), formats=("PNG",)) as mask:
                     pixels += np.bincount(np.asarray(mask).ravel(), minlength=values)[:values]
-            for name, value in numbers.items():
-                row[name] = value
+        except Exception:  # decoders raise any error for damaged bytes: `kind` then is 0
+            row["kind"] = 0
     return objects, pixels
 
 
@@ -158,18 +158,19 @@ def _payloads(split: Split, places: range) -> list[bytes]:
         return [b""] if len(places) == 1 else [payload for one in every for payload in _payloads(split, one)]
 
 
-def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of NUMBERS of a record with these features."""
+def _measure_image(found: Mapping[str, Any], row: np.ndarray) -> None:
+    """Fill `row`, NUMBERS of a record with these features."""
     encoded, stated = bytes(found[ENCODED][0]), bytes(found.get(SHA256, [b""])[0])
     digest = bytes.fromhex(stated[:16].decode()) if len(stated) == 64 else hashlib.sha256(encoded).digest()[:8]
-    raw = (int(found[HEIGHT][0]), int(found[WIDTH][0])) if bytes(found.get(FORMAT, [b""])[0]) == b"raw" else None
-    numbers = {**image_numbers(encoded, raw), "same": int.from_bytes(digest, "little")}
+    row["same"] = int.from_bytes(digest, "little")
     for key in (OBJECT_LABEL, LABEL):
         if len(found.get(key, ())):
-            numbers["label"] = found[key][0]
+            row["label"] = found[key][0]
     if CAPTION in found:
-        numbers["caption"] = max((len(text.decode("utf-8", "replace")) for text in found[CAPTION]), default=0)
-    return numbers
+        row["caption"] = max((len(text.decode("utf-8", "replace")) for text in found[CAPTION]), default=0)
+    raw = (int(found[HEIGHT][0]), int(found[WIDTH][0])) if bytes(found.get(FORMAT, [b""])[0]) == b"raw" else None
+    for name, value in image_numbers(encoded, raw).items():
+        row[name] = value
 
 
 def _objects(found: Mapping[str, Any], image: int, pixels: int) -> np.ndarray:
