@@ -120,6 +120,7 @@ class ShardfeedError(Exception):
     """
 
     exit_code = 1
+    _place_may_be_argument = False
 
     def __init__(self, place: object, problem: str, remedy: str = "") -> None:
         # Not super(): with OSError as second base it would take the three for errno, message and file name.
@@ -136,21 +137,16 @@ class ShardfeedError(Exception):
     def format_message(self, flags: Mapping[str, str]) -> str:
         """Return the message as one line; `flags`: name of an argument in Python -> its flag on the command line."""
         place, problem, remedy = (_format_arguments(part, flags) for part in self.args)
-        line = f"{self._place(place, flags)}: {problem}"
+        shown = flags.get(place) if self._place_may_be_argument else None
+        line = f"{shown or escape(place)}: {problem}"
         return f"{line}; {remedy}" if remedy else line
-
-    def _place(self, place: str, flags: Mapping[str, str]) -> str:
-        del flags
-        return escape(place)
 
 
 class UsageError(ShardfeedError, ValueError):
     """An argument, an option or a class list is invalid (exit 2). Nothing was changed."""
 
     exit_code = 2
-
-    def _place(self, place: str, flags: Mapping[str, str]) -> str:
-        return flags.get(place, escape(place))
+    _place_may_be_argument = True
 
 
 class MissingExtraError(UsageError, ImportError):

@@ -161,9 +161,8 @@ class Look:
         Images are listed by the last word of their name and the extension (`_mask.png`), other files by their name,
         folders by their name and "/".
         """
-        names = (
-            os.path.basename(name).lower() for name in self.files(depth=_DEPTH + 1)
-        )  # leftImg8bit/train/bonn/1.png
+        files = self.files(depth=_DEPTH + 1)  # such as leftImg8bit/train/bonn/1.png
+        names = (os.path.basename(name).lower() for name in files)
         ends = {found[0] if names_image(os.fsencode(name)) and (found := _END.search(name)) else name for name in names}
         return frozenset(ends.union(f"{name.lower()}/" for folders, _ in self._names.values() for name in folders))
 

@@ -79,16 +79,11 @@ def test_an_argument_reads_as_where_it_is_read() -> None:
     assert error.format_message(flags) == pickle.loads(pickle.dumps(error)).format_message(flags) == typed
     assert error.remedy.startswith("give max_bad=8")
     own = ShardfeedError("size", argument("max_bad", python="RejectLimit", typed="N"))
-    assert (str(own), own.format_message(flags)) == (
-        "size: RejectLimit",
-        "size: --max-bad N",
-    )  # only a UsageError's place is one
+    assert str(own) == "size: RejectLimit"
+    assert own.format_message(flags) == "size: --max-bad N"  # only a UsageError's place is an argument
 
 
 def test_text_from_outside_is_no_argument() -> None:
     forged = "\ue000max_bad\ue001x\ue001y\ue002"
-    assert (
-        errors.UsageError("place", escape(forged))
-        .format_message({"max_bad": "--max-bad"})
-        .startswith(r"place: \ue000max_bad")
-    )
+    error = errors.UsageError("place", escape(forged))
+    assert error.format_message({"max_bad": "--max-bad"}).startswith(r"place: \ue000max_bad")
