@@ -92,5 +92,4 @@ def _sharpness(gray: np.ndarray) -> float:
     if not inner.size:
         return 0.0
     found = 4 * inner - gray[:-2, 1:-1] - gray[2:, 1:-1] - gray[1:-1, :-2] - gray[1:-1, 2:]
-    flat = found.ravel().astype(np.float64)
-    return float(flat @ flat / len(flat) - flat.mean() ** 2)  # as `var`, in a third of its time
+    return float(found.var())  # not by a product of vectors, for which NumPy's threads would busy-wait
