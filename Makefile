@@ -11,7 +11,7 @@ DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
-.PHONY: setup demo test test-long test-all torture fuzz coverage peers lint docs tutorials bench wheel clean
+.PHONY: setup demo test test-long test-all torture fuzz coverage peers clusters lint docs tutorials bench wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -69,6 +69,10 @@ fuzz: $(TEST)
 # docs/other-programs.md.
 peers: $(TEST)
 	$(BIN)/python benchmarks/other_programs.py
+
+# Runs the recipes of docs/clusters.md with Spark and Beam, each in an environment of its own (2 GB).
+clusters: $(TEST)
+	$(BIN)/python benchmarks/clusters.py
 
 # Lines that the default tests reach, their child processes included.
 coverage: $(TEST)

@@ -2,6 +2,7 @@
 
     convert, ImageOptions, Shares, Report, Progress             conversion of images and labels
     LocalWorkers, RayWorkers, Engine                            processes that write shards
+    shard_tasks, write_shard, commit_shards, ShardTasks         conversion on a cluster of any kind
     open_source, LabelOptions, AnnotationOptions, ColumnOptions the source at a path, and the options of its reader
     from_dicts, ImageFolder, LabelFile, FileNames, Unlabelled   sources
     Source, Sample, SourceFile, Skipped, Findings, RejectCode   your own source
@@ -22,6 +23,9 @@ from typing import TYPE_CHECKING
 from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from shardfeed.converters.cluster import ShardTasks as ShardTasks
+    from shardfeed.converters.cluster import commit_shards as commit_shards
+    from shardfeed.converters.cluster import shard_tasks as shard_tasks
     from shardfeed.converters.commit.push import Pushed as Pushed
     from shardfeed.converters.commit.push import push as push
     from shardfeed.converters.conversion import Progress as Progress
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.engines.choose_engine import LocalWorkers as LocalWorkers
     from shardfeed.converters.engines.choose_engine import RayWorkers as RayWorkers
     from shardfeed.converters.engines.engine import Engine as Engine
+    from shardfeed.converters.engines.on_node import write_shard as write_shard
     from shardfeed.converters.existing.adopt import adopt as adopt
     from shardfeed.converters.existing.export.export import export as export
     from shardfeed.converters.existing.export.report import Exported as Exported
@@ -81,10 +86,12 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "shardfeed.converters.cluster": ("ShardTasks", "commit_shards", "shard_tasks"),
         "shardfeed.converters.commit.push": ("Pushed", "push"),
         "shardfeed.converters.conversion": ("Progress", "convert"),
         "shardfeed.converters.engines.choose_engine": ("LocalWorkers", "RayWorkers"),
         "shardfeed.converters.engines.engine": ("Engine",),
+        "shardfeed.converters.engines.on_node": ("write_shard",),
         "shardfeed.converters.existing.adopt": ("adopt",),
         "shardfeed.converters.existing.pull": ("Pulled", "pull"),
         "shardfeed.converters.existing.rebuild": ("Rebuilt", "rebuild"),

@@ -2,38 +2,30 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import replace as replaced
 
 from shardfeed.converters.commit.finish import finish
-from shardfeed.converters.commit.output import Output, check_apart
+from shardfeed.converters.commit.finished_shards import Finished
+from shardfeed.converters.commit.output import Output
 from shardfeed.converters.commit.rehearsal import rehearse
-from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
+from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.staging import Staging, keep_shards
-from shardfeed.converters.commit.upload import LocalPlace, Upload
 from shardfeed.converters.engines.choose_engine import Workers, choose_engine, ended
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.onto import GrowingSource
-from shardfeed.converters.planning.options import PlanOptions, number_or_size
-from shardfeed.converters.planning.plan import Plan, make_plan
+from shardfeed.converters.job import Job
+from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_shard import PlannedShard
-from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Begun, Noticed, Report
-from shardfeed.converters.shards.earlier import EarlierShards
-from shardfeed.converters.shards.receipts import load_receipt, receipt_count, receipt_path, save_receipt, still_whole
+from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Kept, Receipt, ShardTask, checkpoint_path, shard_paths
-from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.options import options_of
-from shardfeed.converters.sources.source import RecordedSource, Sample, Source, findings_of
-from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.progress_bar import shown_in_notebook
-from shardfeed.storage.address import is_address, local_path
-from shardfeed.storage.local import fsync_directory, remove_file, storage_error
-from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.local import remove_file
 
 
 @dataclass(frozen=True)
@@ -126,89 +118,51 @@ def convert(
         data = shardfeed.open("out")
     """
     started = time.monotonic()
-    if isinstance(source, str | os.PathLike):
-        source = open_source(source, options=options_of({"group_column": group_column}))
-    if not isinstance(source, Source):
-        problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
-        raise UsageError("source", problem, "see shardfeed.converters.sources.source")
-    place = Upload(os.fspath(out)) if is_address(out) else LocalPlace(local_path(out))
-    out, replace = place.local, place.may_replace(replace)
-    made_with = source.made_with if isinstance(source, RecordedSource) else None
-    onto = source.onto if isinstance(source, GrowingSource) else None
-    image = image or ImageOptions()
-    drawn, (number, size) = Shares.of(split), number_or_size(shards)
     groups = Groups(group_column, group_pattern, group_duplicates)
-    options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
-    limits = RejectLimits.of(max_bad)
-    check_apart(out, findings_of(source).folder)
-    staging = Staging(out)
-    writers = choose_engine(workers, staging.tries)
+    job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=False)
+    writers = choose_engine(workers, job.staging.tries)
     if dry_run:
-        return place.reported(
-            rehearse(out, source, options, limits, staging, no_leaks=no_leaks, replace=replace, restart=restart)
-        )
+        rules = {"no_leaks": no_leaks, "replace": job.replace, "restart": restart}
+        return job.place.reported(rehearse(job.out, job.source, job.options, job.limits, job.staging, **rules))
     # An engine ends before the lock is released (inner), and also if the output is refused (outer).
-    with ended(writers), Output.open(out, staging, replace=replace, restart=restart) as output, ended(writers):
+    with ended(writers), job.output(restart=restart) as output, ended(writers):
         if not output.committed:
-            writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
-        plan = make_plan(source, options, no_leaks, os.path.dirname(out))
-        limits.check_plan(out, plan)
-        if manifest := output.finished(plan, place.send):
-            return place.reported(Report.of_earlier_run(out, manifest, time.monotonic() - started))
-        check_space(plan.forecast, out, staging.dataset)
-        changed = staging.begin(plan)
-        finished = finished_shards(plan, staging)
-        kept = keep_shards(plan, staging.dataset, every_byte=verify)
-        with shown_in_notebook(progress) as listener:
-            receipts = write_missing(plan, source, staging, finished, writers, listener)
-        noticed = Noticed.of(plan, receipts)
-        manifest = finish(out, plan, receipts, noticed, staging.dataset)
-        check_shards(receipts, plan, staging.dataset, every_byte=verify)
-        begun = Begun(len(finished.receipts), finished.others.taken, changed)
-        report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
-        limits.check(report, inputs=len(plan) + len(plan.findings.rejected))
-        return place.reported(report.committed_with([*kept, *output.commit(place.send)]))
+            writers.start(len(job.source))  # they take a while to come up: the plan is made meanwhile
+        plan = job.plan(no_leaks=no_leaks)
+        return carry_out(job, plan, output, writers, started, verify=verify, progress=progress)
 
 
-class Finished(NamedTuple):
-    """Reusable work of an earlier run: receipts by (split, shard number), and shards from which images can be taken."""
+def carry_out(
+    job: Job,
+    plan: Plan,
+    output: Output,
+    writers: Engine,
+    started: float,
+    *,
+    verify: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    anew: bool = True,
+) -> Report:
+    """Write the missing shards of `plan`, check all, and commit. `anew`: also those with images that were unreadable.
 
-    receipts: dict[tuple[str, int], Receipt]
-    others: EarlierShards
-
-
-def finished_shards(plan: Plan, staging: Staging) -> Finished:
-    """The intact shards of an earlier run that equal this plan's byte for byte; and other shards.
-
-    A receipt of different content is removed durably: its shard will be overwritten, and later inputs may match the
-    receipt again.
+    Raises as `convert`.
     """
-    found = Finished({}, EarlierShards(staging.earlier))
-    stale = False
-    for shard in plan.shards:
-        path = receipt_path(staging.receipts, shard.split, shard.number, shard.count)
-        receipt = load_receipt(path)
-        files = shard_paths(staging.dataset, shard.split, shard.number, shard.count, plan.options.to)
-        if receipt is None or not still_whole(receipt, *files):
-            if os.path.lexists(path):
-                remove_file(path)
-                stale = True
-        elif receipt.digest == plan.shard_digest(shard) and not receipt.retry_may_help:
-            found.receipts[shard.split, shard.number] = receipt
-        else:
-            found.others.set_aside(receipt, path, *files)
-            stale = True
-    planned = {receipt_path("", shard.split, shard.number, shard.count) for shard in plan.shards}
-    for name in sorted(set(os.listdir(staging.receipts)) - planned):  # if the number of shards has changed
-        path = os.path.join(staging.receipts, name)
-        receipt, count = load_receipt(path), receipt_count(name)
-        if receipt is not None and count:
-            files = shard_paths(staging.dataset, receipt.split, receipt.number, count, plan.options.to)
-            if still_whole(receipt, *files):
-                found.others.set_aside(receipt, path, *files)
-    if stale:
-        fsync_directory(staging.receipts)
-    return found
+    out, staging, place = job.out, job.staging, job.place
+    if manifest := output.finished(plan, place.send):
+        return place.reported(Report.of_earlier_run(out, manifest, time.monotonic() - started))
+    place.check_space(plan, staging)
+    changed = staging.begin(plan)
+    finished = place.finished(plan, staging, anew=anew)
+    kept = keep_shards(plan, staging.dataset, every_byte=verify)
+    with shown_in_notebook(progress) as listener:
+        receipts = write_missing(plan, job.source, staging, finished, writers, listener, place.shards_go_to(staging))
+    noticed = Noticed.of(plan, receipts)
+    manifest = finish(out, plan, receipts, noticed, staging.dataset)
+    place.check_shards(receipts, plan, staging, every_byte=verify)
+    begun = Begun(len(finished.receipts), finished.others.taken, changed)
+    report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
+    job.limits.check(report, inputs=len(plan) + len(plan.findings.rejected))
+    return place.reported(report.committed_with([*kept, *output.commit(place.send)]))
 
 
 def write_missing(
@@ -218,8 +172,11 @@ def write_missing(
     finished: Finished,
     engine: Engine,
     progress: Callable[[Progress], None] | None,
+    directory: str = "",
 ) -> list[Receipt]:
     """Write the shards that are not `finished`, and return the receipts of all in the plan's order.
+
+    `directory`: of the tasks, by default that of the staged dataset.
 
     Raises as the engine does; shards finished by then have receipts.
     """
@@ -233,34 +190,19 @@ def write_missing(
             images, size = engine.done()
             progress(Progress(before + images, len(plan), size, len(receipts), len(plan.shards)))
 
-    def samples_of(shard: PlannedShard) -> tuple[Sample, ...]:
-        return tuple(source[int(i)] for i in shard.samples)
-
     def stored(shard: PlannedShard, samples: tuple[Sample, ...]) -> dict[int, Kept]:
         return earlier.find(samples, plan.schema, plan.options.image, (shard.split, shard.number))
 
     def tasks() -> Iterator[ShardTask]:
         for shard in missing:
-            samples = samples_of(shard)
-            kept = stored(shard, samples)
+            task = shard_task(plan, source, shard, directory or staging.dataset)
+            kept = stored(shard, task.samples)
             earlier.taken += len(kept)
-            yield ShardTask(
-                directory=staging.dataset,
-                split=shard.split,
-                number=shard.number,
-                count=shard.count,
-                first=shard.first,
-                samples=samples,
-                schema=plan.schema,
-                image=plan.options.image,
-                digest=plan.shard_digest(shard),
-                kept=kept,
-                format=plan.options.to,
-            )
+            yield replaced(task, kept=kept)
 
     if earlier:  # the disk may not hold both all of them and the new ones: each is removed after its last use
         for shard in missing:
-            stored(shard, samples_of(shard))
+            stored(shard, samples_of(source, shard))
         earlier.remove_unused()
     for receipt in engine.run(tasks(), report_progress):
         count = shard_counts[receipt.split]
@@ -274,18 +216,24 @@ def write_missing(
     return [receipts[shard.split, shard.number] for shard in plan.shards]
 
 
-def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, every_byte: bool) -> None:
-    """Compare the files on disk with the receipts: sizes and index, and with `every_byte` all bytes.
+def samples_of(source: Source, shard: PlannedShard) -> tuple[Sample, ...]:
+    """The samples of a shard, in order."""
+    return tuple(source[int(i)] for i in shard.samples)
 
-    Raises IntegrityError, StorageError.
-    """
-    for shard, receipt in zip(plan.shards, receipts, strict=True):
-        data, index = shard_paths(directory, shard.split, shard.number, shard.count, plan.options.to)
-        for path, info, whole in ((data, receipt.info.data, every_byte), (index, receipt.info.index, True)):
-            try:
-                found = FileInfo.of_file(path) if whole else FileInfo(os.path.getsize(path), info.crc32c)
-            except OSError as error:
-                raise storage_error(path, "read", error) from error
-            if problem := info.difference(found):
-                remedy = "check the disk, remove the file, run again"
-                raise IntegrityError(path, problem, remedy)
+
+def shard_task(plan: Plan, source: Source, shard: PlannedShard, directory: str, receipts: str = "") -> ShardTask:
+    """The task of a shard; `directory`, `receipts`: where to."""
+    return ShardTask(
+        directory=directory,
+        split=shard.split,
+        number=shard.number,
+        count=shard.count,
+        first=shard.first,
+        samples=samples_of(source, shard),
+        schema=plan.schema,
+        image=plan.options.image,
+        digest=plan.shard_digest(shard),
+        format=plan.options.to,
+        receipts=receipts,
+        made_by=plan.made_by,
+    )

@@ -1,19 +1,31 @@
-"""A conversion into a bucket: a local dataset in the temporary directory, uploaded as the last step."""
+"""Places where a conversion makes its dataset: a local disk; or a bucket, which is uploaded to as the last step."""
 
 import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace as replaced
 
+from shardfeed.converters.commit.finished_shards import Finished, check_shards, finished_shards
 from shardfeed.converters.commit.push import Pushed, push
+from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.planning.plan import Plan
+from shardfeed.converters.planning.planned_shard import PlannedShard
+from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import Report
+from shardfeed.converters.shards.earlier import EarlierShards
+from shardfeed.converters.shards.receipts import load_receipt, receipt_path, receipts_below
+from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, argument
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.building import hidden_sibling
 from shardfeed.storage.destination import destination
-from shardfeed.storage.local import remove_tree
+from shardfeed.storage.local import make_directory, remove_tree, write_file
+
+_AT_ONCE = 16  # receipts
 
 
 class LocalPlace:
@@ -25,6 +37,22 @@ class LocalPlace:
     def may_replace(self, asked: bool) -> bool:
         """Whether a dataset at `local` may be replaced, if the user `asked` for it or not."""
         return asked
+
+    def check_space(self, plan: Plan, staging: Staging) -> None:
+        """Raise StorageError if the dataset does not fit on the disk."""
+        check_space(plan.forecast, self.local, staging.dataset)
+
+    def shards_go_to(self, staging: Staging) -> str:
+        """The directory, or the URL, that workers write shards to."""
+        return staging.dataset
+
+    def finished(self, plan: Plan, staging: Staging, *, anew: bool) -> Finished:
+        """The shards that are there, as `finished_shards`."""
+        return finished_shards(plan, staging, anew=anew)
+
+    def check_shards(self, receipts: Sequence[Receipt], plan: Plan, staging: Staging, *, every_byte: bool) -> None:
+        """Compare the shards that are there with the receipts, as `check_shards`."""
+        check_shards(receipts, plan, staging.dataset, every_byte=every_byte)
 
     def send(self) -> None:
         """Do what is left to do with the dataset in place."""
@@ -60,8 +88,11 @@ class Upload(LocalPlace):
         return True
 
     def send(self) -> None:
-        """Upload the finished local dataset. Raises as `push`."""
+        """Upload the finished local dataset, and remove receipts in the bucket. Raises as `push`."""
         self._pushed = push(self.local, self.url)
+        bucket, folder = destination(self.url), receipts_below(self.url)
+        with ThreadPoolExecutor(_AT_ONCE, "shardfeed-receipts") as pool:
+            list(pool.map(lambda name: bucket.delete(f"{folder}/{name}"), bucket.below(folder)))
 
     def reported(self, report: Report) -> Report:
         """Remove the local dataset if it is uploaded; the report of the dataset in the bucket."""
@@ -74,6 +105,58 @@ class Upload(LocalPlace):
             with suppress(OSError):  # another conversion uses it
                 os.rmdir(folder)
         return replaced(report, out=self.url, notes=notes)
+
+
+class UploadByNodes(Upload):
+    """The same, but the nodes of a cluster have sent the shards, each with its receipt, as `on_node` does.
+
+    Only the other files are made here.
+    """
+
+    def check_space(self, plan: Plan, staging: Staging) -> None:
+        """Nothing: the shards are not on this disk."""
+
+    def shards_go_to(self, staging: Staging) -> str:
+        return self.url
+
+    def finished(self, plan: Plan, staging: Staging, *, anew: bool) -> Finished:
+        """The shards with a receipt of this plan in the bucket. `anew`: those to be tried again are removed there."""
+        bucket, there = destination(self.url), destination(self.url).below(self.url)
+        found = Finished({}, EarlierShards(staging.earlier))
+        names = (shard_paths(staging.dataset, *_place(shard), plan.options.to) for shard in plan.shards)
+        for folder in {os.path.dirname(name) for pair in names for name in pair}:
+            make_directory(folder)  # of columns and sidecars
+        wanted = [(shard, plan.shard_digest(shard)) for shard in plan.shards]
+
+        def look(shard: PlannedShard, digest: str) -> Receipt | None:
+            place = _place(shard)
+            url, files = receipt_path(receipts_below(self.url), *place), shard_paths("", *place, plan.options.to)
+            if url.removeprefix(f"{self.url}/") not in there or (content := bucket.read(url)) is None:
+                return None
+            path = receipt_path(staging.receipts, *place)
+            write_file(path, content)
+            receipt = load_receipt(path)
+            if receipt is None or receipt.digest != digest:
+                return None
+            if anew and receipt.retry_may_help:
+                for name in (url, *(f"{self.url}/{file}" for file in files)):
+                    bucket.delete(name)
+                return None
+            sizes = receipt.info.data.size, receipt.info.index.size
+            return receipt if sizes == tuple(there.get(file, -1) for file in files) else None
+
+        with ThreadPoolExecutor(_AT_ONCE, "shardfeed-receipts") as pool:
+            for receipt in pool.map(lambda one: look(*one), wanted):
+                if receipt is not None:
+                    found.receipts[receipt.split, receipt.number] = receipt
+        return found
+
+    def check_shards(self, receipts: Sequence[Receipt], plan: Plan, staging: Staging, *, every_byte: bool) -> None:
+        """Nothing: `push` compares the size and CRC-32C of every file in the bucket."""
+
+
+def _place(shard: PlannedShard) -> tuple[str, int, int]:
+    return shard.split, shard.number, shard.count
 
 
 def read_back_note(files: int) -> str:

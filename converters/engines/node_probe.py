@@ -3,6 +3,7 @@
 import os
 import platform
 import secrets
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
@@ -79,8 +80,11 @@ class Probe:
         if sample is not None and node.unreadable:
             place = sample.image.path if isinstance(sample.image, SourceFile) else sample.key
             raise StorageError(place, f"node {name} does not see this image: {escape(node.unreadable)}", _SHARE)
-        if node.versions != self._versions:
-            names = sorted(node.versions.keys() | self._versions.keys())
-            pairs = [(each, node.versions.get(each), self._versions.get(each)) for each in names]
-            differ = ", ".join(f"{each} {there}, not {here}" for each, there, here in pairs if there != here)
-            raise UsageError(f"node {name}", f"has {differ}", "install the same versions on every node")
+        check_versions(name, node.versions, self._versions)
+
+
+def check_versions(node: str, there: Mapping[str, str], here: Mapping[str, str]) -> None:
+    """Raise UsageError if the packages of a node could make other bytes than those where the shards were planned."""
+    names = (each for each in sorted(there.keys() | here.keys()) if there.get(each) != here.get(each))
+    if differ := ", ".join(f"{each} {there.get(each)}, not {here.get(each)}" for each in names):
+        raise UsageError(f"node {node}", f"has {differ}", "install the same versions on every node")

@@ -9,6 +9,7 @@ writes all other shards. While a shard is written, a receipt of its durable part
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -125,6 +126,11 @@ def from_json(value: dict[str, Any]) -> Receipt:
     )
 
 
+def receipts_below(url: str) -> str:
+    """URL of the folder of receipts of a dataset that is being made in a bucket."""
+    return f"{url}/.receipts"
+
+
 def receipt_path(directory: str, split: str, number: int, count: int) -> str:
     """Path of the receipt of a shard."""
     return os.path.join(directory, shard_stem(split, number, count) + ".json")
@@ -168,6 +174,15 @@ def load_receipt(path: str) -> Receipt | None:
         return replace(from_json(value), columns=columns)
     except (OSError, StorageError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def read_receipt(content: bytes) -> Receipt | None:
+    """The receipt in the content of a file, with its columns in memory; None if it is damaged."""
+    with tempfile.NamedTemporaryFile(prefix="shardfeed-receipt-") as file:
+        file.write(content)
+        file.flush()
+        receipt = load_receipt(file.name)
+        return receipt and replace(receipt, columns=dict(receipt.columns))
 
 
 def still_whole(receipt: Receipt, data: str, index: str) -> bool:

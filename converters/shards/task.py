@@ -36,7 +36,9 @@ class ShardTask:
     there, so that a rejected one leaves a gap and changes no other record. `condemned`: positions in the shard that
     must not be tried again, with their codes. `digest`: of everything that determines the shard's bytes; without one no
     checkpoint is made, because it could not be matched. `kept`: by position in the shard, images that need not be read
-    and checked again. `format`: name of the shard format.
+    and checked again. `format`: name of the shard format. `directory`: of the dataset that is being made, or its URL in
+    a bucket, which files are sent to. `receipts`: the directory in which receipts are left, if shards are not accepted
+    one by one; in a bucket they always are. `made_by`: versions that must be those of the node.
     """
 
     directory: str
@@ -51,6 +53,8 @@ class ShardTask:
     digest: str = ""
     kept: Mapping[int, Kept] = field(default_factory=dict)
     format: str = NATIVE.name
+    receipts: str = ""
+    made_by: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shard_format(self) -> ShardFormat:

@@ -41,6 +41,10 @@ class Destination(Protocol):
         """The size and CRC-32C of a file; None if there is none. Raises StorageError."""
         ...
 
+    def read(self, path: str) -> bytes | None:
+        """The content of a small file; None if there is none. Raises StorageError."""
+        ...
+
     def below(self, prefix: str) -> dict[str, int]:
         """Name below a prefix -> bytes, for all files there. Raises StorageError."""
         ...

@@ -165,6 +165,12 @@ class S3Destination:
         known = text and "-" not in text and head.get("ChecksumType") != "COMPOSITE"
         return head["ContentLength"], int.from_bytes(base64.b64decode(text)) if known else None
 
+    def read(self, path: str) -> bytes | None:
+        try:
+            return b"".join(self._content(path))
+        except _RefusedError:
+            return None
+
     def _content(self, path: str) -> Iterator[bytes]:
         """The bytes of a file in pieces."""
         body = self._call("get_object", path, Key=self._key(path))["Body"]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from shardfeed.converters import ImageFolder, convert
+from shardfeed.converters.commit.finished_shards import check_shards, finished_shards
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.conversion import Progress, check_shards, finished_shards, write_missing
+from shardfeed.converters.conversion import Progress, write_missing
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.shards.task import Receipt, ShardTask

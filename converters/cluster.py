@@ -1,0 +1,152 @@
+"""Conversion on a cluster of any kind: tasks, which nodes carry out without a common disk, and the commit."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from shardfeed.converters.commit.reject_limit import MaxBad
+from shardfeed.converters.commit.upload import Upload
+from shardfeed.converters.conversion import carry_out, shard_task
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.job import Job
+from shardfeed.converters.planning.plan import Plan
+from shardfeed.converters.planning.planned_shard import PlannedShard
+from shardfeed.converters.planning.split_shares import Groups, Shares
+from shardfeed.converters.report import Report
+from shardfeed.converters.shards.task import Receipt, ShardTask
+from shardfeed.converters.sources.source import Source
+from shardfeed.errors import UsageError
+from shardfeed.formats.registry import NATIVE
+from shardfeed.text import listing, number
+
+_NAMED = 3  # shards in a message
+
+
+class ShardTasks:
+    """The tasks of a conversion that are not done yet: iterate over them, and pass each to `write_shard` on any node.
+
+    `commit_shards` then makes the dataset. Each iteration makes the tasks anew, one at a time. A task has the samples
+    of one shard, and pickles.
+
+    Example:
+        tasks = shard_tasks("photos", "out")  # or URLs: "s3://bucket/photos"
+        print(len(tasks))
+    """
+
+    def __init__(self, job: Job, plan: Plan, missing: list[PlannedShard]) -> None:
+        self.job, self.plan, self._missing = job, plan, missing
+
+    def __len__(self) -> int:
+        return len(self._missing)
+
+    def __iter__(self) -> Iterator[ShardTask]:
+        place, staging = self.job.place, self.job.staging
+        for shard in self._missing:
+            yield shard_task(self.plan, self.job.source, shard, place.shards_go_to(staging), staging.receipts)
+
+    def __repr__(self) -> str:
+        return f"<{number(len(self._missing), 'task')} of {number(len(self.plan.shards), 'shard')}>"
+
+
+def shard_tasks(
+    source: Source | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    split: Mapping[str, float] | Shares | None = None,
+    group_column: str | None = None,
+    group_pattern: str | None = None,
+    group_duplicates: bool = False,
+    to: str = NATIVE.name,
+    shards: int | str | Mapping[str, int] | None = None,
+    seed: int = 0,
+    image: ImageOptions | None = None,
+    max_bad: MaxBad = 0,
+    no_leaks: bool = False,
+    replace: bool = False,
+    restart: bool = False,
+) -> ShardTasks:
+    """Plan the conversion of `source` into `out`, for a cluster that runs `write_shard`, followed by `commit_shards`.
+
+    The dataset is the one that `convert` makes, byte for byte. After a kill, the same call gives the tasks that are
+    still to be done.
+
+    Args:
+        source: as in `convert`. The nodes read the images: from URLs, or from paths that every node sees.
+        out: a URL such as "s3://bucket/name", or a directory that this process and every node see under this path.
+        split, group_column, group_pattern, group_duplicates, to, shards, seed, image, max_bad, no_leaks: as in
+            `convert`.
+        replace, restart: as in `convert`; a dataset in a bucket is never replaced. `restart` does not remove shards
+            from a bucket.
+
+    Raises: as `convert`, before any image is read.
+
+    Example:
+        tasks = shard_tasks("photos", "out", split={"train": 0.9, "validation": 0.1})
+        for task in tasks:  # on the nodes of a cluster
+            write_shard(task)
+        report = commit_shards(tasks)
+    """
+    groups = Groups(group_column, group_pattern, group_duplicates)
+    job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=True)
+    with job.output(restart=restart) as output:
+        plan = job.plan(no_leaks=no_leaks)
+        if output.committed and job.staging.is_of(plan):  # a commit was stopped before its end
+            return ShardTasks(job, plan, [])
+        job.place.check_space(plan, job.staging)
+        job.staging.begin(plan)
+        finished = job.place.finished(plan, job.staging, anew=True)
+        finished.others.remove_unused()
+        missing = [shard for shard in plan.shards if (shard.split, shard.number) not in finished.receipts]
+        return ShardTasks(job, plan, missing)
+
+
+def commit_shards(tasks: ShardTasks) -> Report:
+    """Make a dataset of the shards that `write_shard` has written: check that all are there, and write the manifest.
+
+    In a bucket, size and CRC-32C of every shard are compared with its receipt, and the manifest is sent last,
+    create-only: until then there is no dataset. In a directory, one rename makes the dataset.
+
+    Args:
+        tasks: as `shard_tasks` returned them, in the same process. The receipts are read from the output.
+
+    Raises:
+        UsageError: tasks are not done; TooManyRejectedError: more inputs than `max_bad` were rejected. Call
+            `shard_tasks`, which gives the tasks that remain, and `commit_shards` again.
+        OutputExistsError, IntegrityError, StorageError, BusyError: as in `convert`.
+
+    Example:
+        tasks = shard_tasks("photos", "out")
+        for task in tasks:  # on the nodes of a cluster
+            write_shard(task)
+        report = commit_shards(tasks)
+        print(report.notes, report.rejected)
+    """
+    job, started = tasks.job, time.monotonic()
+    with job.output() as output:
+        shown = job.place.url if isinstance(job.place, Upload) else job.out
+        return carry_out(job, tasks.plan, output, _NoWorkers(shown), started, anew=False)
+
+
+class _NoWorkers:
+    """An engine that writes nothing: all must be there. `out`: of the dataset."""
+
+    def __init__(self, out: str) -> None:
+        self.warnings: list[str] = []
+        self._out = out
+
+    def start(self, tasks: int) -> None:
+        pass
+
+    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
+        """Raise UsageError if there is a task."""
+        missing = [task.stem for task in tasks]
+        if missing:
+            problem = f"{number(len(missing), 'shard')} not written ({listing(missing, _NAMED)})"
+            raise UsageError(self._out, problem, "call `shard_tasks` again, and write_shard for each of its tasks")
+        yield from ()
+
+    def done(self) -> tuple[int, int]:
+        return 0, 0
+
+    def stop(self) -> None:
+        pass
