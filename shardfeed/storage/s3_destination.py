@@ -238,6 +238,8 @@ class S3Destination:
             name = type(error).__name__
             text = next((text for start, text in _TEXTS.items() if name.startswith(start)), "")
             problem, remedy = cause(Exception(text))
+        except ValueError:  # an endpoint that is no URL, perhaps with a password
+            problem, remedy = cause(Exception("Generic Config"))
         if problem.startswith("access denied"):
             raise _failed(path, problem, remedy.replace("to read", "to write"), errno.EACCES)
         raise _failed(path, f"cannot be written: {problem}", remedy or NETWORK)

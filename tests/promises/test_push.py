@@ -321,3 +321,11 @@ def test_outputs_that_must_be_local(flowers: Dataset, tmp_path: Path, capsys: py
     ):
         assert command(line) == 2
         assert "write to a local directory, and copy that with `aws s3 sync`" in capsys.readouterr().err
+
+
+def test_an_endpoint_that_is_no_url(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "me:password@host")
+    with pytest.raises(StorageError, match="a setting in the environment is not valid") as caught:
+        push(flowers.directory, "s3://bucket/flowers")
+    assert "password" not in str(caught.value)
+    assert caught.value.__context__ is None

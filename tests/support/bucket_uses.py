@@ -67,8 +67,14 @@ def look(address: str) -> None:
     moment("looked")
 
 
+def without_signatures() -> None:
+    """Leave out botocore's own lines at the level DEBUG: they have signed heads, with the name of the key."""
+    logging.getLogger("botocore").setLevel(logging.INFO)
+
+
 def write(directory: str, photos: str, url: str) -> None:
     """Copy a dataset to a bucket and back, and make others there."""
+    without_signatures()
     for line in (
         ["push", directory, f"{url}/pushed"],
         ["push", directory, f"{url}/pushed", "--json"],
@@ -130,6 +136,7 @@ def fails(name: str, call: Callable[[], object]) -> None:
 
 def faults(address: str, *kinds: str) -> None:
     """Each fault of the server, as a plain read, a loader's fetcher and a conversion meet it."""
+    without_signatures()
     train = shardfeed.open(address)["train"]
     for number, kind in enumerate(kinds):
         through = cached(train, Cache(f"cache-{number}", limit="1GB"))
@@ -147,6 +154,7 @@ def faults(address: str, *kinds: str) -> None:
 
 def wrong() -> None:
     """Addresses that cannot be opened, of the environment's ADDRESSES, by whatever opens one."""
+    without_signatures()
     kinds = [f"{kind}://none/flowers" for kind in ("s3", "gs", "az")] + ["hf://datasets/user/none"]
     for number, address in enumerate(json.loads(os.environ.get("ADDRESSES", "null")) or kinds):
         fails(f"open-{number}", lambda address=address: shardfeed.open(address))

@@ -18,7 +18,8 @@ VALUES = {
 }
 
 if __name__ == "sitecustomize":
-    from shardfeed.storage import objects
+    from shardfeed.storage import objects, s3_destination
 
     for name, value in VALUES.items():
         setattr(objects, name, value)
+    s3_destination._REQUESTS = 2
