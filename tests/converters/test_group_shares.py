@@ -55,7 +55,7 @@ def test_no_group_is_in_two_splits() -> None:
     random_structures(100)
 
 
-@pytest.mark.long
+@pytest.mark.torture
 def test_no_group_is_in_two_splits_in_ten_thousand_structures() -> None:
     random_structures(10_000)
 

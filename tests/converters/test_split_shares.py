@@ -53,7 +53,7 @@ def test_random_class_sizes_and_shares() -> None:
     random_cases(500)
 
 
-@pytest.mark.long
+@pytest.mark.torture
 def test_ten_thousand_random_class_sizes_and_shares() -> None:
     random_cases(10_000)
 

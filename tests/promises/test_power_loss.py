@@ -213,7 +213,8 @@ def test_power_loss_of_each_format(to: str, images: Path, place: Path, seed: int
 CUTS = [
     *((name, NATIVE.name, 4) for name in operation_kill_trials.OPERATIONS),
     *(pytest.param(name, NATIVE.name, 400, marks=pytest.mark.long) for name in operation_kill_trials.OPERATIONS[1:]),
-    *(pytest.param("append", to, None, marks=pytest.mark.long) for to in FORMATS),
+    *(pytest.param("append", to, 400, marks=pytest.mark.long) for to in FORMATS),
+    *(pytest.param("append", to, None, marks=pytest.mark.torture) for to in FORMATS),
 ]
 
 
@@ -222,7 +223,7 @@ CUTS = [
 def test_power_loss_of_each_operation(name: str, to: str, count: int | None, place: Path, seed: int) -> None:
     """The same, and what is only read stays as it is; append links shards, whatever their format.
 
-    In the long tier every cut of append, and of the others, which are conversions like any, a third.
+    In the long tier a third of the cuts, in the torture tier all of append; the others are conversions like any.
     """
     (inputs := place / "inputs").mkdir()
     operation_kill_trials.make_inputs(inputs, to)

@@ -53,7 +53,7 @@ def test_pixels_are_the_same() -> None:
 
 
 @needs_module
-@pytest.mark.long
+@pytest.mark.torture
 def test_pixels_of_many_are_the_same() -> None:
     assert check_many(4000, 2) > 2000
 

@@ -38,8 +38,8 @@ def test_killed_at_every_operation(name: str, tmp_path: Path, seed: int) -> None
     trials(tmp_path, name, NATIVE.name, 1, seed)
 
 
-@pytest.mark.long
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("every", [pytest.param(3, marks=pytest.mark.long), pytest.param(1, marks=pytest.mark.torture)])
 @pytest.mark.parametrize("to", sorted(FORMATS.keys() - {NATIVE.name}))
-def test_append_in_other_formats_killed(to: str, tmp_path: Path, seed: int) -> None:
-    trials(tmp_path, "append", to, 1, seed)
+def test_append_in_other_formats_killed(to: str, every: int, tmp_path: Path, seed: int) -> None:
+    trials(tmp_path, "append", to, every, seed)

@@ -57,7 +57,7 @@ def test_windows_are_those_of_the_whole_image() -> None:
     assert joined > checked / 4
 
 
-@pytest.mark.long
+@pytest.mark.torture
 def test_ten_thousand_windows_are_those_of_the_whole_image() -> None:
     checked, joined = check_windows(1700, 6, 2)
     assert checked > 10_000
