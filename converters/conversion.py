@@ -12,7 +12,7 @@ from shardfeed.converters.commit.output import Output
 from shardfeed.converters.commit.rehearsal import rehearse
 from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.staging import Staging, keep_shards
-from shardfeed.converters.engines.choose_engine import Workers, choose_engine, ended
+from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.job import Job
@@ -77,7 +77,8 @@ def convert(
         source: the samples: a path that `open_source` accepts (an image folder, a label file or annotations), a source
             from this package, or your own source (see `shardfeed.converters.sources.source`).
         out: the directory to create; its parent must exist. Or a URL such as "s3://bucket/name": the dataset is made
-            in the temporary directory (TMPDIR), uploaded as the last step, and removed there.
+            in the temporary directory (TMPDIR), uploaded as the last step, and removed there. `RayWorkers` send their
+            shards themselves.
         split: share of each split, adding up to 1, for samples without a split in the source; default: all in "train".
             Use `Shares` to choose how samples are drawn.
         group_column: a column, a field of the images in annotations such as COCO's, or a feature of your own source:
@@ -119,7 +120,8 @@ def convert(
     """
     started = time.monotonic()
     groups = Groups(group_column, group_pattern, group_duplicates)
-    job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=False)
+    by_nodes = isinstance(workers, RayWorkers)
+    job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=by_nodes)
     writers = choose_engine(workers, job.staging.tries)
     if dry_run:
         rules = {"no_leaks": no_leaks, "replace": job.replace, "restart": restart}

@@ -38,7 +38,7 @@ def execute(path: Path) -> nbformat.NotebookNode:
 
 
 def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
-    """Store PNGs of outputs with 64 colours and JPEGs with quality 30, large ones at three quarters of their size."""
+    """Store PNGs of outputs with 64 colours and JPEGs with quality 26, large ones at three quarters of their size."""
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         for kind in {"image/png", "image/jpeg"} & set(output.get("data", ())):
             picture = Image.open(io.BytesIO(base64.b64decode(output.data[kind])))
@@ -50,7 +50,7 @@ def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
             else:
                 if picture.width * picture.height > 300_000:
                     picture = picture.resize((picture.width * 3 // 4, picture.height * 3 // 4))
-                picture.save(lighter, "JPEG", quality=30, progressive=True, optimize=True)
+                picture.save(lighter, "JPEG", quality=26, progressive=True, optimize=True)
             output.data[kind] = base64.b64encode(lighter.getvalue()).decode()
 
 

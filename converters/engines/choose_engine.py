@@ -34,7 +34,8 @@ class LocalWorkers:
 class RayWorkers:
     """Processes on the nodes of a Ray cluster; needs `shardfeed[ray]`.
 
-    All nodes must see the images and the output under the same paths.
+    All nodes must see the images and the output under the same paths or URLs. If the output is a URL, the nodes send
+    the shards there, and need no common directory.
 
     Args:
         count: number of processes; default one per CPU of the cluster.
@@ -43,7 +44,7 @@ class RayWorkers:
         start_method: as in `LocalWorkers`.
 
     Example:
-        convert("/shared/photos", "/shared/out", workers=RayWorkers(address="10.0.0.1:6379"))
+        convert("s3://bucket/photos", "s3://bucket/out", workers=RayWorkers(address="10.0.0.1:6379"))
     """
 
     count: int | None = None

@@ -1,4 +1,7 @@
-"""Check that shards can be written from a node: it must see a probe file and an image, and have the same versions."""
+"""Check that shards can be written from a node: it must see a probe file and an image, and have the same versions.
+
+The file is in the directory of tries, or in the bucket; there the node must be able to write and remove files, too.
+"""
 
 import os
 import platform
@@ -13,9 +16,13 @@ from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape
+from shardfeed.storage.address import is_address
+from shardfeed.storage.destination import destination
 from shardfeed.storage.local import write_file
+from shardfeed.storage.storage import FileInfo
 
 _SHARE = "use a path that every node can access"
+_ALLOW = "give each node credentials that may read, write and remove files there"
 
 
 class Question(NamedTuple):
@@ -41,8 +48,16 @@ def look(question: Question) -> Node:
     """Examine the node where this is called. Raises UsageError if a package is missing."""
     token, problem = b"", ""
     try:
-        with open(question.path, "rb") as file:
-            token = file.read()
+        if is_address(question.path):
+            bucket, own = destination(question.path), f"{question.path}-{secrets.token_hex(4)}"
+            token = bucket.read(question.path) or b""
+            bucket.put_new(own, token, FileInfo.of(token))
+            bucket.delete(own)
+        else:
+            with open(question.path, "rb") as file:
+                token = file.read()
+    except ShardfeedError as error:
+        problem = str(error)
     except OSError as error:
         problem = error.strerror or type(error).__name__
     return Node(platform.node(), token, problem, _unreadable(question), made_by(question.image, question.format))
@@ -58,13 +73,19 @@ def _unreadable(question: Question) -> str:
 
 
 class Probe:
-    """A file in `directory` with something that cannot be guessed, and one image of `task` that can be read here."""
+    """A file in `directory` (or below a URL) with something that cannot be guessed, and one image of `task`.
+
+    The image can be read here, else there is none.
+    """
 
     def __init__(self, directory: str, task: ShardTask) -> None:
         self._token = secrets.token_hex(16).encode()
         self._versions = made_by(task.image, task.format)
         path = os.path.join(directory, f"probe-{secrets.token_hex(4)}")  # a new name, which no node has cached
-        write_file(path, self._token)
+        if is_address(path):
+            destination(path).put_new(path, self._token, FileInfo.of(self._token))
+        else:
+            write_file(path, self._token)
         files = (sample for sample in task.samples if isinstance(sample.image, SourceFile))
         self.question = Question(path, next(files, None), task.image, task.format)
         if _unreadable(self.question):
@@ -74,6 +95,9 @@ class Probe:
         """Raise StorageError if a node does not see the output or the images, UsageError if its shards would differ."""
         name = escape(node.name)
         path, sample, *_ = self.question
+        if is_address(path) and (node.problem or node.token != self._token):
+            problem = f"node {name} cannot use this bucket: {node.problem or 'it has another file there'}"
+            raise StorageError(os.path.dirname(path), problem, _ALLOW)
         if node.token != self._token:
             problem = f"node {name} does not see this directory: {node.problem or 'it has another file there'}"
             raise StorageError(os.path.dirname(path), problem, _SHARE)

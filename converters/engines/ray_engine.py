@@ -4,7 +4,8 @@ Each writer is an actor with its own worker process (`ray_writer`). If the actor
 written is lost, and another writer makes it from the beginning.
 
 A node considered lost may still be running, disconnected, and writing. So each try has its own directory, and this
-process moves a shard into the dataset once its try is accepted.
+process moves a shard into the dataset once its try is accepted. In a bucket, nodes create shards under their final
+names (see on_node.py), and see no common directory.
 """
 
 import os
@@ -25,9 +26,11 @@ from shardfeed.converters.engines.engine import IMAGE_TIMEOUT, LOSSES, POLL, che
 from shardfeed.converters.engines.node_probe import Node, Probe
 from shardfeed.converters.engines.ray_writer import ShardWriter, Written
 from shardfeed.converters.engines.worker import IMPORTABLE
+from shardfeed.converters.shards.receipts import receipts_below
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
 from shardfeed.machine.ray_cluster import Cluster, check_address
+from shardfeed.storage.address import is_address
 from shardfeed.storage.local import make_directory, move_file, remove_tree
 
 _LOOK = 1.0  # seconds between looks at the cluster and at how far the writers are
@@ -44,7 +47,7 @@ class _Writer:
     answer: Any = None  # to come: first its Node, then a Written for each shard
     node: str = ""  # its name, once it may write
     task: ShardTask | None = None  # as planned
-    directory: str = ""  # of this try
+    directory: str = ""  # of this try; "" for a bucket
     asked: Any = None  # to come: how far it is
     done: tuple[int, int] = (0, 0)  # images and their bytes
     doomed: int = 0  # actors lost here since one that could begin
@@ -54,7 +57,8 @@ class RayEngine:
     """Writes shards on the Ray cluster at `address` (as of Cluster), in `workers` actors of one CPU each.
 
     `tries`: a directory to create, on the file system of the shards. Every node must see both, and the images, under
-    the same paths; each actor shows that it does before it gets a shard. `workers`: None for as many as the cluster has
+    the same paths; each actor shows that it does before it gets a shard. Not used if the shards go to a bucket, which
+    each actor shows that it can use. `workers`: None for as many as the cluster has
     CPUs. `start_method`, `image_timeout`: as of LocalEngine.
     """
 
@@ -136,7 +140,8 @@ class RayEngine:
                 if waiting is not None:  # first, as putting a shard in place takes the disk a while
                     self._give(writer, waiting)
                     waiting = None
-                _put_in_place(task, directory)
+                if directory:
+                    _put_in_place(task, directory)
                 yield receipt  # before the next task is made, which may raise: finished work is kept
             if waiting is None:
                 waiting = again.popleft() if again else next(tasks, None)
@@ -146,9 +151,11 @@ class RayEngine:
 
     def _prepare(self, first: ShardTask) -> None:
         """Write a probe that each actor must see before it gets a shard, and let all actors check it."""
-        self._made_tries = not os.path.lexists(self._tries)  # else it belongs to someone else, and is kept
-        make_directory(self._tries)
-        self._probe = Probe(self._tries, first)
+        self._in_bucket = is_address(first.directory)
+        if not self._in_bucket:
+            self._made_tries = not os.path.lexists(self._tries)  # else it belongs to someone else, and is kept
+            make_directory(self._tries)
+        self._probe = Probe(receipts_below(first.directory) if self._in_bucket else self._tries, first)
         if not self._writers:
             self.start(sys.maxsize)
         for writer in self._writers:
@@ -166,11 +173,12 @@ class RayEngine:
         return next((writer for writer in self._writers if writer.node and writer.task is None), None)
 
     def _give(self, writer: _Writer, task: ShardTask) -> None:
-        writer.directory = os.path.join(self._tries, f"{task.stem}-{secrets.token_hex(4)}")
-        make_directory(writer.directory)
-        writer.task = task
+        writer.task, writer.directory = task, ""
+        if not self._in_bucket:
+            writer.directory = os.path.join(self._tries, f"{task.stem}-{secrets.token_hex(4)}")
+            make_directory(writer.directory)
         with _sending():
-            writer.answer = writer.actor.write.remote(replace(task, directory=writer.directory))
+            writer.answer = writer.actor.write.remote(replace(task, directory=writer.directory or task.directory))
 
     def _answered(self, poll: Callable[[], None]) -> list[_Writer]:
         """The writer that has something to say, or none after a while."""
@@ -241,8 +249,9 @@ class RayEngine:
         else:
             stem = writer.task.stem
             self.warnings.append(f"a worker on node {writer.node} was lost at {stem} ({why}); the shard is tried again")
-            with suppress(StorageError):  # as in `run`
-                remove_tree(writer.directory)
+            if writer.directory:
+                with suppress(StorageError):  # as in `run`
+                    remove_tree(writer.directory)
             self._losses[stem] += 1
             if self._losses[stem] >= LOSSES:
                 raise WorkerLostError(stem, f"lost {LOSSES} workers, the last by {why}", "run again to resume")

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.engines.node_probe import Node, Question, look
+from shardfeed.converters.engines.on_node import write_in_place
 from shardfeed.converters.shards.task import Receipt, ShardTask
+from shardfeed.storage.address import is_address
 
 
 class Written(NamedTuple):
@@ -40,7 +42,10 @@ class ShardWriter:
         before = len(self._engine.warnings)
         receipt, failure, trace = None, None, ""
         try:
-            (receipt,) = self._engine.run(iter([task]))
+            if is_address(task.directory):
+                receipt = write_in_place(task, self._engine)
+            else:
+                (receipt,) = self._engine.run(iter([task]))
         except Exception as error:
             failure, trace = error, traceback.format_exc()
         return Written(receipt, failure, trace, self._engine.warnings[before:], self._engine.done())
