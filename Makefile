@@ -17,8 +17,10 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 setup: $(TEST)
 
 # A strict editable install links each file, so that type checkers see the mapped packages. A file added or removed
-# changes its folder, and with it this target.
-FOLDERS := $(shell find shardfeed converters readers pipelines tools -type d -not -name __pycache__)
+# changes its folder, and with it this target. The install itself writes the compiled module into shardfeed/native, so
+# that folder is named by its files; a changed one is compiled again.
+FOLDERS := $(shell find shardfeed converters readers pipelines tools -type d -not -name __pycache__ -not -name native) \
+	$(wildcard shardfeed/native/*.cpp shardfeed/native/*.h shardfeed/native/*.py)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable
 
 $(BIN)/python:

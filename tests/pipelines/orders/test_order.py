@@ -1,6 +1,7 @@
 """Orders as functions: one contract for all kinds, quotas to the sample, the same for ever, small as JSON."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -317,7 +318,7 @@ def test_a_new_process_with_another_hash_seed_draws_the_same() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
     )
     assert done.stdout.strip() == str([order.batch(step).tolist() for step in range(40)])
 
