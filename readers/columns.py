@@ -48,7 +48,8 @@ def read_column(shards: Shards, schema: Schema, key: str, places: range | np.nda
         shards.columns[key] = column
     if not isinstance(places, range):
         return shards.columns[key][places].astype(dtype, copy=False)
-    cut = slice(places.start, places.stop if places.stop >= 0 else None, places.step)
+    # A reversed range ends at -1, which a slice would take for the last place; an empty one may begin there, too.
+    cut = slice(places.start, places.stop if places.stop >= 0 else None, places.step) if places else slice(0)
     return shards.columns[key][cut].astype(dtype)
 
 

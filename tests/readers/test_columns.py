@@ -213,6 +213,15 @@ def test_a_small_view_of_a_large_column(copy: Path, monkeypatch: pytest.MonkeyPa
         shardfeed.open(copy)["train"][:2].column(OFFSET)
 
 
+def test_a_view_without_samples_has_no_values(noise: Path) -> None:
+    train = shardfeed.open(noise)["train"]
+    end = len(train)
+    for view in (train[::-1][end:], train[::-2][end + 5 :], train[::-1][:0], train[7:7], train[:0:-1][-1:0]):
+        assert len(view) == 0
+        for key in (LABEL, MASK):
+            assert view.column(key).shape == (0,), view
+
+
 def test_a_selection(noise: Path) -> None:
     train = shardfeed.open(noise)["train"]
     large = train.select(train.column(HEIGHT) >= 50)
