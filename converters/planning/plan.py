@@ -205,7 +205,13 @@ def _split_rule(
 
     draws = SplitDraw(blocks, options.fractions or {"train": 1.0}, options.split_by)
     numbers = np.array([names.setdefault(name, len(names)) for name in draws.names])
-    return lambda rows: np.where(rows["split"] < 0, numbers[draws.places(drawn(rows))], rows["split"])
+
+    def named_or_drawn(rows: np.ndarray) -> np.ndarray:
+        found = rows["split"].astype(np.int64)
+        found[found < 0] = numbers[draws.places(drawn(rows[found < 0]))]
+        return found
+
+    return named_or_drawn
 
 
 def _digests_by_draw(source: Source, rows: np.ndarray) -> bytes:

@@ -82,7 +82,10 @@ def test_shares_without_labels_are_exact_too(source: ImageFolder) -> None:
     assert plan.class_counts == {}
 
 
-def test_samples_whose_split_is_named_have_no_part_in_the_shares(source: ImageFolder) -> None:
+@pytest.mark.parametrize("named", [0, 1, 2])
+def test_samples_whose_split_is_named_have_no_part_in_the_shares(source: ImageFolder, named: int) -> None:
+    """Nor do their classes."""
+
     class Some:
         schema = source.schema
 
@@ -90,10 +93,11 @@ def test_samples_whose_split_is_named_have_no_part_in_the_shares(source: ImageFo
             return len(source)
 
         def __getitem__(self, i: int) -> Sample:
-            return replace(source[i], split="test" if i < 20 else None)
+            return replace(source[i], split="test" if i // 20 == named else None)
 
     plan = make_plan(Some(), PlanOptions({"train": 0.8, "validation": 0.2}))
-    assert plan.class_counts == {"test": (20, 0, 0), "train": (0, 16, 16), "validation": (0, 4, 4)}
+    for split, drawn, whole in (("test", 0, 20), ("train", 16, 0), ("validation", 4, 0)):
+        assert plan.class_counts[split] == tuple(whole if i == named else drawn for i in range(3))
 
 
 def test_a_small_dataset_has_work_for_several_processes() -> None:
