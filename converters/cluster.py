@@ -1,4 +1,4 @@
-"""Conversion on a cluster of any kind: tasks, which nodes carry out without a common disk, and the commit."""
+"""Conversion on any cluster: tasks, which nodes carry out without a shared disk, and the commit."""
 
 import os
 import time
@@ -23,10 +23,10 @@ _NAMED = 3  # shards in a message
 
 
 class ShardTasks:
-    """The tasks of a conversion that are not done yet: iterate over them, and pass each to `write_shard` on any node.
+    """The unfinished tasks of a conversion. Iterate over them, and pass each task to `write_shard` on any node.
 
-    `commit_shards` then makes the dataset. Each iteration makes the tasks anew, one at a time. A task has the samples
-    of one shard, and pickles.
+    Afterwards, `commit_shards` publishes the dataset. Each iteration creates the tasks again, one at a time. A task
+    contains the samples of one shard, and can be pickled.
 
     Example:
         tasks = shard_tasks("photos", "out")  # or URLs: "s3://bucket/photos"
@@ -67,12 +67,12 @@ def shard_tasks(
 ) -> ShardTasks:
     """Plan the conversion of `source` into `out`, for a cluster that runs `write_shard`, followed by `commit_shards`.
 
-    The dataset is the one that `convert` makes, byte for byte. After a kill, the same call gives the tasks that are
-    still to be done.
+    The dataset is byte for byte the one that `convert` creates. After a kill, the same call returns the unfinished
+    tasks.
 
     Args:
-        source: as in `convert`. The nodes read the images: from URLs, or from paths that every node sees.
-        out: a URL such as "s3://bucket/name", or a directory that this process and every node see under this path.
+        source: as in `convert`. The nodes read the images from URLs, or from paths that are the same on every node.
+        out: a URL such as "s3://bucket/name", or a directory that has this path in this process and on every node.
         split, group_column, group_pattern, group_duplicates, to, shards, seed, image, max_bad, no_leaks: as in
             `convert`.
         replace, restart: as in `convert`; a dataset in a bucket is never replaced. `restart` does not remove shards
@@ -101,17 +101,18 @@ def shard_tasks(
 
 
 def commit_shards(tasks: ShardTasks) -> Report:
-    """Make a dataset of the shards that `write_shard` has written: check that all are there, and write the manifest.
+    """Publish the dataset after `write_shard` has written its shards: check that none is missing, write the manifest.
 
-    In a bucket, size and CRC-32C of every shard are compared with its receipt, and the manifest is sent last,
-    create-only: until then there is no dataset. In a directory, one rename makes the dataset.
+    In a bucket, the size and CRC-32C of every shard are compared with its receipt, and the manifest is sent last;
+    before that, the dataset cannot be opened. In a directory, one rename publishes the dataset.
 
     Args:
-        tasks: as `shard_tasks` returned them, in the same process. The receipts are read from the output.
+        tasks: the result of `shard_tasks`, in the same process. The receipts are read from the output.
 
     Raises:
-        UsageError: tasks are not done; TooManyRejectedError: more inputs than `max_bad` were rejected. Call
-            `shard_tasks`, which gives the tasks that remain, and `commit_shards` again.
+        UsageError: some tasks are not done. Call `shard_tasks` again, which returns them.
+        TooManyRejectedError: more inputs than `max_bad` were rejected. Call `shard_tasks` with a higher limit, and
+            `commit_shards` again.
         OutputExistsError, IntegrityError, StorageError, BusyError: as in `convert`.
 
     Example:
@@ -128,7 +129,7 @@ def commit_shards(tasks: ShardTasks) -> Report:
 
 
 class _NoWorkers:
-    """An engine that writes nothing: all must be there. `out`: of the dataset."""
+    """An engine that writes nothing, because all shards must exist. `out`: path or URL of the dataset."""
 
     def __init__(self, out: str) -> None:
         self.warnings: list[str] = []

@@ -76,7 +76,7 @@ def convert(
     Args:
         source: the samples: a path that `open_source` accepts (an image folder, a label file or annotations), a source
             from this package, or your own source (see `shardfeed.converters.sources.source`).
-        out: the directory to create; its parent must exist. Or a URL such as "s3://bucket/name": the dataset is made
+        out: the directory to create; its parent must exist. Or a URL such as "s3://bucket/name": the dataset is created
             in the temporary directory (TMPDIR), uploaded as the last step, and removed there. `RayWorkers` send their
             shards themselves.
         split: share of each split, adding up to 1, for samples without a split in the source; default: all in "train".
@@ -145,7 +145,7 @@ def carry_out(
     progress: Callable[[Progress], None] | None = None,
     anew: bool = True,
 ) -> Report:
-    """Write the missing shards of `plan`, check all, and commit. `anew`: also those with images that were unreadable.
+    """Write the missing shards of `plan`, check all, and commit. `anew`: rewrite shards with unreadable images.
 
     Raises as `convert`.
     """

@@ -1,4 +1,4 @@
-"""Shards of a plan that an earlier run, or a cluster, has finished, and the check of all shards before the commit."""
+"""Shards of a plan that an earlier run or a cluster has finished, and the check of all shards before the commit."""
 
 import os
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Finished(NamedTuple):
 
 
 def finished_shards(plan: Plan, staging: Staging, *, anew: bool = True) -> Finished:
-    """The intact shards of an earlier run that equal this plan's byte for byte; and other shards.
+    """Find the intact shards of an earlier run that have the bytes of this plan's shards; and other shards.
 
     `anew`: shards with an image that could not be read do not count, because they are to be tried again.
 

@@ -20,8 +20,9 @@ _AT_ONCE = 8  # files
 class Pushed:
     """The outcome of `push`.
 
-    `files`, `size`: files of the dataset, and their bytes. `sent`: files sent by this call; the bucket had the others.
-    `read_back`: files that were read from the bucket, because the store did not report their CRC-32C.
+    `files`, `size`: number of files of the dataset, and their bytes. `sent`: number of files sent by this call; the
+    bucket had the others. `read_back`: number of files that were read from the bucket to compare them, because the
+    store did not report their CRC-32C.
 
     Example:
         pushed = push("flowers", "s3://bucket/flowers")
@@ -44,7 +45,7 @@ def push(directory: str | os.PathLike[str], url: str, *, progress: Callable[[int
     Args:
         directory: a dataset on the local disk.
         url: the dataset's URL in the bucket, such as "s3://bucket/flowers". Credentials come from the environment.
-        progress: called with the bytes of each file when it is in the bucket.
+        progress: called after each upload with the size of the file in bytes.
 
     Raises UsageError; OutputExistsError if the bucket has another dataset, or other files of a dataset, at `url`;
     IntegrityError if a file differs from the manifest; StorageError. After a StorageError, call again to continue.
@@ -88,7 +89,7 @@ def push(directory: str | os.PathLike[str], url: str, *, progress: Callable[[int
 def _check_alone(
     bucket: Destination, url: str, manifest: FileInfo, there: dict[str, int], files: dict[str, FileInfo]
 ) -> None:
-    """Raise OutputExistsError if another dataset is there, or files that would damage this one."""
+    """Raise OutputExistsError if `url` has a different dataset, or files that would damage this one."""
     if MANIFEST in there and bucket.info(f"{url}/{MANIFEST}") != manifest:
         raise OutputExistsError(url, "another dataset is there", "choose another URL")
     for name in sorted(there.keys() - files.keys() - {MANIFEST}):

@@ -1,4 +1,4 @@
-"""Places where a conversion makes its dataset: a local disk; or a bucket, which is uploaded to as the last step."""
+"""Outputs of a conversion: a directory on the local disk, or a bucket, to which the dataset is uploaded at the end."""
 
 import hashlib
 import os
@@ -29,13 +29,13 @@ _AT_ONCE = 16  # receipts
 
 
 class LocalPlace:
-    """A dataset on the local disk that a conversion makes: no more than its path, `local` (absolute)."""
+    """Output on the local disk: `local` is its absolute path."""
 
     def __init__(self, local: str) -> None:
         self.local = local
 
     def may_replace(self, asked: bool) -> bool:
-        """Whether a dataset at `local` may be replaced, if the user `asked` for it or not."""
+        """Whether an existing dataset at `local` may be replaced; `asked`: whether the user asked for it."""
         return asked
 
     def check_space(self, plan: Plan, staging: Staging) -> None:
@@ -43,11 +43,11 @@ class LocalPlace:
         check_space(plan.forecast, self.local, staging.dataset)
 
     def shards_go_to(self, staging: Staging) -> str:
-        """The directory, or the URL, that workers write shards to."""
+        """The directory or URL to which workers write shards."""
         return staging.dataset
 
     def finished(self, plan: Plan, staging: Staging, *, anew: bool) -> Finished:
-        """The shards that are there, as `finished_shards`."""
+        """The finished shards in the output, as `finished_shards`."""
         return finished_shards(plan, staging, anew=anew)
 
     def check_shards(self, receipts: Sequence[Receipt], plan: Plan, staging: Staging, *, every_byte: bool) -> None:
@@ -63,9 +63,9 @@ class LocalPlace:
 
 
 class Upload(LocalPlace):
-    """The dataset at `url` that a conversion makes. `local`: where it is made, the same for each call with this URL.
+    """Output at `url` in a bucket. `local`: the directory to upload, the same for each call with this URL.
 
-    Raises as `destination`, and OutputExistsError.
+    Raises the errors of `destination`, and OutputExistsError.
     """
 
     def __init__(self, url: str) -> None:
@@ -74,14 +74,14 @@ class Upload(LocalPlace):
         self._folder = os.path.join(_own_folder(), hashlib.blake2b(self.url.encode(), digest_size=8).hexdigest())
         super().__init__(os.path.join(self._folder, self.url.rpartition("/")[2]))
         self._pushed: Pushed | None = None
-        # An earlier run may have been stopped between the upload and its end: then its staging directory is there.
+        # If an earlier run was stopped between the upload and its end, its staging directory still exists.
         if not os.path.exists(hidden_sibling(self.local, "staging")) and bucket.info(f"{self.url}/{MANIFEST}"):
             remove_tree(self.local)
             raise OutputExistsError(self.url, "exists already", "choose another URL")
         os.makedirs(self._folder, exist_ok=True)
 
     def may_replace(self, asked: bool) -> bool:
-        """True: an older local dataset is of no use. Raises UsageError if the user `asked` to replace the bucket's."""
+        """True for the local dataset. Raises UsageError if the user `asked` to replace the dataset in the bucket."""
         if asked:
             problem = f"got {argument('replace', True)}, but a dataset in a bucket is never replaced"
             raise UsageError(self.url, problem, "choose another URL")
@@ -95,7 +95,7 @@ class Upload(LocalPlace):
             list(pool.map(lambda name: bucket.delete(f"{folder}/{name}"), bucket.below(folder)))
 
     def reported(self, report: Report) -> Report:
-        """Remove the local dataset if it is uploaded; the report of the dataset in the bucket."""
+        """Remove the local dataset after its upload, and return the report of the dataset in the bucket."""
         notes = list(report.notes)
         if self._pushed is not None:
             remove_tree(self.local)
@@ -108,19 +108,19 @@ class Upload(LocalPlace):
 
 
 class UploadByNodes(Upload):
-    """The same, but the nodes of a cluster have sent the shards, each with its receipt, as `on_node` does.
+    """Output in a bucket, to which the nodes of a cluster upload the shards with their receipts, as in `on_node`.
 
-    Only the other files are made here.
+    This process only creates the other files.
     """
 
     def check_space(self, plan: Plan, staging: Staging) -> None:
-        """Nothing: the shards are not on this disk."""
+        """Do nothing, because the shards are not on this disk."""
 
     def shards_go_to(self, staging: Staging) -> str:
         return self.url
 
     def finished(self, plan: Plan, staging: Staging, *, anew: bool) -> Finished:
-        """The shards with a receipt of this plan in the bucket. `anew`: those to be tried again are removed there."""
+        """The shards with a receipt of this plan in the bucket. `anew`: remove shards that have to be tried again."""
         bucket, there = destination(self.url), destination(self.url).below(self.url)
         found = Finished({}, EarlierShards(staging.earlier))
         names = (shard_paths(staging.dataset, *_place(shard), plan.options.to) for shard in plan.shards)
@@ -152,7 +152,7 @@ class UploadByNodes(Upload):
         return found
 
     def check_shards(self, receipts: Sequence[Receipt], plan: Plan, staging: Staging, *, every_byte: bool) -> None:
-        """Nothing: `push` compares the size and CRC-32C of every file in the bucket."""
+        """Do nothing, because `push` compares the size and CRC-32C of every file in the bucket."""
 
 
 def _place(shard: PlannedShard) -> tuple[str, int, int]:

@@ -1,6 +1,6 @@
 """Check that shards can be written from a node: it must see a probe file and an image, and have the same versions.
 
-The file is in the directory of tries, or in the bucket; there the node must be able to write and remove files, too.
+The file is in the directory of attempts, or in the bucket, where the node must also be able to write and remove files.
 """
 
 import os
@@ -26,7 +26,7 @@ _ALLOW = "give each node credentials that may read, write and remove files there
 
 
 class Question(NamedTuple):
-    """Request to a node: look at the file `path` and the image file of `sample`, and report the versions there."""
+    """Request to a node: read the file `path` and the image file of `sample`, and report the versions of packages."""
 
     path: str
     sample: Sample | None
@@ -73,9 +73,9 @@ def _unreadable(question: Question) -> str:
 
 
 class Probe:
-    """A file in `directory` (or below a URL) with something that cannot be guessed, and one image of `task`.
+    """A file with a random token in `directory` (or below a URL), and one image of `task` that this process can read.
 
-    The image can be read here, else there is none.
+    There is no image if this process cannot read it either.
     """
 
     def __init__(self, directory: str, task: ShardTask) -> None:
@@ -108,7 +108,7 @@ class Probe:
 
 
 def check_versions(node: str, there: Mapping[str, str], here: Mapping[str, str]) -> None:
-    """Raise UsageError if the packages of a node could make other bytes than those where the shards were planned."""
+    """Raise UsageError if the packages of a node have other versions, and so could produce different bytes."""
     names = (each for each in sorted(there.keys() | here.keys()) if there.get(each) != here.get(each))
     if differ := ", ".join(f"{each} {there.get(each)}, not {here.get(each)}" for each in names):
         raise UsageError(f"node {node}", f"has {differ}", "install the same versions on every node")

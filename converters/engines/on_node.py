@@ -1,8 +1,9 @@
-"""Writing of a shard on any node of a cluster, to a place that others write to at the same time.
+"""Writing of a shard on any node of a cluster, to an output that other nodes write to at the same time.
 
-Any number of tries of a task may run at once, and any may be killed. A shard is written to a folder of its try first.
-In a bucket each file is then created under its final name, and the loser of two tries compares checksums; in a
-directory it is moved there. The receipt follows last: a shard without one does not exist.
+Any number of attempts at a task may run at the same time, and any of them may be killed. Each attempt first writes the
+shard to a folder of its own. In a bucket, each file is then created under its final name; if another attempt was
+first, checksums are compared. In a directory, the files are moved. The receipt is written last: a shard without a
+receipt does not count.
 """
 
 import multiprocessing
@@ -38,22 +39,24 @@ from shardfeed.storage.storage import FileInfo
 def write_shard(task: ShardTask) -> Receipt:
     """Write the shard of a task, on any node of a cluster, and leave its receipt in the output for `commit_shards`.
 
-    The node needs this package in the same version, the images under the paths or URLs that they had where the tasks
-    were made, room for the shard in the folder for temporary files (TMPDIR), and the output: credentials for a bucket,
-    or the same directory. A task may be tried any number of times, also at once on two nodes, and killed: equal files
-    that are there already count, and a shard with a receipt is not written again. An image that crashes its decoder
-    costs a child process, not this one, unless this one is a daemon of `multiprocessing`, which may have no children.
+    The node needs the same version of this package, the images under the same paths or URLs as in the process that
+    created the tasks, space for the shard in the folder for temporary files (TMPDIR), and access to the output:
+    credentials for the bucket, or the same directory. A task may be killed and repeated, even on two nodes at the same
+    time: existing files with the same bytes are accepted, and a shard that has a receipt is not written again. If an
+    image crashes the decoder, only a child process dies; but a daemon of `multiprocessing` cannot have child processes,
+    so it dies itself.
 
     Args:
         task: a task of `shard_tasks`. It is pickled to reach the node.
 
-    Returns: the receipt: `records`, sizes and checksums in `info`, images left out in `rejected`, and the values of all
-        scalar features in `columns`. It can be pickled; `commit_shards` does not need it.
+    Returns: the receipt, with `records`, sizes and checksums in `info`, images left out in `rejected`, and the values of
+        all scalar features in `columns`. It can be pickled; `commit_shards` does not need it.
 
     Raises:
-        OutputExistsError: the bucket has a file of another dataset under the shard's name.
-        UsageError: the node has other versions than the process of `shard_tasks`; and as in `convert`.
-        StorageError, WorkerLostError: try the task again.
+        OutputExistsError: the bucket has a file of a different dataset under the shard's name.
+        UsageError: the versions of packages differ from those of the process that called `shard_tasks`; and as in
+            `convert`.
+        StorageError, WorkerLostError: run the task again.
 
     Example:
         for task in shard_tasks("photos", "out"):
@@ -68,7 +71,7 @@ def write_shard(task: ShardTask) -> Receipt:
 
 
 def write_in_place(task: ShardTask, engine: Engine | None) -> Receipt:
-    """Write a shard with `engine`, or in this process, and put its files and its receipt where the task says."""
+    """Write a shard with `engine`, or in this process, and put its files and its receipt into the task's output."""
     if (earlier := _stored(task)) is not None:
         return earlier
     with _scratch(task) as scratch:
@@ -87,7 +90,7 @@ def write_in_place(task: ShardTask, engine: Engine | None) -> Receipt:
 
 
 def _send(task: ShardTask, here: ShardTask, receipt: Receipt) -> Receipt:
-    """Send the files of a shard to its bucket, the receipt last. Returns the receipt that is there then."""
+    """Upload the files of a shard to its bucket, the receipt last. Returns the receipt in the bucket."""
     bucket = destination(task.directory)
     for path, url, info in zip(here.paths, task.paths, (receipt.info.data, receipt.info.index), strict=True):
         bucket.put_new(url, path, info)
@@ -95,7 +98,7 @@ def _send(task: ShardTask, here: ShardTask, receipt: Receipt) -> Receipt:
     save_receipt(path, receipt)
     try:
         bucket.put_new(_receipt_url(task), path, FileInfo.of_file(path))
-    except OutputExistsError:  # of another try, which described a rejected image in other words
+    except OutputExistsError:  # another attempt described a rejected image in different words
         found = _stored(task)
         if found is None or found.info != receipt.info:
             raise
@@ -108,7 +111,7 @@ def _receipt_url(task: ShardTask) -> str:
 
 
 def _stored(task: ShardTask) -> Receipt | None:
-    """The receipt of a shard that another try has finished."""
+    """The receipt of a shard that another attempt has finished; None if there is none."""
     if is_address(task.directory):
         content = destination(task.directory).read(_receipt_url(task))
         found = None if content is None else read_receipt(content)
@@ -121,7 +124,7 @@ def _stored(task: ShardTask) -> Receipt | None:
 
 @contextmanager
 def _scratch(task: ShardTask) -> Iterator[str]:
-    """An empty folder for one try: on this node for a bucket, else on the file system of the output."""
+    """An empty folder for one attempt: on this node for a bucket, else on the file system of the output."""
     if is_address(task.directory):
         with tempfile.TemporaryDirectory(prefix="shardfeed-shard-") as folder:
             yield folder
@@ -133,5 +136,5 @@ def _scratch(task: ShardTask) -> Iterator[str]:
     try:
         yield folder
     finally:
-        with suppress(StorageError):  # the output was committed, or begun anew, meanwhile
+        with suppress(StorageError):  # meanwhile the output was committed or started again
             remove_tree(folder)

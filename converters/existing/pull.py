@@ -52,7 +52,7 @@ def pull(url: str, directory: str | os.PathLike[str], *, progress: Callable[[int
     Args:
         url: a dataset's URL, of any kind that `shardfeed.open` accepts.
         directory: the directory to create; its parent must exist.
-        progress: called with the bytes of each file when it is on the disk.
+        progress: called after each download with the size of the file in bytes.
 
     Raises UsageError for an invalid URL; OutputExistsError if `directory` holds anything else; IntegrityError if a file
     differs from the manifest; BusyError; StorageError. After a StorageError, call again to continue.
@@ -102,7 +102,7 @@ def pull(url: str, directory: str | os.PathLike[str], *, progress: Callable[[int
 
 
 def _fetch(storage: Storage, url: str, path: str, info: FileInfo) -> bool:
-    """Copy a file unless it is there; whether it was copied."""
+    """Copy a file unless it exists; return whether it was copied."""
     if os.path.isfile(path) and FileInfo.of_file(path) == info:
         return False
     for left in reversed(range(_TRIES)):

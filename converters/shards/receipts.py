@@ -127,7 +127,7 @@ def from_json(value: dict[str, Any]) -> Receipt:
 
 
 def receipts_below(url: str) -> str:
-    """URL of the folder of receipts of a dataset that is being made in a bucket."""
+    """URL of the folder of receipts of an unfinished dataset in a bucket."""
     return f"{url}/.receipts"
 
 
