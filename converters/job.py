@@ -10,7 +10,7 @@ from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.commit.upload import LocalPlace, Upload, UploadByNodes
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.onto import GrowingSource
+from shardfeed.converters.planning.append_target import GrowingSource
 from shardfeed.converters.planning.options import PlanOptions, number_or_size
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.split_shares import Groups, Shares

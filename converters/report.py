@@ -10,8 +10,8 @@ import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.planning.append_target import ColumnsBefore
 from shardfeed.converters.planning.groups import GroupShares
-from shardfeed.converters.planning.onto import ColumnsBefore
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt
@@ -303,7 +303,7 @@ def left_out_lines(entries: Sequence[LeftOut]) -> bytes:
     return noted_lines([Noted(one.key, one.code, one.reason) for one in entries])
 
 
-def unasked(normalised: Sequence[Noted]) -> list[Noted]:
+def unrequested(normalised: Sequence[Noted]) -> list[Noted]:
     """Images changed without a request by the options: only these are listed."""
     return [noted for noted in normalised if not noted.asked]
 

@@ -105,23 +105,23 @@ def _exit_code(arguments: Sequence[str]) -> int:
         try:
             args = parser.parse_args(rest)
         except UsageError as error:
-            _complain(error.format_message(flags))
+            _print_error(error.format_message(flags))
             print(f"usage: {parser.short_usage()}", file=sys.stderr)
             return error.exit_code
         with needing_extra(f"shardfeed {command}"):
             return command_module(command).run(args)
     except ShardfeedError as error:
-        _complain(error.format_message(flags))
+        _print_error(error.format_message(flags))
         return error.exit_code
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # not expected by any module, but still the machine's fault, not a bug
-        _complain(str(storage_error(str(error.filename or "a file"), "continue", error)))
+        _print_error(str(storage_error(str(error.filename or "a file"), "continue", error)))
         return StorageError.exit_code
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     print(f"{coloured('shardfeed:', 'error', sys.stderr)} {message}", file=sys.stderr)
 
 

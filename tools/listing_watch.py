@@ -44,7 +44,7 @@ def _watched() -> Iterator[None]:
     command = [sys.executable, "-I", "-S", script, str(os.getpid()), folders, str(PATIENCE)]
     # In a separate session: Ctrl-C at the terminal is for this process.
     watchdog = subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE, start_new_session=True)
-    thread = threading.Thread(target=_end_when_told, args=(watchdog,), daemon=True)
+    thread = threading.Thread(target=_end_on_request, args=(watchdog,), daemon=True)
     thread.start()
     try:
         yield
@@ -56,7 +56,7 @@ def _watched() -> Iterator[None]:
         os.close(read)  # kept until here: Python may write to it after the watchdog has ended
 
 
-def _end_when_told(watchdog: "subprocess.Popen[bytes]") -> None:
+def _end_on_request(watchdog: "subprocess.Popen[bytes]") -> None:
     """End this process on request of the watchdog, from a thread: the main thread is in a library's code."""
     assert watchdog.stdout is not None
     if watchdog.stdout.read(1):

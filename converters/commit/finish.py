@@ -11,7 +11,7 @@ from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.counted_ids import COUNTED_IDS
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unasked
+from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unrequested
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.format import Described
@@ -52,7 +52,7 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         sidecars |= tfds_files(name, plan.schema, splits, image, plan.options.to)
     if noticed.rejected:
         sidecars[REJECTED] = noted_lines(noticed.rejected)
-    if changed := unasked(noticed.normalised):
+    if changed := unrequested(noticed.normalised):
         sidecars[NORMALISED] = noted_lines(changed)
     if noticed.account and noticed.account.left_out:
         sidecars[LEFT_OUT] = left_out_lines(noticed.account.left_out)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from shardfeed.converters.planning.onto import Onto
+from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.task import checkpoint_path, shard_paths
 from shardfeed.errors import IntegrityError, PlanMismatchError, StorageError, UsageError, argument, escape
@@ -212,8 +212,11 @@ def other_manner(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
     `before`, `now`: as in `Plan.identity`. Features and class names are not compared, as they follow from the inputs: a
     folder that is gone is a class that is gone, and with other labels no image has to be made again.
     """
-    said = [*_differences(before.get("options"), now["options"]), *_differences(before.get("made_by"), now["made_by"])]
-    return said if len(said) <= _LISTED else [*said[:_LISTED], f"and {len(said) - _LISTED} more"]
+    changes = [
+        *_differences(before.get("options"), now["options"]),
+        *_differences(before.get("made_by"), now["made_by"]),
+    ]
+    return changes if len(changes) <= _LISTED else [*changes[:_LISTED], f"and {len(changes) - _LISTED} more"]
 
 
 def _differences(before: object, now: Mapping[str, Any]) -> list[str]:
@@ -239,12 +242,12 @@ def other_inputs(before: Iterable[str], now: Iterable[str]) -> str:
         "new": new.keys() - old.keys(),
         "changed": {key for key in new.keys() & old.keys() if new[key] != old[key]},
     }
-    said: list[str] = []
+    changes: list[str] = []
     for kind, keys in kinds.items():
         if keys:
-            count = f"{len(keys):,}" if said else number(len(keys), "image")
-            said.append(f"{count} {kind} ({listing(list(map(escape, sorted(keys))), _NAMED)})")
-    return ", ".join(said)
+            count = f"{len(keys):,}" if changes else number(len(keys), "image")
+            changes.append(f"{count} {kind} ({listing(list(map(escape, sorted(keys))), _NAMED)})")
+    return ", ".join(changes)
 
 
 _REMEDY = "the original dataset has changed: run `shardfeed verify` on it"
@@ -309,7 +312,7 @@ def _check(file: _File, *, every_byte: bool) -> None:
         raise IntegrityError(file.path, problem, _REMEDY)
 
 
-def _files(onto: Onto, plan: Plan, directory: str) -> Iterator[_File]:
+def _files(onto: AppendTarget, plan: Plan, directory: str) -> Iterator[_File]:
     counts = new_counts(plan)
     for name, info in onto.manifest.splits.items():
         for shard in range(len(info.shards)):

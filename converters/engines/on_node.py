@@ -49,8 +49,8 @@ def write_shard(task: ShardTask) -> Receipt:
     Args:
         task: a task of `shard_tasks`. It is pickled to reach the node.
 
-    Returns: the receipt, with `records`, sizes and checksums in `info`, images left out in `rejected`, and the values of
-        all scalar features in `columns`. It can be pickled; `commit_shards` does not need it.
+    Returns: the receipt, with `records`, sizes and checksums in `info`, images left out in `rejected`, and the values
+        of all scalar features in `columns`. It can be pickled; `commit_shards` does not need it.
 
     Raises:
         OutputExistsError: the bucket has a file of a different dataset under the shard's name.

@@ -229,7 +229,7 @@ class RayEngine:
             return None
         writer.task = writer.answer = None
         writer.done = written.done
-        self.warnings += [f"on node {writer.node}, {said}" for said in written.warnings]
+        self.warnings += [f"on node {writer.node}, {warning}" for warning in written.warnings]
         if written.error is not None:
             written.error.add_note(f"on node {writer.node}:\n{written.trace}")
             raise written.error

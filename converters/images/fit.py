@@ -36,13 +36,13 @@ class Fit(NamedTuple):
         return max(self.size[0] / (right - left), self.size[1] / (bottom - top))
 
 
-def fit_image(height: int, width: int, options: ImageOptions, *, lying: bool = False) -> Fit | None:
+def fit_image(height: int, width: int, options: ImageOptions, *, sideways: bool = False) -> Fit | None:
     """Plan the resize and crop of an image of `height` x `width` pixels as stored; None if nothing is to be done.
 
-    `lying`: whether its EXIF orientation exchanges height and width; sizes are meant for the upright image.
+    `sideways`: whether its EXIF orientation exchanges height and width; sizes are meant for the upright image.
     """
     if options.shape is not None:
-        goal_height, goal_width = options.shape[::-1] if lying else options.shape
+        goal_height, goal_width = options.shape[::-1] if sideways else options.shape
         if (height, width) == (goal_height, goal_width):
             return None
         return _cover(height, width, goal_height, goal_width, options.resize_filter)
@@ -78,13 +78,13 @@ class Placement(NamedTuple):
     fit: Fit | None = None
 
     @property
-    def lying(self) -> bool:
+    def sideways(self) -> bool:
         """Whether height and width are exchanged."""
         return self.orientation >= 5
 
     def size(self, *, upright: bool) -> tuple[int, int]:
         """(width, height) of the whole image, as its file has it or turned upright."""
-        return (self.height, self.width) if upright and self.lying else (self.width, self.height)
+        return (self.height, self.width) if upright and self.sideways else (self.width, self.height)
 
     @property
     def scale(self) -> float:

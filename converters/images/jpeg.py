@@ -41,7 +41,7 @@ _JFIF = slice(6, 11)  # position of its name if it is the first segment, as it s
 _ODD_JFIF = "Warning: unknown JFIF revision"
 
 
-def complaint(data: bytes) -> str | None:
+def first_warning(data: bytes) -> str | None:
     """Return None if every bit was decoded without a warning, else libjpeg's first warning; the rest was not read.
 
     Another decoder must then decide. Raises RejectedError if the warning means that pixels are missing. `data` is a
@@ -57,7 +57,7 @@ def complaint(data: bytes) -> str | None:
 
 
 def clean_pixels(data: bytes, height: int, width: int, reduction: int, *, gray: bool) -> np.ndarray | None:
-    """Pixels of a JPEG file for which `complaint` is empty; None if it is not, or if memory is short.
+    """Pixels of a JPEG file for which `first_warning` is empty; None if it is not, or if memory is short.
 
     `height`, `width`: of the image. Its sides are divided by `reduction`, 1, 2, 4 or 8, and rounded up: uint8
     [height, width, 1], or [height, width, 4], red, green, blue, and a byte without meaning. Pillow makes the same of

@@ -49,7 +49,7 @@ _BOXES = (b"ftyp", b"moov", b"mdat")  # that a file of ISO/IEC 14496-12 or Quick
 _DICOM, _DICOM_AT = b"DICM", 128
 
 
-def what_it_is(head: bytes) -> NoImage | None:
+def recognise_file(head: bytes) -> NoImage | None:
     """Recognise a file that is no image by its first bytes, `head`; None if it is of no kind known here."""
     for start, found in _BY_START.items():
         if head.startswith(start):

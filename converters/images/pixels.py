@@ -21,7 +21,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
 from shardfeed.converters.images.fit import Fit
-from shardfeed.converters.images.jpeg import JpegHeader, clean_pixels, complaint, without_metadata
+from shardfeed.converters.images.jpeg import JpegHeader, clean_pixels, first_warning, without_metadata
 from shardfeed.converters.images.options import WHITE, Rgb
 from shardfeed.converters.images.png import PngHeader, check_rows, only_pixels
 from shardfeed.converters.images.sniff import Kind
@@ -82,12 +82,12 @@ def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]
         return ()
     message = None
     if header.color in ("gray", "YCbCr"):
-        message = complaint(data)
+        message = first_warning(data)
         if message is None:
             return ()
     with strict_decoding("jpeg"):
         image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
-        # An eighth of the size, as `complaint` does it.
+        # An eighth of the size, as `first_warning` does it.
         image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))
         image.load()
     if message and "subsampling" in message:  # no oddity, only unknown to the first decoder

@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from shardfeed.converters.images.no_image import what_it_is
+from shardfeed.converters.images.no_image import recognise_file
 from shardfeed.converters.images.png import SIGNATURE as PNG_SIGNATURE
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
@@ -51,7 +51,7 @@ def image_kind(data: bytes) -> Kind:
     for signature in (_JPEG_SIGNATURE, PNG_SIGNATURE):
         if signature.startswith(data):
             raise RejectedError(RejectCode.TRUNCATED, f"ends after {len(data)} bytes")
-    found = what_it_is(data[:HEAD_BYTES])
+    found = recognise_file(data[:HEAD_BYTES])
     raise RejectedError(RejectCode.NOT_IMAGE, str(found) if found else f"begins with {data[:12]!r}")
 
 

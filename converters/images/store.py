@@ -121,7 +121,7 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
         check_end_marker(data, header)
     if header.orientation != 1:
         changes.append(Change.TURNED)
-    fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
+    fit = fit_image(header.height, header.width, options, sideways=header.orientation >= 5)
     if fit:
         changes.append(Change.RESIZED)
     elif options.quality is not None:
@@ -197,7 +197,7 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
         changes.append(Change.ALPHA)
     if header.orientation != 1:
         changes.append(Change.TURNED)
-    fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
+    fit = fit_image(header.height, header.width, options, sideways=header.orientation >= 5)
     if fit:
         changes.append(Change.RESIZED)
     if not changes and options.encode == "keep" and not options.png_to_jpeg:
@@ -223,7 +223,7 @@ def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
     warnings = (loaded.exif_problem,) if loaded.exif_problem else ()
     pixels = loaded.pixels
     with px.strict_decoding(kind):
-        fit = fit_image(pixels.height, pixels.width, options, lying=loaded.orientation >= 5)
+        fit = fit_image(pixels.height, pixels.width, options, sideways=loaded.orientation >= 5)
         placement = Placement(pixels.height, pixels.width, loaded.orientation, fit)
         if fit:
             changes.append(Change.RESIZED)

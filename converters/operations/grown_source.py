@@ -10,7 +10,7 @@ import numpy as np
 from shardfeed.column import column_keys
 from shardfeed.converters.counted_ids import ids_were_counted
 from shardfeed.converters.operations.classes import joined, near_names, schema_difference
-from shardfeed.converters.planning.onto import Onto
+from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Findings, Sample, Source, findings_of
@@ -63,7 +63,7 @@ class GrownSource:
         self._places = places
         whole = replace(schema, class_names=names, class_ids=ids)
         counted = [name for name in dataset if ids_were_counted(dataset, name)]
-        self.onto = Onto(dataset.directory, manifest, there.next_numbers, whole, counted)
+        self.onto = AppendTarget(dataset.directory, manifest, there.next_numbers, whole, counted)
         notes = list(findings_of(source).notes)
         notes += there.notes()
         for key, of_key in names.items():
@@ -90,7 +90,7 @@ class GrownSource:
         return replace(sample, features=features, objects=objects)
 
 
-def _without_columns(onto: Onto) -> Iterator[str]:
+def _without_columns(onto: AppendTarget) -> Iterator[str]:
     """A sentence about columns that the new dataset cannot have, as the old one has none to which they are appended."""
     lacking = {
         key

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from shardfeed.column import column_dtype, parse_column
+from shardfeed.converters.planning.append_target import AppendTarget, ColumnsBefore
 from shardfeed.converters.planning.group_shares import draw_group_splits
-from shardfeed.converters.planning.onto import ColumnsBefore, Onto
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.sets import join
 from shardfeed.converters.planning.split_shares import draw
@@ -88,7 +88,7 @@ class Members:
                 if info.records:
                     self._add_stored(onto, name, info)
 
-    def _add_stored(self, onto: Onto, name: str, info: SplitInfo) -> None:
+    def _add_stored(self, onto: AppendTarget, name: str, info: SplitInfo) -> None:
         columns = ColumnsBefore(onto, info)
 
         def values(key: str) -> Sequence[Any]:
@@ -228,8 +228,8 @@ class Members:
             return f"{escape(key)} ({splits[code[member]]})"
 
         pairs = [f"{shown(int(one[i]))} = {shown(int(other[i]))}" for i in apart[begin[:_EXAMPLES]]]
-        said = f"{number(len(begin), what)} {'is' if len(begin) == 1 else 'are'} in more than one split"
-        return f"{said}: {', '.join(pairs)}{', ...' if len(begin) > len(pairs) else ''}"
+        problem = f"{number(len(begin), what)} {'is' if len(begin) == 1 else 'are'} in more than one split"
+        return f"{problem}: {', '.join(pairs)}{', ...' if len(begin) > len(pairs) else ''}"
 
     def _splits(self, split_of: np.ndarray, names: Sequence[str]) -> tuple[list[str], np.ndarray]:
         """Names of all splits in the usual order, and the place in these of each member's split; -1 without one."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.onto import Onto
+from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.planning.split_shares import SPLIT_BY, Groups, SplitBy
 from shardfeed.converters.sources.source import RecordedSource, Source
 from shardfeed.errors import UsageError, argument, escape
@@ -38,7 +38,7 @@ class PlanOptions:
     split_by: SplitBy = "exact"
     to: str = NATIVE.name
     made_with: Mapping[str, Any] | None = None
-    onto: Onto | None = None
+    onto: AppendTarget | None = None
     groups: Groups = field(default_factory=Groups)
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from shardfeed.converters.planning.onto import Onto
+from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.planning.rows import STORED
 from shardfeed.storage.spill import Spill
 
@@ -72,7 +72,7 @@ def share_out(rows: np.ndarray, split_of: np.ndarray, splits: Iterable[SplitMemb
         split.add(rows[split_of == number])
 
 
-def cut(name: str, split: SplitMembers, count: int, onto: Onto | None) -> list[PlannedShard]:
+def cut(name: str, split: SplitMembers, count: int, onto: AppendTarget | None) -> list[PlannedShard]:
     """`count` consecutive pieces with lengths that differ by one at most, longer ones first; after those of `onto`."""
     before, first = (0, 0) if onto is None else (onto.shards(name), onto.numbers.get(name, 0))
     size, longer = divmod(split.images, count)

@@ -57,7 +57,7 @@ class _Fetcher:
         self._lock = threading.Lock()
         self._copies: dict[tuple[str, str], SparseCopy] = {}
 
-    def welcome(self, connection: Connection) -> None:
+    def serve(self, connection: Connection) -> None:
         """Answer a connection, in a thread of its own, until it is closed."""
         with self._lock:
             self.connected += 1
@@ -250,7 +250,7 @@ def main(directory: str, limit: int) -> int:
         with suppress(TimeoutError):
             client, _ = server.accept()
             client.setblocking(True)
-            fetcher.welcome(Connection(client.detach()))
+            fetcher.serve(Connection(client.detach()))
         if fetcher.connected:
             idle = time.monotonic()
     os.unlink(SOCKET)

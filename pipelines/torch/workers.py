@@ -68,7 +68,7 @@ class Planned:
     pin_memory: bool
     start_method: str | None
 
-    def under_way(self) -> int:
+    def batches_in_memory(self) -> int:
         """Batches in shared memory at once: those ahead, the one in use, and the previous one, not yet released."""
         return self.count * self.prefetch + 2
 
@@ -82,7 +82,7 @@ def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int
     count = max(1, cpu_budget() // local_ranks) if workers.count is None else workers.count
     pin_memory = torch.cuda.is_available() if workers.pin_memory is None else workers.pin_memory
     planned = Planned(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method)
-    large = planned.under_way() * batch_bytes * local_ranks > memory_budget() * _SHARE
+    large = planned.batches_in_memory() * batch_bytes * local_ranks > memory_budget() * _SHARE
     return replace(planned, prefetch=1) if large and workers.prefetch is None else planned
 
 
@@ -109,7 +109,7 @@ def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], N
     """
     if not workers.count or not os.path.isdir(SHARED):
         return None
-    return partial(_check_batches, room_in(SHARED, kept_share=0), workers.under_way() * local_ranks)
+    return partial(_check_batches, room_in(SHARED, kept_share=0), workers.batches_in_memory() * local_ranks)
 
 
 def _check_batches(room: Room, batches: int, batch_bytes: int) -> None:

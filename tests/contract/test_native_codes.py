@@ -7,7 +7,7 @@ import simplejpeg
 from seekable_images import any_jpeg, any_picture, cut_jpeg, drawn, jpeg, several_jpegs
 
 from shardfeed.converters.images.baseline import NotTranscodableError
-from shardfeed.converters.images.jpeg import complaint, read_jpeg_header
+from shardfeed.converters.images.jpeg import first_warning, read_jpeg_header
 from shardfeed.converters.images.seekable import to_seekable
 from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
 from shardfeed.jpeg.restarts import grid_of, row_lengths
@@ -98,7 +98,7 @@ def test_many_damaged_files_are_refused_or_keep_their_pixels() -> None:
 def decoder_is_silent(data: bytes, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setenv(VARIABLE, "0")
     try:
-        return complaint(data) is None
+        return first_warning(data) is None
     except RejectedError:
         return False
 
@@ -167,4 +167,4 @@ def test_without_the_module_a_decoder_judges(monkeypatch: pytest.MonkeyPatch) ->
     data = jpeg(drawn(64, 64, 1))
     assert not is_whole(data)
     assert not have_same_codes(data, data)
-    assert complaint(data) is None
+    assert first_warning(data) is None

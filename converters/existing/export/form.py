@@ -168,13 +168,13 @@ class Twins:
         """Begin another image."""
         self._seen.clear()
 
-    def again(self, text: str, item: Item) -> bool:
+    def is_duplicate(self, text: str, item: Item) -> bool:
         """Whether an object is a duplicate, to be left out. Raise UsageError for one unless the user drops "twins"."""
         if text not in self._seen:
             self._seen.add(text)
             return False
         if not self._losses.twins:
-            raise self._losses.twins_refused(item.where)
+            raise self._losses.duplicates_error(item.where)
         self._count()
         return True
 

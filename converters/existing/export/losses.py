@@ -52,7 +52,7 @@ class Losses:
         """Keys of the features that are left out."""
         return frozenset(key for keys in self.keys.values() for key in keys)
 
-    def twins_refused(self, where: object) -> UsageError:
+    def duplicates_error(self, where: object) -> UsageError:
         """The error for two equal objects of a record."""
         return _refusal(self.to, ("twins",), {"twins": ("identical objects",)}, where)
 

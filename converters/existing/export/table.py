@@ -142,7 +142,7 @@ class TableForm:
             sides = [number_text(side) for side in (item.boxes[i] * scale).tolist()]
             label = name_of(self._object_names, item.values[OBJECT_LABEL][i], item, OBJECT_LABEL)
             row = [text, split, *size, label, *sides, *(int(item.values[key][i]) for key in self._flags)]
-            if not self._twins.again(repr(row), item):
+            if not self._twins.is_duplicate(repr(row), item):
                 self._row("boxes", row)
 
     def _row(self, table: str, cells: Sequence[object]) -> None:

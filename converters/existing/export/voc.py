@@ -88,7 +88,7 @@ class VocForm:
             flags = "".join(f"<{f}>{int(item.values[OBJECTS + f][i])}</{f}>" for f in self._flags)
             label = name_of(self._names, item.values[OBJECT_LABEL][i], item, OBJECT_LABEL)
             text = f"  <object><name>{_escaped(label)}</name>{flags}<bndbox>{found}</bndbox></object>"
-            if not self._twins.again(text, item):
+            if not self._twins.is_duplicate(text, item):
                 lines.append(text)
         return "\n".join([*lines, "</annotation>", ""]).encode()
 

@@ -55,7 +55,9 @@ class YoloForm:
         name = folder + image_name(item).removeprefix(b"images/" + folder)
         self._tree.write(b"images/" + name, item.image, item.where)
         self._twins.begin()
-        lines = [line for i in range(len(item.boxes)) if not self._twins.again(line := self._line(item, i), item)]
+        lines = [
+            line for i in range(len(item.boxes)) if not self._twins.is_duplicate(line := self._line(item, i), item)
+        ]
         self._tree.write(b"labels/" + stem(name) + b".txt", "".join(lines).encode(), item.where)
         return b"images/" + name
 

@@ -197,7 +197,7 @@ class _Pass:
         names = tuple(columns)
         shape = self._shapes.get(names) or self._find_shape(names)
         values, problems = read_values(tar, columns, shape.read)
-        if not self.seen.know(values):
+        if not self.seen.has_seen(values):
             self.seen.add(values)
         if len(shape.images) > 1:
             place = os.fsdecode(self.files.files[file].path)

@@ -184,7 +184,7 @@ class SeenColumns:
         """Whether the members of a column must be read to know its kind: JSON, or a column without values so far."""
         return last(column) in _JSON or (last(column) in _VALUES and column not in self.kinds)
 
-    def know(self, values: Mapping[str, Any]) -> bool:
+    def has_seen(self, values: Mapping[str, Any]) -> bool:
         """Whether no value of a sample is new, or of a kind that is not known yet."""
         is_known = self._null and any(values.get(name) is not None for name in self._null)
         return values.keys() <= self.kinds.keys() and not is_known

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shardfeed.converters.images.no_image import NoImage, what_it_is
+from shardfeed.converters.images.no_image import NoImage, recognise_file
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
@@ -267,14 +267,14 @@ class _Walk:
 
 
 @dataclass(frozen=True)
-class PassedOver:
+class SkippedFiles:
     """`files`: files that are not images. `notes`: sentences about them."""
 
     files: Listing
     notes: tuple[str, ...] = ()
 
 
-def only_images(files: Listing) -> tuple[Listing, PassedOver]:
+def only_images(files: Listing) -> tuple[Listing, SkippedFiles]:
     """Divide files into images, by name or by first bytes, and others.
 
     A file with an image's extension counts as an image and is not opened; faults are found when it is read. So does a
@@ -286,9 +286,9 @@ def only_images(files: Listing) -> tuple[Listing, PassedOver]:
         head = _head(files, i)
         if head is not None and not begins_as_image(head):
             others.append(i)
-            kinds[i] = what_it_is(head)
+            kinds[i] = recognise_file(head)
     if not others:
-        return files, PassedOver(files.take(np.empty(0, np.int64)))
+        return files, SkippedFiles(files.take(np.empty(0, np.int64)))
     if len(others) == len(files):
         raise _no_image(files, kinds)
     chosen = np.array(others, np.int64)
@@ -297,7 +297,7 @@ def only_images(files: Listing) -> tuple[Listing, PassedOver]:
     notes = [_note(passed)]
     if archives:
         notes.append(counted("archives among them, which were not opened", archives, len(archives)))
-    return files.take(np.delete(np.arange(len(files)), chosen)), PassedOver(passed, tuple(notes))
+    return files.take(np.delete(np.arange(len(files)), chosen)), SkippedFiles(passed, tuple(notes))
 
 
 def _other_names(files: Listing) -> np.ndarray:

@@ -22,7 +22,7 @@ from shardfeed.converters.sources.classes import (
     number_classes,
 )
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
-from shardfeed.converters.sources.files.walk import PassedOver, list_files, no_files_error, only_images
+from shardfeed.converters.sources.files.walk import SkippedFiles, list_files, no_files_error, only_images
 from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Skipped
@@ -220,7 +220,7 @@ def _rejected(found: _Found) -> Iterator[Skipped]:
         yield Skipped(key, RejectCode.NO_LABEL.value, "an image next to the class folders")
 
 
-def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others: PassedOver) -> Iterator[str]:
+def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others: SkippedFiles) -> Iterator[str]:
     insides = [top + b"/" for top in splits] or [b""]
     imageless = [inside + name for inside in insides for name in others.files.children(inside)[0]]
     imageless = [folder for folder in imageless if folder.rpartition(b"/")[2] not in found.folders]

@@ -149,7 +149,7 @@ class Annotations:
                 self._refuse_twice(image, name, where)
             if not once:  # which would be remembered for nothing
                 self._by_name[key] = image
-        self._know(image, where, split, number, size, fields)
+        self._set_details(image, where, split, number, size, fields)
         return image
 
     def file(self, index: int, **known: Any) -> int:
@@ -161,7 +161,7 @@ class Annotations:
         if image == len(self._files):
             self._files.append(index)
             self._where.append(known.get("where", ""))
-        self._know(image, known.get("where", ""), *map(known.get, ("split", "number", "size", "fields")))
+        self._set_details(image, known.get("where", ""), *map(known.get, ("split", "number", "size", "fields")))
         return image
 
     def await_image(self, reason: str) -> int:
@@ -176,7 +176,7 @@ class Annotations:
         problem = f"{escape(name)} refers to {escape(self.key(image))}, which is listed before{before}"
         raise LabelFileError(place, problem, "give each image one entry")
 
-    def _know(
+    def _set_details(
         self, image: int, where: str | int, split: str | None, number: int | None, size: Any, fields: Any
     ) -> None:
         if self._field is not None and fields is not None:

@@ -27,7 +27,7 @@ _MANY = 1000  # classes; datasets with more classes have several images of most 
 
 
 @dataclass(frozen=True)
-class NamesBeside:
+class NamesFile:
     """Class names beside the files: `file`, for messages; number -> name; whether it is a label map."""
 
     file: str
@@ -35,7 +35,7 @@ class NamesBeside:
     is_map: bool = False
 
 
-class TextsBeside:
+class ClassTexts:
     """The text for each class number, from most of the samples that have one."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ def class_column(
     *,
     stated: Sequence[str] | None = None,
     texts: Mapping[int, str] | None = None,
-    beside: NamesBeside | None = None,
+    beside: NamesFile | None = None,
     prefix: str = "image/class",
 ) -> tuple[ClassColumn, tuple[str, ...]]:
     """The classes of all samples, one each or a set of them, and notes for the report.
@@ -133,7 +133,7 @@ def number_labels(
     *,
     stated: Sequence[str] | None = None,
     texts: Mapping[int, str] | None = None,
-    beside: NamesBeside | None = None,
+    beside: NamesFile | None = None,
 ) -> NumberedClasses:
     """The classes of labels with the distinct numbers `found`, sorted, at least one; as `class_column`."""
     given = class_list(options.class_names)

@@ -16,7 +16,7 @@ from shardfeed.converters.sources.classes import is_integer
 from shardfeed.converters.sources.look import SourceFiles
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.rows.class_column import NamesBeside, TextsBeside, class_column
+from shardfeed.converters.sources.rows.class_column import ClassTexts, NamesFile, class_column
 from shardfeed.converters.sources.rows.columns import (
     EXACT,
     Codes,
@@ -113,7 +113,7 @@ class Gather:
         self._upright, self._fractions = upright, fractions
         self._file_of, self._record_of, self._numbers = array("i"), array("i"), array("q")
         self._where = array("q")  # as many of each row
-        self._beside = TextsBeside()
+        self._beside = ClassTexts()
         self._lacking: Counter[tuple[str, int]] = Counter()  # (role, file): samples that have no value for it
         self._seen = 0
 
@@ -285,7 +285,7 @@ class Gather:
         images: Contents,
         what: str,
         *,
-        beside: Mapping[str, NamesBeside] | None = None,
+        beside: Mapping[str, NamesFile] | None = None,
         rasters: Callable[[str, Keys], tuple[Rasters, Sequence[str]]] | None = None,
         notes: Sequence[str] = (),
     ) -> ColumnarSource:
@@ -328,7 +328,7 @@ class Gather:
             described,
         )
 
-    def _columns(self, beside: Mapping[str, NamesBeside], notes: list[str]) -> list[ListedColumn]:
+    def _columns(self, beside: Mapping[str, NamesFile], notes: list[str]) -> list[ListedColumn]:
         columns: list[ListedColumn] = []
         column = self._label or self._label_text
         if column is not None:
@@ -359,7 +359,7 @@ class Gather:
         notes.append("keys are made of file and number: no column has unique names")
         return self._names.numbers(self.file_of, self.record_of)
 
-    def _table(self, keys: Keys, beside: Mapping[str, NamesBeside], notes: list[str]) -> ObjectTable:
+    def _table(self, keys: Keys, beside: Mapping[str, NamesFile], notes: list[str]) -> ObjectTable:
         options, by_role = self.options, self.roles.by_role
         if "label" in by_role or "mask" in by_role:  # then the class names are for labels or pixels
             options = replace(options, class_names=None)

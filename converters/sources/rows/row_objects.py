@@ -6,7 +6,7 @@ from typing import Any
 from shardfeed.converters.sources.classes import class_list, is_integer
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import ColumnOptions, Unit
-from shardfeed.converters.sources.rows.class_column import NamesBeside, TextsBeside, number_labels
+from shardfeed.converters.sources.rows.class_column import ClassTexts, NamesFile, number_labels
 from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable
 from shardfeed.converters.sources.rows.objects import ObjectColumns, ObjectGather, class_text, values_of
 from shardfeed.converters.sources.rows.roles import ColumnInfo
@@ -17,7 +17,7 @@ class RowObjects(ObjectGather):
 
     def __init__(self, unit: Unit, upright: bool | None) -> None:
         super().__init__(unit=unit, upright=upright)
-        self._beside: TextsBeside | None = None  # where objects come as columns
+        self._beside: ClassTexts | None = None  # where objects come as columns
         self._class_texts: dict[Any, str] = {}
 
     def take(
@@ -34,7 +34,7 @@ class RowObjects(ObjectGather):
                 yield error.code, f"object {i}: {error.reason}"
 
     def _take_columns(self, image: int, found: ObjectColumns) -> Iterator[tuple[AnnotationCode, str]]:
-        self._beside, texts = self._beside or TextsBeside(), None
+        self._beside, texts = self._beside or ClassTexts(), None
         if found.labels is not None:
             known = self._class_texts
             texts = [known.get(one) or known.setdefault(one, class_text(one)) for one in found.labels]
@@ -54,7 +54,7 @@ class RowObjects(ObjectGather):
         info: ColumnInfo,
         options: ColumnOptions,
         place: str,
-        beside: Mapping[str, NamesBeside],
+        beside: Mapping[str, NamesFile],
         notes: list[str],
         leave_out: Callable[[int, AnnotationCode, str], object],
     ) -> ObjectTable:

@@ -47,8 +47,8 @@ def test_the_shorter_side(height: int, width: int, goal: int) -> None:
 
 def test_a_lying_image_is_cut_as_it_will_stand() -> None:
     options = ImageOptions(size=(30, 20))
-    assert fit_image(45, 70, options, lying=True) == Fit((30, 20), (1.25, 0, 68.75, 45))
-    assert fit_image(20, 30, options, lying=True) is None
+    assert fit_image(45, 70, options, sideways=True) == Fit((30, 20), (1.25, 0, 68.75, 45))
+    assert fit_image(20, 30, options, sideways=True) is None
     assert fit_image(20, 30, options) is not None
 
 

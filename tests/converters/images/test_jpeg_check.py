@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.converters.images.jpeg import complaint, read_jpeg_header
+from shardfeed.converters.images.jpeg import first_warning, read_jpeg_header
 from shardfeed.converters.images.pixels import check_pixels
 from shardfeed.converters.images.store import ImageOptions, store_image
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
@@ -38,10 +38,10 @@ def scan_of(data: bytes) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_whole_files_pass_without_a_word(kind: str) -> None:
-    assert complaint(jpeg(kind)) is None
-    assert complaint(jpeg(kind) + b"after the end") is None
+    assert first_warning(jpeg(kind)) is None
+    assert first_warning(jpeg(kind) + b"after the end") is None
     for height, width in ((1, 1), (8, 8), (17, 9), (1, 3000), (3000, 1)):
-        assert complaint(jpeg(kind, height, width)) is None
+        assert first_warning(jpeg(kind, height, width)) is None
 
 
 @pytest.mark.promise(33)
@@ -51,16 +51,16 @@ def test_an_odd_version_does_not_hide_damage(share: float) -> None:
     data = jpeg()
     odd = data[:11] + b"\x09" + data[12:]
     assert data[6:11] == b"JFIF\0"
-    assert "unknown JFIF revision" in (complaint(odd) or "")
+    assert "unknown JFIF revision" in (first_warning(odd) or "")
     cut = odd[: scan_of(odd) + int(share * (len(odd) - scan_of(odd)))].rstrip(b"\xff") + b"\xff\xd9"
     with pytest.raises(RejectedError, match="premature end"):
-        complaint(cut)
+        first_warning(cut)
 
 
 def passes(data: bytes) -> bool:
     """Neither refused nor with a word said about it."""
     try:
-        return complaint(data) is None
+        return first_warning(data) is None
     except RejectedError:
         return False
 
@@ -74,7 +74,7 @@ def test_a_cut_file_is_seen_with_its_end_marker_put_back(kind: str) -> None:
     missed = sum(passes(data[:end] + b"\xff\xd9") for end in ends)
     assert missed <= (2 if kind == "progressive" else 0)  # between two scans: a whole file of fewer scans
     with pytest.raises(RejectedError, match="premature end of data segment") as caught:
-        complaint(data[: ends[5]] + b"\xff\xd9")
+        first_warning(data[: ends[5]] + b"\xff\xd9")
     assert caught.value.code is RejectCode.CORRUPT
     # Pillow takes it for whole, which is why there is this check.
     Image.open(io.BytesIO(data[: ends[5]] + b"\xff\xd9")).load()
@@ -98,7 +98,7 @@ def test_bytes_before_the_end_marker_are_noted_and_kept(pad: bytes) -> None:
     data = jpeg()[:-2] + pad + b"\xff\xd9"
     stored = store_image(data, ImageOptions())
     assert stored.encoded == data
-    if complaint(data):  # a decoder's read-ahead may swallow the first of them
+    if first_warning(data):  # a decoder's read-ahead may swallow the first of them
         (warning,) = stored.warnings
         assert "extraneous bytes before marker 0xd9" in warning
     else:
@@ -110,7 +110,7 @@ def test_another_decoder_decides_on_unusual_subsampling() -> None:
     at = data.index(b"\xff\xc0")
     tall = bytearray(data)
     tall[at + 11] = 0x31  # three luma samples beside each other for one of each chroma
-    assert "subsampling" in (complaint(bytes(tall)) or "")
+    assert "subsampling" in (first_warning(bytes(tall)) or "")
     (warning,) = check_pixels(bytes(tall), read_jpeg_header(bytes(tall), MAX_PIXELS))
     assert "truncation" in warning
 
@@ -119,7 +119,7 @@ def test_a_word_of_the_first_decoder_does_not_hide_what_follows() -> None:
     odd = bytearray(jpeg("restarts"))
     at = odd.index(b"JFIF\0")
     odd[at + 5] = 9  # an unknown version: a warning before any image data
-    assert "JFIF" in (complaint(bytes(odd)) or "")
+    assert "JFIF" in (first_warning(bytes(odd)) or "")
     header = read_jpeg_header(bytes(odd), MAX_PIXELS)
     (warning,) = check_pixels(bytes(odd), header)
     assert "JFIF" in warning

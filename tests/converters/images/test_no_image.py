@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shardfeed.converters.images.no_image import what_it_is
+from shardfeed.converters.images.no_image import recognise_file
 from shardfeed.converters.images.sniff import image_kind
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
@@ -65,7 +65,7 @@ FILES = {
 
 @pytest.mark.parametrize(("name", "data"), FILES.items(), ids=FILES.keys())
 def test_a_file_is_named(name: str, data: bytes) -> None:
-    found = what_it_is(data[:4096])
+    found = recognise_file(data[:4096])
     assert found
     assert name.strip() in found.what
     assert found.archive == (name.startswith(("zip", "tar", "compressed", "NumPy")))
@@ -78,16 +78,16 @@ def test_a_file_is_named(name: str, data: bytes) -> None:
 def test_a_database_is_named(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "x.jpg") as database:
         database.execute("create table t (x)")
-    found = what_it_is((tmp_path / "x.jpg").read_bytes())
+    found = recognise_file((tmp_path / "x.jpg").read_bytes())
     assert found
     assert found.what == "an SQLite database"
 
 
 def test_the_sentence_says_what_to_do() -> None:
-    assert str(what_it_is(LFS)) == "a git-lfs pointer, not an image: `git lfs pull` fetches the file itself"
-    assert str(what_it_is(sound())) == "WAV audio, not an image"
+    assert str(recognise_file(LFS)) == "a git-lfs pointer, not an image: `git lfs pull` fetches the file itself"
+    assert str(recognise_file(sound())) == "WAV audio, not an image"
 
 
 @pytest.mark.parametrize("head", [b"", b"plain text", b"{}", b"a < b", b"<unknown/>", b"RIFF\0\0\0\0ABCD"])
 def test_the_rest_is_not_guessed(head: bytes) -> None:
-    assert what_it_is(head) is None
+    assert recognise_file(head) is None

@@ -66,7 +66,7 @@ def file_name(path: str) -> str:
     return name_text(os.path.basename(os.fsencode(path)))
 
 
-def what_it_is(path: str, *, to_the_end: bool = False) -> What | None:
+def recognise_coco(path: str, *, to_the_end: bool = False) -> What | None:
     """The kind of COCO file, by the beginning of a JSON file; None for other JSON files, or if it is not JSON.
 
     `to_the_end`: whether everything before the first annotation is read. Raises LabelFileError for a file that begins
@@ -125,7 +125,7 @@ def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
     """
     path, images = look.path, None if options.images is None else os.fspath(options.images)
     if not look.is_folder:
-        what = what_it_is(path) if _FAMILY.match(file_name(path)) else what_it_is(path, to_the_end=True)
+        what = recognise_coco(path) if _FAMILY.match(file_name(path)) else recognise_coco(path, to_the_end=True)
         word, split = _split_of(file_name(path))
         root = images or _beside(path)
         return Layout(root, (CocoFile(path, what or "instances", split, _folder_of(root, word)),))
@@ -169,7 +169,7 @@ def _files_in(look: Look, folder: str, root: str) -> Iterator[CocoFile]:
     names = [name for name in look.names(folder)[1] if name.lower().endswith(".json")]
     for name in names if len(names) <= _MOST else ():  # else a file an image, as other tools write them
         path = look.full(os.path.join(folder, name))
-        if what := what_it_is(path):
+        if what := recognise_coco(path):
             word, split = _split_of(name)
             yield CocoFile(path, what, split or _plain(name), _folder_of(root, word))
 

@@ -15,7 +15,7 @@ from shardfeed.converters.sources.annotations.coco.categories import (
     keypoints_of,
     read_categories,
 )
-from shardfeed.converters.sources.annotations.coco.layout import CocoFile, Layout, coco_files, file_name, what_it_is
+from shardfeed.converters.sources.annotations.coco.layout import CocoFile, Layout, coco_files, file_name, recognise_coco
 from shardfeed.converters.sources.annotations.coco.panoptic import Segments, folder_of, object_categories
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream, elements_of
 from shardfeed.converters.sources.files.listing import Listing
@@ -55,7 +55,7 @@ _NOT_TAKEN = {
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """Whether the path is a COCO file, or a folder with COCO files in one of the usual places."""
     if not look.is_folder:
-        what = what_it_is(look.path) if look.path.lower().endswith(".json") else None
+        what = recognise_coco(look.path) if look.path.lower().endswith(".json") else None
         return _evidence(what, file_name(look.path)) if what else None
     try:
         layout = coco_files(look, options)

@@ -257,8 +257,8 @@ class _Reading:
             raise BadAnnotationError(AnnotationCode.IMAGE, "its image is missing")
         try:
             with Image.open(os.fsdecode(path)) as file:
-                lying = self.options.upright and file.getexif().get(ORIENTATION_TAG, 1) in range(5, 9)
-                return (file.height, file.width) if lying else (file.width, file.height)
+                sideways = self.options.upright and file.getexif().get(ORIENTATION_TAG, 1) in range(5, 9)
+                return (file.height, file.width) if sideways else (file.width, file.height)
         except Exception:  # Pillow's errors for a damaged file: the worker rejects it with a reason
             return None
 

@@ -227,7 +227,7 @@ def _resolve(base: str, text: str) -> str:
     folder in which a tool was started. Else with another word for the same split: Roboflow writes `valid`, and some
     users rename it.
     """
-    inside = (os.path.join(base, end) for end in (*path_ends(text), *_other_words(text)))
+    inside = (os.path.join(base, end) for end in (*path_ends(text), *_synonyms(text)))
     return _written(base, text) or next((path for path in inside if os.path.exists(path)), "")
 
 
@@ -238,7 +238,7 @@ def path_ends(text: str) -> Iterator[str]:
     return ("/".join(parts[i:]) for i in range(len(parts)))
 
 
-def _other_words(text: str) -> Iterator[str]:
+def _synonyms(text: str) -> Iterator[str]:
     """`val/images` of `../valid/images`."""
     for end in path_ends(text):
         parts = end.split("/")

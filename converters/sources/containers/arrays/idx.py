@@ -29,7 +29,7 @@ from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
-from shardfeed.converters.sources.rows.class_column import NamesBeside
+from shardfeed.converters.sources.rows.class_column import NamesFile
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import some
@@ -115,7 +115,7 @@ def _parts(path: str) -> tuple[str, str, str] | None:
     return (what, word, role) if _split(word) else (what + word, "", role)
 
 
-def _mapping(images: str) -> NamesBeside | None:
+def _mapping(images: str) -> NamesFile | None:
     """Read the characters of EMNIST's labels from the mapping file; None if it is missing."""
     name = re.sub("-(train|test)-images.*", "-mapping.txt", os.path.basename(images))
     try:
@@ -125,7 +125,7 @@ def _mapping(images: str) -> NamesBeside | None:
         return None
     matches = [_MAPPING.fullmatch(line.strip()) for line in lines if line.strip()]
     names = {int(match[1]): chr(int(match[2])) for match in matches if match and int(match[2]) <= 0x10FFFF}
-    return NamesBeside(name, names, is_map=True) if names and len(set(names.values())) == len(matches) else None
+    return NamesFile(name, names, is_map=True) if names and len(set(names.values())) == len(matches) else None
 
 
 def _array(place: str) -> RawArray:

@@ -9,7 +9,7 @@ from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rows.class_column import NamesBeside, class_column
+from shardfeed.converters.sources.rows.class_column import NamesFile, class_column
 from shardfeed.converters.sources.rows.columns import ClassColumn, Codes
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import UsageError, argument, escape
@@ -57,7 +57,7 @@ def label_column(
     options: ColumnOptions,
     *,
     stated: Sequence[str] | None = None,
-    beside: NamesBeside | None = None,
+    beside: NamesFile | None = None,
     prefix: str = "image/class",
 ) -> tuple[ClassColumn, dict[int, str], list[str]]:
     """The classes of all samples of `labels`, one array after the other; samples without one, and why; and notes.

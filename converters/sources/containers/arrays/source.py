@@ -16,7 +16,7 @@ from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_
 from shardfeed.converters.sources.look import Look, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.class_column import NamesBeside
+from shardfeed.converters.sources.rows.class_column import NamesFile
 from shardfeed.converters.sources.rows.columns import ListedColumn
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource, block_source
@@ -92,7 +92,7 @@ def array_source(
     look_only: bool = False,
     notes: Sequence[str] = (),
     stated: Sequence[str] | None = None,
-    beside: NamesBeside | None = None,
+    beside: NamesFile | None = None,
     more: Sequence[ListedColumn] = (),
 ) -> ColumnarSource:
     """The source of arrays. `more`: columns in addition to the classes; other arguments as in `label_column`.

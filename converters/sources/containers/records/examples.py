@@ -28,7 +28,7 @@ from shardfeed.converters.sources.containers.records.shard_names import (
 from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.class_column import NamesBeside
+from shardfeed.converters.sources.rows.class_column import NamesFile
 from shardfeed.converters.sources.rows.class_names import names_beside, read_named_classes
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.source import ColumnarSource
@@ -238,7 +238,7 @@ def _read_all(
                     return False
             gather.add(row)
         if problem and not whole:
-            raise _not_one(os.fsdecode(file.path) if not file.problem else file.name, form, problem)
+            raise _unreadable_file_error(os.fsdecode(file.path) if not file.problem else file.name, form, problem)
         if file.problem:
             gather.reject(i, last + 1, RejectCode.TRUNCATED, f"nothing can be read from here on: {file.problem}")
     return True
@@ -341,7 +341,7 @@ def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[
                 ready, problem = form.unpack(at, unpacked) if form.is_packed(at) else (at, "")
                 state = os.stat(ready)
             except RecordError as error:
-                raise _not_one(at, form, error.problem) from None
+                raise _unreadable_file_error(at, form, error.problem) from None
             except OSError as error:
                 raise storage_error(at, "read", error) from error
             path = os.fsencode(os.path.abspath(ready))
@@ -349,24 +349,24 @@ def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[
     return files
 
 
-def _not_one(path: str, form: ExampleFormat, problem: str) -> UsageError:
+def _unreadable_file_error(path: str, form: ExampleFormat, problem: str) -> UsageError:
     """Error for a file that is not of this format or has no intact record."""
     return UsageError(
         path, f"not a {form.what}, or it has no intact record: {problem}", "move it away, or get it again"
     )
 
 
-def _names_around(root: str, files: Sequence[ExampleFile], columns: RecordColumns) -> dict[str, NamesBeside]:
+def _names_around(root: str, files: Sequence[ExampleFile], columns: RecordColumns) -> dict[str, NamesFile]:
     """Find the files with class names beside the records, by column; the column of a label map is "".
 
     Raises LabelFileError for a label map that cannot be read, UsageError if two differ.
     """
-    found: dict[str, NamesBeside] = {}
+    found: dict[str, NamesFile] = {}
     for folder in sorted({os.path.dirname(file.name) for file in files}):
         for name in list_names(os.path.join(root, folder), os.DirEntry.is_file):
             if name.endswith(".pbtxt") and "label" in name:
                 file = os.path.join(folder, name)
-                here = NamesBeside(file, read_named_classes(os.path.join(root, file)), True)
+                here = NamesFile(file, read_named_classes(os.path.join(root, file)), True)
                 if "" in found and found[""].names != here.names:
                     problem = f"{escape(here.file)} and {escape(found[''].file)} list different classes"
                     raise UsageError(root, problem, f"give the right one: {argument('label_map', typed='FILE')}")
@@ -377,5 +377,5 @@ def _names_around(root: str, files: Sequence[ExampleFile], columns: RecordColumn
         keys[columns.objects.label] = columns.objects.name
     for i, (key, column) in enumerate(keys.items()):
         if there := names_beside(root, plain, key, images=not i and "" not in found):
-            found[column] = NamesBeside(*there)
+            found[column] = NamesFile(*there)
     return found

@@ -14,7 +14,7 @@ from shardfeed.storage.storage import LOCAL, FileInfo, whole
 
 
 @dataclass(frozen=True)
-class Onto:
+class AppendTarget:
     """The dataset in `directory` (absolute), with its `manifest`; the new dataset also has all of its shards.
 
     `numbers`: by split, the `image/source_id` of its next record. `schema`: of all records of the new dataset: the old
@@ -57,7 +57,7 @@ class Onto:
 class ColumnsBefore(Mapping[str, bytes]):
     """The columns of a split of that dataset; each is read and checked when it is first used."""
 
-    def __init__(self, onto: Onto, split: SplitInfo) -> None:
+    def __init__(self, onto: AppendTarget, split: SplitInfo) -> None:
         self._onto, self._split = onto, split
 
     def __getitem__(self, key: str) -> bytes:
@@ -75,5 +75,5 @@ class GrowingSource(Protocol):
     """A `Source` of samples that are appended to a dataset."""
 
     @property
-    def onto(self) -> Onto: ...
+    def onto(self) -> AppendTarget: ...
     def __len__(self) -> int: ...
