@@ -18,11 +18,11 @@ from shardfeed.tools.report.pictures import Pictures
 
 _KEYS_SHOWN = 1_000  # of a finding
 _NOTHING = (
-    "Nothing was found: no image twice, in two splits or with two labels, none blank, dark, bright, blurred or broken, "
+    "No faults found: no image twice, in two splits or with two labels, none blank, dark, bright, blurred or broken, "
     "no class missing."
 )
-_LISTS = 'The commands take lists of images from a folder beside the page, which in Python save("report.html") writes.'
-_PICTURES = "Some of each class in each split, spread over it. Wrong labels are seen here first."
+_LISTS = 'The commands read lists of images from a folder beside the page. In Python, save("report.html") writes them.'
+_PICTURES = "Some images of each class in each split, evenly spaced. Look here for wrong labels."
 _ASK = "To see the images that were left out, give the folder that was converted: --source DIR, in Python source=."
 
 
@@ -51,7 +51,7 @@ class About:
         for finding in self._findings:
             told = {name: getattr(finding, name) for name in ("code", "harm", "title", "text", "count")}
             if left_out := len(finding.images) - len(self._listable(finding)):
-                told["text"] += f" {left_out} of them cannot be in a list of keys: their names have line breaks."
+                told["text"] += f" {left_out} of them cannot be in a list of keys: their names contain line breaks."
             told["keys"] = [*map(name_text, measured.keys[finding.images[:_KEYS_SHOWN]].tolist())]
             groups = [[*map(self._pictures.picture, group)] for group in finding.shown] if most else []
             command = self._command(finding, folder, lists)
@@ -103,14 +103,14 @@ class About:
         if len(removals) > 1:
             images = np.unique(np.concatenate([finding.images for finding in removals]))
             every = Finding("all", "high", "", "", len(images), images, remedy="remove")
-            found["All removals of high and medium harm at once"] = self._command(every, folder, lists, "mended")
+            found["Remove all images of high and medium harm at once"] = self._command(every, folder, lists, "mended")
         if any(finding.code == "equal-across-splits" for finding in self._findings):
             sizes = {name: part.stop - part.start for name, part in self._measured.splits.items()}
             shares = {name: max(1, round(100 * size / sum(sizes.values()))) for name, size in sizes.items() if size}
             shares[max(shares, key=shares.__getitem__)] += 100 - sum(shares.values())
             divided = ",".join(f"{name}={share / 100:g}" for name, share in shares.items())
             line = self._line("split", "divided", "--split", divided, " --group-duplicates")
-            found["Or other splits, of about the same shares, in which equal images stay together"] = line
+            found["Or new splits with about the same shares, which keep equal images together"] = line
         return found
 
     def _line(self, command: str, ending: str, flag: str, value: str, more: str = "") -> str:

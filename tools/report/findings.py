@@ -65,14 +65,14 @@ def _duplicates(measured: Measured) -> Iterator[Finding]:
             for name, part in measured.splits.items()
             if (count := int(across[part].sum()))
         ]
-        text = f"{listing(by_split)}. A model is tested on images that it was trained on. The later split is kept."
+        text = f"{listing(by_split)}. The model is tested on images that it has seen. The later split keeps them."
         yield _removal(
             measured, f"{code}-across-splits", "high", across, f"{equal} to one in a later split", text, group
         )
         if measured.labelled:
             text = "At most one label is right. To keep an image, delete its key from the list."
             yield _removal(measured, mixed_code, harm, mixed, f"{equal} to one with another label", text, group)
-        text = "They have more weight than others, and a new split may separate them. One of each is kept."
+        text = "Copies count several times in training, and a new split may separate them. One copy is kept."
         again &= ~found[2]
         yield _removal(measured, code, "medium", again, f"{equal} to another one in the same split", text, group)
 
@@ -101,7 +101,7 @@ def _looks(measured: Measured) -> Iterator[Finding]:
     sides = [np.maximum(1, images[side]).astype(float) for side in ("height", "width")]
     shape = np.maximum(sides[0] / sides[1], sides[1] / sides[0])
     sharpness = images["sharp"] / np.maximum(images["spread"], 1) ** 2
-    text = "Training stops there, or skips them."
+    text = "Training stops at these images, or skips them."
     yield _removal(measured, "broken", "high", ~measured.decoded, "impossible to decode", text)
     text = f"Their gray levels vary by less than {BLANK:g}."
     yield _removal(measured, "blank", "medium", blank, "blank", text)
@@ -112,7 +112,7 @@ def _looks(measured: Measured) -> Iterator[Finding]:
         ("odd-shapes", shape >= _ODD, f"at least {_ODD:g} times as long as wide"),
     ):
         if (chosen & seen).sum() <= _USUAL * len(images):
-            yield _removal(measured, code, "low", chosen & seen, what, "They may be intended: look at them.")
+            yield _removal(measured, code, "low", chosen & seen, what, "This may be intended: look at the pictures.")
 
 
 def _classes(measured: Measured) -> Iterator[Finding]:
@@ -127,12 +127,12 @@ def _classes(measured: Measured) -> Iterator[Finding]:
     table = [(measured.classes[label], measured.classes[to]) for label, to in best if label != to]
     texts = [" and ".join(map(measured.class_name, labels[:3])) for labels in several]
     title = f"{number(len(several), 'class seems', 'classes seem')} to have more than one name"
-    text = f"{listing(texts, _NAMED, '; ')}. Each gets the name that most of its images have."
+    text = f"{listing(texts, _NAMED, '; ')}. The command keeps the most frequent name of each class."
     yield Finding("class-names", "medium", title, text, len(several), remedy="relabel", table=table)
     for name, of_split in zip(measured.splits, measured.counts.T, strict=True):
         absent = np.flatnonzero((of_split == 0) & (total > 0))
         title = f"{number(len(absent), 'class has', 'classes have')} no sample in {name}"
-        text = f"{named(absent)} `shardfeed split` divides the records again: by default each class exactly."
+        text = f"{named(absent)} `shardfeed split` divides the records again, with exact shares of each class."
         yield Finding(f"absent-{name}", "medium", title, text, len(absent))
     empty = np.flatnonzero(total == 0)
     title = f"{number(len(empty), 'class has', 'classes have')} no sample at all"
@@ -160,7 +160,7 @@ def _small_classes(measured: Measured) -> Iterator[Finding]:
             height, width = (int(np.median(images[side][chosen])) for side in ("height", "width"))
             what = f"of the class {measured.class_name(label)}, and much smaller than all others"
             text = f"Typically {width}x{height} pixels: a model may learn the size instead of the class. "
-            text += "Better than to remove them: convert again from larger originals."
+            text += "If you have larger originals, convert those instead of removing the images."
             yield _removal(measured, f"small-class-{label}", "medium", chosen, what, text)
 
 

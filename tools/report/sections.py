@@ -105,7 +105,7 @@ def formats(measured: Measured) -> Table:
             cost = NANOSECONDS.get(name.rpartition(" ")[2].encode(), OTHER_NANOSECONDS)
             taken = f"{_figure(float(pixels[chosen].sum()) * cost / 1e9)} s"
             rows.append((name, count, f"{count / len(images):.1%}", taken))
-    return Table("Formats", ("format", "images", "share", "decoding all images once on one core, about"), rows)
+    return Table("Formats", ("format", "images", "share", "time to decode all once on one core, about"), rows)
 
 
 def objects(measured: Measured) -> Iterator[Chart | Map | Table]:
