@@ -60,8 +60,8 @@ def print_report(report: Report, args: argparse.Namespace, *, shown: str = "", w
         return
     rate = f"{report.images / report.seconds:,.0f} {what}s/s, {size_text(report.source_bytes / report.seconds)}/s"
     if report.images < total:
-        rate = f"{number(report.images, what)} of them in this run, {rate}"
-    how = f"{report.seconds:.1f} s, {rate}" if report.images else "all of them written by an earlier run"
+        rate = f"{number(report.images, what)} in this run, {rate}"
+    how = f"{report.seconds:.1f} s, {rate}" if report.images else "all written by an earlier run"
     print(f"{escape(args.out)}: {number(total, what)} ({how})")
 
 

@@ -63,3 +63,10 @@ def test_wrong_usage(flowers: Dataset, foreign: Path, tmp_path: Path, capsys: py
     assert main(["adopt", str(foreign), str(tmp_path / "out")]) == 2
     assert "--partial" in capsys.readouterr().err
     assert main(["adopt", str(foreign), str(tmp_path / "out"), "--partial", "--quiet"]) == 0
+
+
+@pytest.mark.parametrize("name", ["a_file", "nothing"])
+def test_what_is_no_folder(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a_file").touch()
+    assert main(["adopt", str(tmp_path / name)]) == 2
+    assert str(tmp_path / name) in capsys.readouterr().err

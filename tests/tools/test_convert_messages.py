@@ -78,7 +78,7 @@ def test_what_an_earlier_run_left_is_told_in_numbers_that_agree(
     assert code == 0
     assert "0 of 1 shard is kept, and 3 images" in out
     assert "4 images (" in out
-    assert "1 image of them in this run" in out
+    assert "1 image in this run" in out
 
 
 def test_what_a_report_looks_like_in_a_shell(strays: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from shardfeed.tools.dataset_summary import summary
 from shardfeed.tools.image_sizes import ImageSize, ImageSizes, image_sizes, sizes_text
 from shardfeed.tools.object_counts import counts_text, object_counts
 
-_BYTES_SHOWN = 40  # characters of a bytes feature
+_BYTES_SHOWN = 64  # a SHA-256 in hexadecimal digits is shown whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -365,10 +365,8 @@ def _meaning(
         problem = f"got '{escape(odd)}', expected {expected} as in other rows"
         remedy = f"correct it, or give {argument('class_names')} with all names"
         if odd.casefold() in _NO_NUMBER:
-            remedy = (
-                f"give {argument('number_columns')} instead of {argument('label_columns')} for numbers that are partly "
-            )
-            remedy += "are missing"
+            remedy = f"if some numbers are missing, give {argument('number_columns')}"
+            remedy += f" instead of {argument('label_columns')}"
         raise BadLabelError(odd, problem, remedy)
     if "word" in first:
         return "classes"

@@ -152,10 +152,12 @@ def find_shards(path: str, split_name: str | None = None, shards: ShardNames = T
 
 
 def list_names(folder: str, fits: Callable[[os.DirEntry[str]], bool]) -> list[str]:
-    """The names in a folder that fit and are not hidden, sorted. Raises StorageError."""
+    """The names in a folder that fit and are not hidden, sorted. Raises UsageError, StorageError."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if not entry.name.startswith(".") and fits(entry))
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(folder, "no such folder", "give the folder that holds the TFRecord files") from None
     except OSError as error:
         raise storage_error(folder, "list", error) from error
 
