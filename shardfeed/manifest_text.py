@@ -39,7 +39,7 @@ def checksum_problem(data: bytes) -> str:
 
 
 def _head(data: bytes, start: int = 0) -> bytes:
-    """The first bytes of a manifest: the checksum of the others, `data[start:]`, with an opening brace before them."""
+    """The first bytes of a manifest: the checksum of the remaining bytes, `data[start:]` after an opening brace."""
     crc = crc32c(b"{")
     for at in range(start, len(data), _PIECE_BYTES):  # `google_crc32c` takes bytes alone
         crc = extend_crc32c(crc, data[at : at + _PIECE_BYTES])

@@ -99,7 +99,7 @@ class ShardTable(Sequence[ShardInfo]):
 
     @property
     def files(self) -> bytes:
-        """Records, bytes and checksum of each shard file: 20 bytes, little-endian, which fingerprints are made of."""
+        """Records, bytes and checksum of each shard file: 20 bytes, little-endian, the input of fingerprints."""
         return self.rows[list(_FILE.names or ())].astype(_FILE).tobytes()
 
     @property

@@ -207,7 +207,7 @@ _LONGEST = 60  # characters of a value
 
 
 def other_manner(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """List, a phrase each, the options and versions that differ and decide how images are stored and in which shard.
+    """List the options and versions that differ, a phrase each, if they affect the stored images or their shards.
 
     `before`, `now`: as in `Plan.identity`. Features and class names are not compared, as they follow from the inputs: a
     folder that is gone is a class that is gone, and with other labels no image has to be made again.

@@ -181,7 +181,7 @@ class RayEngine:
             writer.answer = writer.actor.write.remote(replace(task, directory=writer.directory or task.directory))
 
     def _answered(self, poll: Callable[[], None]) -> list[_Writer]:
-        """The writer that has something to say, or none after a while."""
+        """The writer that has an answer, or None after a timeout."""
         asked = {writer.answer: writer for writer in self._writers if writer.answer is not None}
         ready, _ = ray.wait(list(asked), timeout=POLL)
         now = time.monotonic()

@@ -36,7 +36,7 @@ def draw_group_splits(
     fixed: np.ndarray,
     splits: Sequence[str],
 ) -> dict[str, np.ndarray]:
-    """The numbers of the samples of each split, int64 [of the split]: as `SplitDraw`, but by group.
+    """The numbers of the samples of each split, int64 [of the split]: like `SplitDraw`, but by group.
 
     Args:
         groups: int64 [n], the group of each sample; n is not 0.

@@ -22,10 +22,11 @@ _BLOCK = 1 << 20  # bytes
 
 
 class Inputs:
-    """Each sample's key, and its state: bytes that show whether it is still the planned sample. On disk if many.
+    """Each sample's key, and its state: bytes that show whether the sample has changed since it was planned.
 
-    A line for each sample: a JSON list of its key and its state in hexadecimal digits. Unlike a plan's fingerprint the
-    states have modification times: an edited file of equal size must not be mixed with shards made before.
+    A line for each sample: a JSON list of its key and its state in hexadecimal digits; on disk if there are many.
+    Unlike a plan's fingerprint, states depend on modification times: an edited file of equal size must not be mixed with
+    earlier shards.
     """
 
     def __init__(self, directory: str | None = None) -> None:
@@ -72,7 +73,7 @@ def sample_state(sample: Sample, size: int, features: Sequence[str]) -> bytes:
 
 
 def sample_size(sample: Sample) -> int:
-    """Bytes of the image, and of its mask, which a record holds in about as many."""
+    """Size of the image and its mask in bytes, which is about the size of their record."""
     if sample.record is not None:
         return sample.record.size
     return _bytes(sample.image) + (_bytes(sample.raster.mask) if sample.raster is not None else 0)
@@ -83,7 +84,7 @@ def _bytes(content: Content) -> int:
 
 
 def _mtimes(sample: Sample) -> bytes:
-    """8 bytes that differ when the modification time of the image or of its mask does."""
+    """A hash of the modification times of the image and its mask, 8 bytes."""
     found = getattr(sample.image, "mtime_ns", 0).to_bytes(8, "little", signed=True)
     if sample.raster is not None and (mtime := getattr(sample.raster.mask, "mtime_ns", None)) is not None:
         found = hashlib.blake2b(found + repr(mtime).encode(), digest_size=8).digest()
@@ -91,7 +92,7 @@ def _mtimes(sample: Sample) -> bytes:
 
 
 def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
-    """16 bytes that differ when anything about the sample differs that shows in the output; `features`: its keys."""
+    """A hash of everything about the sample that affects the output, 16 bytes; `features`: its keys."""
     content = hashlib.blake2b(sample.image).digest() if isinstance(sample.image, bytes) else size
     labels = [sample.features.get(key) for key in features]
     if sample.objects is not None or sample.number is not None:

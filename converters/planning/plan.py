@@ -99,9 +99,9 @@ def make_plan(
     Raises UsageError if that is impossible, or if a package that `options` need is not installed. With `no_leaks`,
     LeakError if a file or a group would be in two splits.
 
-    Memory: some 50 MB in addition to the source, for any number of samples, and more only for groups and `no_leaks`.
-    The rest goes to temporary files in `directory`, about 190 bytes a sample; StorageError if its disk is full.
-    `buckets`: number of parts in which samples are sorted; it changes no plan.
+    This takes about 50 MB of memory in addition to the source, for any number of samples; only groups and `no_leaks`
+    take more for more samples. The rest goes to temporary files in `directory`, about 190 bytes per sample. Raises
+    StorageError if its disk is full. `buckets`: number of parts in which samples are sorted; it does not change the plan.
     """
     versions = made_by(options.image, options.to)
     count = len(source)
@@ -181,14 +181,14 @@ def make_plan(
 
 
 def _named_split(rows: np.ndarray) -> np.ndarray:
-    """The split of each sample that the source names."""
+    """The splits that the source names for its samples."""
     return rows["split"]
 
 
 def _split_rule(
     source: Source, rows: Rows, names: dict[str, int], related: Members, options: PlanOptions
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of rows that returns the number of each one's split; `names` gets the splits that are drawn."""
+    """A function of rows that returns the split number of each row; `names` gets the names of drawn splits."""
     if options.groups:
         split_of = rows.column("split")
         found = related.draw(source, split_of, [*names], rows.column("draw"), rows.column("label"))
@@ -215,7 +215,7 @@ def _split_rule(
 
 
 def _digests_by_draw(source: Source, rows: np.ndarray) -> bytes:
-    """The digests of samples in the order of both draws: not by the source's own numbering.
+    """The digests of samples in the order of both draws, which does not depend on the source's own numbering.
 
     `rows` are in the order of their places. Raises UsageError if two samples drew the same numbers.
     """

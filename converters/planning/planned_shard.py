@@ -12,7 +12,7 @@ from shardfeed.storage.spill import Spill
 
 
 class SplitMembers:
-    """The samples of a split in stored order, on disk if many, and what is counted of them."""
+    """The samples of a split in stored order, on disk if there are many, and their counts."""
 
     def __init__(self, directory: str | None, classes: int) -> None:
         self.images = self.size = 0
@@ -38,7 +38,7 @@ class SplitMembers:
 
 @dataclass(frozen=True, eq=False)
 class PlannedShard:
-    """Shard `number` of `count` of a split: the `size` samples from `start` on, of those that are planned for it.
+    """Shard `number` of `count` of a split: the `size` samples from `start` on, of the samples planned for the split.
 
     `first` is the position of its first sample in the split, from 0, or after the existing records. Its samples are
     read from disk each time.
@@ -67,7 +67,7 @@ class PlannedShard:
 
 
 def share_out(rows: np.ndarray, split_of: np.ndarray, splits: Iterable[SplitMembers]) -> None:
-    """Add each row to its split: `split_of`, int64 [rows], are places in `splits`."""
+    """Add each row to its split: `split_of`, int64 [rows], are indices into `splits`."""
     for number, split in enumerate(splits):
         split.add(rows[split_of == number])
 

@@ -1,4 +1,4 @@
-"""Rows with all that a plan needs of each sample, 64 bytes on disk: added in source order, read in order of places.
+"""Rows with a plan's data about each sample, 64 bytes on disk: added in source order, read in order of places.
 
 Rows are written in runs, each sorted by place. A bucket is a range of places, small enough for memory: its rows lie
 together in each run. So the order is the same for any number of buckets, and memory does not grow with the samples.

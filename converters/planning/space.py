@@ -89,7 +89,7 @@ def _least(images: Mapping[str, int], stored: Mapping[str, int]) -> dict[str, in
 
 
 def stored_size(images: int, size: int, options: PlanOptions) -> int:
-    """Bytes that images of `size` bytes in all will take, as far as known before they are read."""
+    """Estimated size of the stored images, in bytes, if the source images have `size` bytes in total."""
     shape = options.image.shape
     if options.image.encode == "raw" and shape is not None:
         return images * shape[0] * shape[1] * 3

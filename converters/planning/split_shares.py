@@ -97,7 +97,7 @@ Drawn = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class SplitDraw:
-    """The split of each sample whose source names none: `names`, and the place in these.
+    """The split of each sample for which the source names none: `names`, and an index into them for each sample.
 
     Args:
         blocks: iterate over these samples, in any order; called several times.

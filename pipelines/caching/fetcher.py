@@ -58,7 +58,7 @@ class _Fetcher:
         self._copies: dict[tuple[str, str], SparseCopy] = {}
 
     def serve(self, connection: Connection) -> None:
-        """Answer a connection, in a thread of its own, until it is closed."""
+        """Serve a connection, in a thread of its own, until it is closed."""
         with self._lock:
             self.connected += 1
         threading.Thread(target=self._serve, args=(connection,), daemon=True).start()

@@ -50,7 +50,7 @@ class Destination(Protocol):
         ...
 
     def abort_unfinished(self, prefix: str) -> int:
-        """Abort the uploads below a prefix that were begun and not finished; returns their number."""
+        """Abort the unfinished uploads below a prefix; returns their number."""
         ...
 
     def delete(self, path: str) -> None:

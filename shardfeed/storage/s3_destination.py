@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 
 class _RefusedError(Exception):
-    """An answer of the store that says no; `args[0]` is S3's code for it."""
+    """A request that the store refused; `args[0]` is S3's error code."""
 
 
 class S3Destination:
@@ -76,7 +76,7 @@ class S3Destination:
         raise _failed(path, "cannot be written: the bytes arrived damaged each time", NETWORK)
 
     def _put(self, path: str, content: str | bytes, info: FileInfo) -> bool | None:
-        """Send a file in one request; whether it was created, None if it arrived damaged."""
+        """Send a file in one request. Return whether it was created, or None if it arrived damaged."""
         data = content if isinstance(content, bytes) else _read(content, 0, info.size + 1)
         _check_local(path if isinstance(content, bytes) else content, info, FileInfo.of(data))
         try:
@@ -88,7 +88,7 @@ class S3Destination:
         return self._arrived(path, info, answer)
 
     def _put_parts(self, path: str, file: str, info: FileInfo) -> bool | None:
-        """The same in parts, after those that an earlier upload has sent."""
+        """Send a file in parts, after the parts that an earlier upload has sent."""
         key, size = self._key(path), max(PART_BYTES, -(-info.size // _MOST_PARTS))
         if self.info_of_store(path) is not None:
             return self._equal(path, info)
@@ -129,14 +129,14 @@ class S3Destination:
         return self._send("create_multipart_upload", path, None, Key=key, **options)["UploadId"], {}
 
     def _arrived(self, path: str, info: FileInfo, answer: dict[str, Any]) -> bool | None:
-        """True after a store that has compared the CRC-32C; others are asked, or the file is read back."""
+        """True if the file arrived intact, by the answer to the upload or else by `info`; None, and removed, if not."""
         if answer.get("ChecksumCRC32C") == _encoded(info.crc32c) or self.info(path) == info:
             return True
         self.delete(path)
         return None
 
     def _equal(self, path: str, info: FileInfo) -> bool:
-        """False for an equal file that was there. Raises OutputExistsError for another."""
+        """Return False if the existing file is equal. Raises OutputExistsError if it differs."""
         found = self.info(path)
         if found != info:
             problem = "another file is there: " + (info.difference(found) if found else "it was removed meanwhile")
@@ -200,7 +200,7 @@ class S3Destination:
         return path[len(self.root) :].strip("/")
 
     def _send(self, method: str, path: str, crc: int | None, **given: Any) -> dict[str, Any]:
-        """A request that writes; with a CRC-32C unless the store refuses it."""
+        """Send a request that writes, with a CRC-32C unless the store does not support it."""
         if self._checksums:
             try:
                 return self._call(method, path, **given, **({} if crc is None else {"ChecksumCRC32C": _encoded(crc)}))
@@ -265,9 +265,9 @@ def _new_client() -> Any:
         read_timeout=60,
         retries={"mode": "standard", "max_attempts": _REQUESTS},
         max_pool_connections=32,
-        request_checksum_calculation="when_required",  # ours are given
+        request_checksum_calculation="when_required",  # requests contain the CRC-32C already
         response_checksum_validation="when_required",
-        # The CRC-32C, which is signed, covers the payload. Servers by another name than Amazon's have one address.
+        # The signed CRC-32C covers the payload. Servers other than Amazon's have one host name for all buckets.
         s3={"payload_signing_enabled": False, "addressing_style": "path" if named else "auto"},
     )
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

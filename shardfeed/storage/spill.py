@@ -1,4 +1,4 @@
-"""Bytes too many for memory, in a temporary file without a name."""
+"""Bytes in memory, or in a temporary file without a name if they are many."""
 
 import os
 import tempfile
@@ -7,7 +7,7 @@ from shardfeed.storage.local import storage_error
 
 
 class Spill:
-    """Bytes that are appended, and read by position: in memory up to `in_memory` bytes, above that in a file.
+    """Bytes to append to and to read by position: in memory up to `in_memory` bytes, above that in a file.
 
     The file lies in `directory`, by default the folder for temporary files. It has no name, so nothing of it is left
     when this object or its process ends, however it ends. Methods raise StorageError if the disk is full.
@@ -20,7 +20,7 @@ class Spill:
         self._at_end = True
 
     def append(self, data: bytes) -> int:
-        """Append bytes; returns the size of all bytes."""
+        """Append bytes, and return the new size."""
         try:
             if not self._at_end:
                 self._file.seek(self.size)

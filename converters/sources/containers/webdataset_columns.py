@@ -185,7 +185,7 @@ class SeenColumns:
         return last(column) in _JSON or (last(column) in _VALUES and column not in self.kinds)
 
     def has_seen(self, values: Mapping[str, Any]) -> bool:
-        """Whether no value of a sample is new, or of a kind that is not known yet."""
+        """Whether a sample has no new column, and no first value of a column that was null so far."""
         is_known = self._null and any(values.get(name) is not None for name in self._null)
         return values.keys() <= self.kinds.keys() and not is_known
 
