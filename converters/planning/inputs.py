@@ -25,8 +25,8 @@ class Inputs:
     """Each sample's key, and its state: bytes that show whether the sample has changed since it was planned.
 
     A line for each sample: a JSON list of its key and its state in hexadecimal digits; on disk if there are many.
-    Unlike a plan's fingerprint, states depend on modification times: an edited file of equal size must not be mixed with
-    earlier shards.
+    Unlike a plan's fingerprint, states depend on modification times: an edited file of equal size must not be mixed
+    with earlier shards.
     """
 
     def __init__(self, directory: str | None = None) -> None:

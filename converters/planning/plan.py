@@ -101,7 +101,7 @@ def make_plan(
 
     This takes about 50 MB of memory in addition to the source, for any number of samples; only groups and `no_leaks`
     take more for more samples. The rest goes to temporary files in `directory`, about 190 bytes per sample. Raises
-    StorageError if its disk is full. `buckets`: number of parts in which samples are sorted; it does not change the plan.
+    StorageError if its disk is full. `buckets`: number of parts in which samples are sorted; the plan stays the same.
     """
     versions = made_by(options.image, options.to)
     count = len(source)
