@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
@@ -19,6 +19,7 @@ from shardfeed.pipelines.torch.workers import Planned, shared_memory_check, star
 from shardfeed.readers.skip import Skip
 
 _END = object()
+_FEWER = "workers are killed when memory runs out: use fewer workers"
 
 
 def _begin_worker(number: int) -> None:
@@ -33,6 +34,11 @@ def _begin_worker(number: int) -> None:
         # PyTorch's workers watch their parent. Here that is the fork server, which lives as long as its workers: both
         # would outlive a killed trainer forever.
         threading.Thread(target=_end_after, args=(trainer,), daemon=True).start()
+
+
+def _is_loss(error: Exception) -> bool:
+    """Whether the memory of a batch could not be got from its worker, which is gone; not an error that it raised."""
+    return isinstance(error, ConnectionError | EOFError) and "DataLoader worker" not in str(error)
 
 
 def _end_after(trainer: Any) -> None:
@@ -103,6 +109,8 @@ class SampleLoader(DataLoader[Any]):
             except Exception as raised:
                 # The frames that raise a worker's error refer to it: a cycle, which would keep all frames above.
                 made, error = None, raised.with_traceback(None) if self.num_workers else raised
+                if self.num_workers and _is_loss(raised):
+                    error = WorkerLostError("DataLoader worker", "it exited unexpectedly", _FEWER)
             if error is not None:
                 self._iterator = None  # with it, the workers end: lost, or of no use, they are not the next iteration's
                 try:

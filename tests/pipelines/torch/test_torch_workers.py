@@ -1,5 +1,6 @@
 """How many workers and batches ahead; what becomes of a run whose worker is killed."""
 
+import errno
 import os
 import pickle
 import signal
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from shardfeed.errors import StorageError, UsageError
+from shardfeed.errors import StorageError, UsageError, WorkerLostError
 from shardfeed.machine import free_space as room
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.pipelines.torch import workers as torch_workers
@@ -108,6 +109,31 @@ def test_a_killed_worker_ends_the_run(flowers: Dataset) -> None:
             os.kill(int(pids[0]), signal.SIGKILL)
     assert len(list(loader)) == len(loader)  # by workers of their own
     assert not [name for name in Path("/dev/shm").iterdir() if name.name.startswith(f"torch_{os.getpid()}_")]
+
+
+class OfAKilledWorker:
+    """A part of a batch that its worker cannot hand over any more, as memory that is shared."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _refused, ()
+
+
+def _refused() -> None:
+    raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+
+def _dropped(record: Mapping[str, Any], seed: int) -> int:
+    raise ConnectionResetError(errno.ECONNRESET, "of a server that the transform asks")
+
+
+def test_a_batch_of_a_killed_worker(flowers: Dataset) -> None:
+    """What PyTorch raises depends on the moment; of these, only the first speaks of a worker."""
+    options: Any = {"batch_size": 8, "workers": 1}
+    loader = torch_loader(flowers["train"], image_size=16, collate_fn=lambda samples: OfAKilledWorker(), **options)
+    with pytest.raises(WorkerLostError, match="exited unexpectedly"):
+        next(iter(loader))
+    with pytest.raises(ConnectionResetError, match="of a server"):
+        next(iter(torch_loader(flowers["train"], transform=_dropped, **options)))
 
 
 TRAINER = """
