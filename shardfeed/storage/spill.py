@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+import weakref
+from typing import BinaryIO
 
 from shardfeed.storage.local import storage_error
 
@@ -9,32 +11,44 @@ from shardfeed.storage.local import storage_error
 class Spill:
     """Bytes to append to and to read by position: in memory up to `in_memory` bytes, above that in a file.
 
-    The file lies in `directory`, by default the folder for temporary files. It has no name, so nothing of it is left
-    when this object or its process ends, however it ends. Methods raise StorageError if the disk is full.
+    Any number of threads, and of processes that were forked since, may read at once. The file lies in `directory`, by
+    default the folder for temporary files. It has no name, so nothing of it is left when this object or its process
+    ends, however it ends. Methods raise StorageError if the disk is full.
     """
 
     def __init__(self, directory: str | None = None, in_memory: int = 4_000_000) -> None:
         self.size = 0
-        self._place = os.path.join(directory or tempfile.gettempdir(), "(temporary file)")
-        self._file = tempfile.SpooledTemporaryFile(max_size=in_memory, dir=directory)  # noqa: SIM115  # closed with this
-        self._at_end = True
+        self._directory, self._in_memory = directory or tempfile.gettempdir(), in_memory
+        self._place = os.path.join(self._directory, "(temporary file)")
+        self._memory = bytearray()
+        self._file: BinaryIO | None = None
 
     def append(self, data: bytes) -> int:
         """Append bytes, and return the new size."""
+        if self._file is None and self.size + len(data) <= self._in_memory:
+            self._memory += data
+        else:
+            self._write(data)
+        self.size += len(data)
+        return self.size
+
+    def _write(self, data: bytes) -> None:
         try:
-            if not self._at_end:
-                self._file.seek(self.size)
-            self.size += self._file.write(data)
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(buffering=0, dir=self._directory)  # noqa: SIM115
+                weakref.finalize(self, self._file.close)
+                data, self._memory = bytes(self._memory) + data, bytearray()
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
         except OSError as error:
             raise storage_error(self._place, "write", error) from error
-        self._at_end = True
-        return self.size
 
     def read(self, start: int, size: int) -> bytes:
         """Read `size` bytes from position `start` on; fewer at the end."""
-        self._at_end = False
+        if self._file is None:
+            return bytes(self._memory[start : start + size])
         try:
-            self._file.seek(start)
-            return self._file.read(size)
+            return os.pread(self._file.fileno(), size, start)
         except OSError as error:
             raise storage_error(self._place, "read", error) from error

@@ -1,8 +1,10 @@
 """Bytes in memory, and in a file without a name when they are many."""
 
 import os
+import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,31 @@ def test_bytes_are_read_as_they_were_appended(in_memory: int, tmp_path: Path) ->
         assert spill.read(len(expected) // 3, 40) == expected[len(expected) // 3 :][:40]
     assert spill.read(0, spill.size) == expected
     assert not [*tmp_path.iterdir()], "the file has no name"
+
+
+_BLOCK, _BLOCKS = 1000, 200
+
+
+def misread(spill: Spill, seed: int) -> int:
+    """Number of blocks that are not read as they were written, in random order."""
+    order = random.Random(seed).choices(range(_BLOCKS), k=2000)
+    return sum(spill.read(at * _BLOCK, _BLOCK) != bytes([at]) * _BLOCK for at in order)
+
+
+def test_threads_and_forked_processes_read_at_once(tmp_path: Path) -> None:
+    """They share the file, but no position in it: any of them may make the tasks of a plan."""
+    spill = Spill(str(tmp_path), 10)
+    for at in range(_BLOCKS):
+        spill.append(bytes([at]) * _BLOCK)
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(misread, [spill] * 4, range(4))] == [0] * 4
+    children = []
+    for seed in range(4):
+        child = os.fork()
+        if not child:
+            os._exit(min(1, misread(spill, seed)))
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
 
 
 _SMALL_FILES = """
