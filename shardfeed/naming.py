@@ -82,9 +82,9 @@ def is_dataset_file(name: str) -> bool:
 
 
 def dataset_name(directory: str) -> str:
-    """A name TFDS accepts (`[a-zA-Z]\\w*`) made from a directory's: characters that it does not become '_'.
+    r"""A name that TFDS accepts (`[a-zA-Z]\w*`), made from a directory's name: other characters become '_'.
 
-    A directory `ROOT/NAME/1.2.3` is version 1.2.3 of NAME to TFDS, and then so is its name here: `NAME/1.2.3`.
+    For TFDS, a directory `ROOT/NAME/1.2.3` is version 1.2.3 of NAME; its name here is `NAME/1.2.3`.
     """
     parent, last = os.path.split(directory)
     if _VERSION.match(last) and _NAME.match(above := os.path.basename(parent)):

@@ -234,7 +234,7 @@ def _short(value: object) -> str:
 
 
 def other_inputs(before: Iterable[str], now: Iterable[str]) -> str:
-    """ "1 image gone (a/bad.jpg), 2 new (b/1.jpg, b/2.jpg)", by the lines of two `Inputs`; "" if none differs."""
+    """Compare the lines of two `Inputs`: "1 image gone (a/bad.jpg), 2 new (b/1.jpg, b/2.jpg)"; "" if none differs."""
     old: dict[str, str] = dict(json.loads(line) for line in before)
     new: dict[str, str] = dict(json.loads(line) for line in now)
     kinds = {

@@ -33,10 +33,10 @@ _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """Result of `rebuild`. `files`: name -> fault of each file that can be rebuilt; if `written`, these files have been
-    rebuilt.
+    """Result of `rebuild`.
 
-    `lost`: name -> fault, of damaged files that cannot be rebuilt from the dataset's shards.
+    `files`: name -> fault of each file that can be rebuilt; if `written`, these files have been rebuilt. `lost`: name
+    -> fault of each damaged file that cannot be rebuilt from the dataset's shards.
 
     Example:
         done = rebuild("flowers", dry_run=True)

@@ -44,11 +44,11 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class Survey:
-    """Contents of a folder's files. `tallies[split][shard]`: counts of a file's records; `data[split][shard]`: its size
-    and checksum.
+    """Contents of a folder's files.
 
-    `distinct`: no two records are equal, judged by length and CRC. `ignored_files`: files that are neither shards nor
-    metadata of shards. `notes`: further remarks for the user, one line each.
+    `tallies[split][shard]`: counts of a file's records; `data[split][shard]`: its size and checksum. `distinct`: no two
+    records are equal, judged by length and CRC. `ignored_files`: files that are neither shards nor metadata of shards.
+    `notes`: further remarks for the user, one line each.
 
     Example:
         found = survey("records")

@@ -10,9 +10,9 @@ _ENTRY_BYTES = 12
 
 
 def read_orientation(exif: bytes) -> tuple[int, str | None]:
-    """Orientation 1..8 (1 is upright), and None or a sentence that says why broken EXIF was read as 1.
+    r"""Orientation 1..8 (1 is upright), and None or a sentence that says why broken EXIF was read as 1.
 
-    `exif` is the TIFF structure, with or without `Exif\\0\\0` before it. Without the tag the answer is 1, None.
+    `exif` is the TIFF structure, with or without `Exif\0\0` before it. Without the tag the answer is 1, None.
     Never raises.
     """
     exif = exif.removeprefix(b"Exif\0\0")

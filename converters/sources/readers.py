@@ -89,8 +89,9 @@ def _marks(found: str, *words: bytes, begins: bytes = b"", beside: str = "", ins
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of one format, for `open_source`. Its module is imported only if the path may fit according to `Look`,
-    or if the user chose the reader.
+    """A reader of one format, for `open_source`.
+
+    Its module is imported only if the path may fit according to `Look`, or if the user chose the reader.
 
     Attributes:
         name: the value for `--reader`, or `reader=` in Python.

@@ -44,8 +44,7 @@ class Following:
         return _places(self, chunk)
 
     def drawn(self, epoch: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions in the split for those of an epoch, and the latter, both int64 [k], without other parts'
-        samples."""
+        """Positions in the split and in the epoch, both int64 [k], without other parts' samples."""
         indices = self.order.draw(epoch, positions).indices
         if self.held is not None:
             own = (indices >= self.held[0]) & (indices < self.held[1])

@@ -50,6 +50,7 @@ class PlannedView(NamedTuple):
 
     def pixels(self) -> np.ndarray:
         """Decode the view's window: uint8 [h, w, 3], RGB, possibly shrunk by 2, 4 or 8, and a view of a larger array.
+
         Raises IntegrityError if it does not decode.
         """
         try:

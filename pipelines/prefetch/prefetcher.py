@@ -53,12 +53,12 @@ class Workers(ABC):
 
 
 class Prefetcher:
-    """Batches of producers that run ahead of their consumer. Created by `prefetch_threads`, `prefetch_processes` or
-    `prefetch_ray`.
+    """Batches of producers that run ahead of their consumer.
 
-    It can be iterated repeatedly, one iteration at a time: each iteration is an epoch with new seeds. Workers start
-    with the first iteration and are kept for the next ones. They end at the end of `with`, with `close`, when the
-    prefetcher is garbage-collected, when an iteration is left early, and after an error.
+    Created by `prefetch_threads`, `prefetch_processes` or `prefetch_ray`. It can be iterated repeatedly, one iteration
+    at a time: each iteration is an epoch with new seeds. Workers start with the first iteration and are kept for the
+    next ones. They end at the end of `with`, with `close`, when the prefetcher is garbage-collected, when an iteration
+    is left early, and after an error.
 
     Example:
         with prefetch_threads([producer] * 4) as prefetcher:

@@ -69,11 +69,10 @@ def detection(
     keypoints: bool = False,
     tv: bool = False,
 ) -> "Detection":
-    """A transform that returns (image, target); loaders then return (images, list of targets), as torchvision's
-    detectors expect them.
+    """A transform that returns (image, target), as torchvision's detectors expect them.
 
-    images are uint8 [b, 3, height, width]. A target is a dict of tensors, for the k objects in the image's window, in
-    stored order:
+    Loaders then return (images, list of targets): images are uint8 [b, 3, height, width]. A target is a dict of
+    tensors, for the k objects in the image's window, in stored order:
 
     - boxes, float32 [k, 4], clipped to the window; an object whose box then has no area is dropped. labels, int64 [k].
       iscrowd, int64 [k].
@@ -131,12 +130,11 @@ def detection(
 def segmentation(
     image: GeometricTransform, *, void: int | None = None, dtype: torch.dtype = torch.int64
 ) -> "Segmentation":
-    """A transform that returns (image, mask), where the mask has a class for each pixel; loaders then return (images,
-    masks).
+    """A transform that returns (image, mask), where the mask has a class for each pixel.
 
-    images are uint8 [b, 3, height, width], masks [b, height, width]: resized with nearest-neighbour interpolation, so
-    that no new class values appear. The value of pixels without a class, `split.schema.raster.void`, is kept: pass it
-    to the loss as `ignore_index`.
+    Loaders then return (images, masks): images are uint8 [b, 3, height, width], masks [b, height, width]: resized with
+    nearest-neighbour interpolation, so that no new class values appear. The value of pixels without a class,
+    `split.schema.raster.void`, is kept: pass it to the loss as `ignore_index`.
 
     Args:
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package.

@@ -150,8 +150,7 @@ class TorchSamples(Dataset[Any]):
         return self._transformed([key if isinstance(key, tuple) else (key, 0) for key in keys], None)
 
     def _fetched(self, keys: Sequence[Key]) -> Fetched:
-        """Return the batch of a step. Errors of records are returned as values: torch would raise RuntimeError
-        instead."""
+        """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead."""
         fetched = Fetched()
         index, passed = np.array(keys[:1], np.int64).T
         fetched.seed = sample_seeds(self.order.sample_seeds(passed, self.samples.places(index)))[0]

@@ -87,8 +87,9 @@ class ShardSink(Protocol):
 
 
 class ShardView(Protocol):
-    """The records of one shard by row, from 0. Holds the index, 8 bytes per record, and no open file: the caller
-    decides how many files stay open. Thread-safe.
+    """The records of one shard by row, from 0.
+
+    Holds the index, 8 bytes per record, and no open file: the caller decides how many files stay open. Thread-safe.
     """
 
     def __len__(self) -> int: ...

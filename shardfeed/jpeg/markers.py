@@ -29,10 +29,9 @@ class MarkerError(ValueError):
 
 
 def header_segments(data: bytes | memoryview) -> Iterator[tuple[int, int, int]]:
-    """(marker, start, end) of each segment up to the first scan's, which is the last; its content is bytes `start + 4`
-    to `end`.
+    """(marker, start, end) of each segment, up to and including the header of the first scan.
 
-    `data` begins with 0xFFD8. Raises MarkerError.
+    The content of a segment is the bytes `start + 4` to `end`. `data` begins with 0xFFD8. Raises MarkerError.
     """
     at, size = 2, len(data)
     while True:

@@ -1,8 +1,7 @@
-"""Storage that a dataset is read from: directories that can be listed, and files with random access; and the local
-disk.
+"""Storage that a dataset is read from: directories that can be listed, and files with random access.
 
 All reading of a dataset uses these methods, so that another kind of storage is one more class with them: `objects.py`
-has buckets and web servers. Only local disks are written to: see `local.py`.
+has buckets and web servers. Writing is in `local.py` and `destination.py`.
 """
 
 import os

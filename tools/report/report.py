@@ -94,9 +94,11 @@ class DatasetReport:
 
     @property
     def findings(self) -> Sequence[Mapping[str, Any]]:
-        """Findings, the most harmful first, each with its `code`, `harm` ("high", "medium", "low"), `title`, `text`,
-        `count`, the `keys` of its first 1,000 images, and the `command` that fixes it. If two datasets are compared:
-        differences, each with its `title`, `count`, and a `table` of the first 1,000 images.
+        """Findings, the most harmful first.
+
+        Each has its `code`, `harm` ("high", "medium", "low"), `title`, `text`, `count`, the `keys` of its first 1,000
+        images, and the `command` that fixes it. If two datasets are compared: differences, each with its `title`,
+        `count`, and a `table` of the first 1,000 images.
         """
         return self.to_json()["findings"]  # type: ignore[no-any-return]  # a list
 

@@ -132,7 +132,7 @@ class _Parser:
         return UsageError("where", f"{got}, expected {expected}", _HOW)
 
     def condition(self, depth: int) -> Condition:
-        """`both or both ...`"""
+        """Parse `both or both ...`."""
         return self._joined("or", depth)
 
     def _joined(self, word: Literal["and", "or"], depth: int) -> Condition:

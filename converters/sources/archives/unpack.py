@@ -134,7 +134,7 @@ class DamagedStreamError(Exception):
 
 
 def compression(head: bytes) -> str:
-    """ "gzip", "zlib" or "" by the first bytes, 64 or more, of a file."""
+    """Recognise "gzip" or "zlib" by the first bytes, 64 or more, of a file; "" for other files."""
     if head.startswith(b"\x1f\x8b"):
         return "gzip"
     if head.startswith(_ZLIB_STARTS):

@@ -107,10 +107,10 @@ def _is_pixels(cells: Sequence[str], column: int) -> bool:
 
 
 def read(look: Look, options: LabelOptions) -> ColumnarSource:
-    """One sample for each row, its image a PNG that is made when it is read. The label is `options.label_columns`, a
-    column with a usual name, or the only other one.
+    """Create a sample for each row; its image is a PNG, which is encoded when it is read.
 
-    Raises UsageError if no table has pixels, or the column of the label is unknown.
+    The label is in `options.label_columns`, in a column with a usual name, or in the only other column. Raises
+    UsageError if no table has pixels, or if the column of the label is unknown.
     """
     files, headers = _files(look)
     asked = {} if options.split_column is None else {"split": str(options.split_column)}

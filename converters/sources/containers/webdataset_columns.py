@@ -190,8 +190,11 @@ class SeenColumns:
         return values.keys() <= self.kinds.keys() and not is_known
 
     def choose(self, place: str) -> Chosen:
-        """Choose among the columns found. Raises UsageError, also for pickles unless all columns taken were requested;
-        NoImageError if the image is unknown."""
+        """Choose among the columns found.
+
+        Raises UsageError, also for pickles unless all columns taken were requested; NoImageError if the image is
+        unknown.
+        """
         asked = dict(self.options.columns)
         self._check_pickles(place, asked)
         images, masks = (

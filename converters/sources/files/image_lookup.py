@@ -61,10 +61,11 @@ class PathLookup:
         return index
 
     def find_ids(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        """The files that match `keys` as ids, if any does: for each, the only file with a path that equals the id,
-        without or with its extension, or, if no id matches from the root, ends in "/" and the id.
+        """The files that match `keys` as ids, if any does.
 
-        Raises AmbiguousIdError if two images match, or two files not named like images.
+        For each id, this is the only file with a path that equals the id, without or with its extension; or, if no id
+        matches from the root, with a path that ends in "/" and the id. Raises AmbiguousIdError if two images match, or
+        two files not named like images.
         """
         ids = list(keys)
         for below in (False, True):

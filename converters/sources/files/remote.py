@@ -261,8 +261,9 @@ class _Part(NamedTuple):
 
 
 class Ranges(io.RawIOBase):
-    """A file at a URL that is read forwards, in pieces, some of them requested ahead. Its descriptor is that of the
-    placeholder file at `path`, with the same size and time.
+    """A file at a URL that is read forwards, in pieces, some of them requested ahead.
+
+    Its descriptor is that of the placeholder file at `path`, with the same size and time.
     """
 
     def __init__(self, path: bytes, root: bytes) -> None:

@@ -86,7 +86,9 @@ class FileNames(ListedSource):
 
 @dataclass
 class _Found:
-    """`kept` [n]: numbers of files with matching names; `text_of`, `split_of` [n]: indices into `texts` and `splits`,
+    """Labels and splits from file names.
+
+    `kept` [n]: numbers of files with matching names; `text_of`, `split_of` [n]: indices into `texts` and `splits`,
     which have each text with the number of its first file. `splits` is empty if names have none.
     """
 

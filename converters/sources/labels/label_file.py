@@ -152,9 +152,7 @@ class LabelFile(ListedSource):
 
 
 def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
-    """Whether lines of text are `path class` with blanks in the class: their first words are files, and no more of
-    them is.
-    """
+    """Whether lines of text are `path class` with blanks in the class: only their first words are files."""
 
     def exists(text: str) -> bool:
         return isinstance(lookup.find(text), int) or lookup.is_id(text)

@@ -170,7 +170,9 @@ class Segments:
 
 @dataclass(frozen=True, eq=False)
 class PanopticRasters:
-    """PNGs of segments. `png_of[i]` of image i: a number in `pngs`, and that of a file in it; its segments are rows
+    """PNGs of segments.
+
+    `png_of[i]` of image i: an index into `pngs`, and the index of a file in it. The image's segments are the rows
     `starts[i]` to `starts[i + 1]` of `segments`, int32 [m, 2]: id and class.
     """
 

@@ -89,9 +89,7 @@ def _dialect(data: bytes) -> str:
 
 
 def _several_rows(lines: list[str]) -> bool:
-    """Whether a table has a column of images and one of captions, nothing that may be a label, and rows in which an
-    image comes again with another caption.
-    """
+    """Whether a table has a column of images, one of captions and none of labels, and two captions of one image."""
     delimiter = max(",;\t", key=lines[0].count)
     try:
         heads, *rows = list(csv.reader(lines, delimiter=delimiter))

@@ -130,9 +130,10 @@ def add_shape(
     holes: Any = None,
     **known: Any,
 ) -> None:
-    """One drawn object: `points` [[x, y], ...] of a "polygon", two corners of a "rectangle", or centre and one border
-    point of a "circle". Other shapes are listed with their code. `label`: None for no class. `holes`: points of
-    polygons that are cut out.
+    """One drawn object.
+
+    `points` [[x, y], ...]: of a "polygon", two corners of a "rectangle", or centre and one border point of a "circle".
+    Other shapes are listed with their code. `label`: None for no class. `holes`: points of polygons that are cut out.
     """
     try:
         label = None if label is None else class_text(label)

@@ -124,10 +124,10 @@ def description(look: Look) -> str | None:
 
 
 def describes(path: str) -> bool:
-    """Whether a file is the data.yaml of a dataset, which has names, or splits if it has the usual file name; or
-    Darknet's, which has the paths of the names and the images of a split.
+    """Whether a file is the data.yaml of a dataset, or Darknet's.
 
-    So is an unreadable file with the usual name: reading it then gives the error.
+    A data.yaml has names, or, if it has the usual file name, splits. Darknet's file has the paths of the names and of
+    the images of a split. An unreadable file with the usual name counts as well: reading it gives the error.
     """
     name = os.path.basename(path).lower()
     usual = name in _USUAL_YAML

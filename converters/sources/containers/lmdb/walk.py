@@ -1,5 +1,6 @@
-"""Walk through an LMDB database in a separate process: a damaged page may send the library beyond the file's end, which
-kills the process. Only Python and lmdb are imported, so the process starts quickly.
+"""Walk through an LMDB database in a separate process, because a damaged page may kill the process.
+
+The page may send the library beyond the file's end. Only Python and lmdb are imported, so the process starts quickly.
 
 A script: PATH. It writes lines of JSON, bytes as Latin-1: the number of keys and the values of ASKED, then lists of
 entries, see database.py. It exits with 0 if every key and value could be reached; otherwise it prints why not, or is
