@@ -77,7 +77,7 @@ def batches(split: Any, count: int) -> list[tuple[Sequence[bytes], np.ndarray]]:
 
 
 def decoding(made: BatchDecoder, given: list[tuple[Sequence[bytes], np.ndarray]]) -> tuple[float, float]:
-    """CPU microseconds of the process an image, and images a second."""
+    """CPU microseconds of the process per image, and images per second."""
     cpu, wall = time.process_time(), time.perf_counter()
     for payloads, seeds in given:
         made(payloads, seeds)
@@ -86,7 +86,7 @@ def decoding(made: BatchDecoder, given: list[tuple[Sequence[bytes], np.ndarray]]
 
 
 def of_lock(split: Any, rounds: int) -> tuple[float, float]:
-    """CPU microseconds an image outside the module, and images a second of a decoder without pixels."""
+    """CPU microseconds per image outside the module, and images per second of a decoder without pixels."""
     given, held, rates = batches(split, 20), [], []
     every = property(lambda images: np.ones(len(images.views()), bool))  # else Python makes what is not made
     for _ in range(rounds):
@@ -124,7 +124,7 @@ def main() -> int:
             subprocess.run([sys.executable, Path(__file__).with_name("in_turn.py"), *what, *turns], check=True)
             print()
         held, ends = of_lock(split, 5)
-        print(f"With the interpreter's lock: {held:.1f} µs an image. Without pixels: {ends:,.0f} images/s.\n")
+        print(f"With the interpreter's lock: {held:.1f} µs per image. Without pixels: {ends:,.0f} images/s.\n")
         given = batches(split, 20)
         decoders = {threads: decoder(split, threads) for threads in (1, 2, 4, 8, 16)}
         runs = [{threads: decoding(made, given) for threads, made in decoders.items()} for _ in range(args.cycles)]

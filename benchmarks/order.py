@@ -26,7 +26,7 @@ ORDERS = ("stream", "global", "blocks")
 
 
 def throughput(split: Any, rounds: int) -> dict[str, dict[str, float]]:
-    """Median CPU microseconds an image and images/s of each order, and both relative to stream, round by round."""
+    """Median CPU microseconds per image and images/s of each order, and both relative to stream, round by round."""
     from shardfeed.pipelines import train_batches
 
     built = {order: train_batches(split, batch_size=BATCH, image_size=SIZE, order=order) for order in ORDERS}

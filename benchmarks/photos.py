@@ -1,6 +1,6 @@
 """Photo-like JPEGs for benchmarks: `python benchmarks/photos.py OUT --count 4000 --size 500x375 --quality 92`.
 
-What matters to a converter and to a decoder is how many bytes an image has and how its energy is spread over
+What matters to a converter and to a decoder is how many bytes each image has and how its energy is spread over
 frequencies. Photos have 1/f spectra, broken by edges: so each image is a smooth gradient, a few overlapping
 surfaces with sharp outlines, and 1/f noise, which is cut from large tiles made once per process. The amount of noise
 varies from image to image, and sizes with it, as in a real folder. The same arguments give the same pixels.

@@ -102,5 +102,5 @@ def _rate(one: Mapping[str, Any]) -> float:
 
 
 def _cpu(one: Mapping[str, Any]) -> float:
-    """Microseconds an image."""
+    """Microseconds per image."""
     return one["cpu_seconds"] / one["images"] * 1e6

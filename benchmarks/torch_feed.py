@@ -91,7 +91,7 @@ def main() -> int:
     for number in range(args.rounds + 1):
         pair = [seconds_a_step(batches, args.steps, step, device) for batches in (constant, fed)]
         name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
-        shown = f"{pair[0] * 1e3:.1f} ms a step on one batch, {pair[1] * 1e3:.1f} ms fed: {pair[0] / pair[1]:.3f}"
+        shown = f"{pair[0] * 1e3:.1f} ms per step on one batch, {pair[1] * 1e3:.1f} ms fed: {pair[0] / pair[1]:.3f}"
         print(f"{name}, round {number or 'of warming up'}: {shown}", file=sys.stderr)
         ratios += [pair[0] / pair[1]] if number else []
     print(f"rate with the feed over the rate without: {statistics.median(ratios):.3f} (of {args.rounds} rounds)")

@@ -133,7 +133,7 @@ def survey(
     data: dict[str, tuple[FileInfo, ...]] = {}
     distinct = True
     for split in found:
-        marks = array("Q")  # 8 bytes a record: its length and CRC
+        marks = array("Q")  # 8 bytes per record: its length and CRC
         read = [
             _read_shard(
                 os.path.join(directory, file or ""),

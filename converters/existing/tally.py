@@ -24,7 +24,7 @@ _NAMED = 10  # damaged images with records named in a message
 
 
 class ShardTally:
-    """Records in by `add`, the shard's receipt out. Holds 8 bytes a record, 8 a label, and the values of `columns`.
+    """Records in by `add`, the shard's receipt out. Holds 8 bytes per record, 8 per label, and the values of `columns`.
 
     `labels`: whether a key is an int64 feature with counted values; features with one value per record also get a
     column. `columns`: other features with one value per record that get a column. `shapes`: (height, width) of raw

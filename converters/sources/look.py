@@ -80,7 +80,7 @@ class Look:
         return self.path if self.is_folder else os.path.dirname(self.path) or "."
 
     def names(self, folder: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """List the folders and the files directly in `folder`, some of each kind, sorted; empty if there are none."""
+        """List the folders and files directly in `folder`: only some of each kind, sorted; empty if there are none."""
         if folder not in self._names:
             folders: list[str] = []
             files: list[str] = []

@@ -49,7 +49,7 @@ class Scene:
 
     @property
     def name(self) -> str:
-        """Of its files, without extension."""
+        """Names of its files, without extension."""
         return f"scene_{self.number:03d}"
 
 

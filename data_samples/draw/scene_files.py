@@ -182,7 +182,7 @@ def _run_lengths(mask: np.ndarray) -> list[int]:
 
 
 def _keypoints(one: Scene) -> list[dict[str, Any]]:
-    """Of triangles: their corners. In every third scene the last one is occluded, in every fifth it is not there."""
+    """Corners of triangles. In every third scene the last one is occluded, in every fifth it is not there."""
     found = []
     for figure in _single(one):
         if figure.kind != "triangle":

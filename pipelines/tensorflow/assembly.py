@@ -30,7 +30,7 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 def data_options(cpus: int) -> tf.data.Options:
     """Options of a pipeline whose parallelism and buffers are explicit: `cpus` threads of its own, nothing tuned.
 
-    Autotuning off: its thread delays the end of an iterator by up to seconds an epoch, it reads the host's memory, and
+    Autotuning off: its thread delays the end of an iterator by up to seconds per epoch, it reads the host's memory, and
     with explicit numbers it has nothing to find. Deterministic: the same samples in the same order on any machine.
     """
     options = tf.data.Options()

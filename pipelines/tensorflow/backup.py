@@ -134,7 +134,7 @@ class Backup(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Reset `model.stop_training` if this callback set it to end a resumed epoch, so that training continues.
 
-        If another callback set it, leave it.
+        If another callback set it, it stays set.
         """
         if self._trained.stop_training is _CUT:
             self._trained.stop_training = False

@@ -110,7 +110,7 @@ def test_the_reference_has_every_public_name(page: str) -> None:
     assert sorted(listed) == sorted(import_module(f"shardfeed.{page}").__all__)
 
 
-CODE = ("shardfeed", "converters", "readers", "pipelines", "tools", "tests", "benchmarks")
+CODE = ("shardfeed", "converters", "readers", "pipelines", "tools", "tests", "benchmarks", "data_samples", "docs")
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:

@@ -277,7 +277,7 @@ class Gather:
         return as_array(self._record_of)
 
     def where(self, place: int) -> np.ndarray:
-        """Return the numbers at index `place` of `Row.where` for all samples, int64 [n]."""
+        """Return element `place` of `Row.where` for each sample, int64 [n]."""
         return as_array(self._where).reshape(len(self), -1)[:, place] if self._where else np.zeros(0, np.int64)
 
     def source(

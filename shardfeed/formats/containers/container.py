@@ -50,7 +50,7 @@ class Container(Protocol):
 
 
 class ContainerSink:
-    """See `ShardSink`. Holds 32 bytes a record until the index is written."""
+    """See `ShardSink`. Holds 32 bytes per record until the index is written."""
 
     def __init__(
         self, make: Callable[[], Container], data: str, index: str, schema: Schema, *, holds_payloads: bool = False

@@ -25,7 +25,7 @@ class TwoFiles:
 
 
 class ContainerView:
-    """See `ShardView`. Holds 36 bytes a record.
+    """See `ShardView`. Holds 36 bytes per record.
 
     `block`: at each multiple of this number of bytes the file has `header` bytes that belong to no record; 0: none.
     """
