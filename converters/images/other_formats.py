@@ -98,7 +98,7 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE
 
 
 def _load_heif(data: bytes, max_pixels: int, background: Rgb) -> LoadedImage:
-    """One HEIF image, as telephones write it. Its own boxes say how it is turned, and its EXIF nothing more."""
+    """One HEIF image, as telephones write it. Its own boxes give its rotation; its EXIF orientation is ignored."""
     try:
         with needing_extra("HEIF"):
             import pillow_heif

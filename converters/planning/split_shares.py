@@ -181,7 +181,7 @@ def split_by_hash(draws: np.ndarray, shares: Mapping[str, float]) -> np.ndarray:
 
 
 def largest_in_the_middle(shares: Mapping[str, Fraction]) -> list[str]:
-    """Names of splits: the smaller, the further from the middle. An image seldom crosses a border near an end."""
+    """Names of splits: the smaller, the further from the middle. Images rarely cross a border near an end."""
     falling = sorted(shares, key=lambda name: -shares[name])
     return [*reversed(falling[2::2]), falling[0], *falling[1::2]]
 

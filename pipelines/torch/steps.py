@@ -95,7 +95,7 @@ class SharedSteps(Sampler[list[Key]]):
 
     @contextmanager
     def for_our_loader(self) -> Iterator[None]:
-        """Inside, an iteration may begin."""
+        """Context manager in which an iteration may begin."""
         self._ours = True
         try:
             yield
