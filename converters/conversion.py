@@ -125,7 +125,8 @@ def convert(
     writers = choose_engine(workers, job.staging.tries)
     if dry_run:
         rules = {"no_leaks": no_leaks, "replace": job.replace, "restart": restart}
-        return job.place.reported(rehearse(job.out, job.source, job.options, job.limits, job.staging, **rules))
+        with job.place.folder():
+            return job.place.reported(rehearse(job.out, job.source, job.options, job.limits, job.staging, **rules))
     # An engine ends before the lock is released (inner), and also if the output is refused (outer).
     with ended(writers), job.output(restart=restart) as output, ended(writers):
         if not output.committed:

@@ -1,8 +1,8 @@
 """A conversion that was asked for: its arguments are checked, and nothing is read or written yet."""
 
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from shardfeed.converters.commit.output import Output, check_apart
@@ -70,9 +70,12 @@ class Job(NamedTuple):
         """The directory that the dataset is made in (absolute); for a URL, one of temporary files."""
         return self.place.local
 
-    def output(self, *, restart: bool = False) -> AbstractContextManager[Output]:
+    @contextmanager
+    def output(self, *, restart: bool = False) -> Iterator[Output]:
         """The output, locked for a block; see `Output.open`."""
-        return Output.open(self.out, self.staging, replace=self.replace, restart=restart)
+        opened = Output.open(self.out, self.staging, replace=self.replace, restart=restart)
+        with self.place.folder(), opened as output:
+            yield output
 
     def plan(self, *, no_leaks: bool) -> Plan:
         """Plan the shards. Raises TooManyRejectedError if the source left out too much."""

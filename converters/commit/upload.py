@@ -4,9 +4,9 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace as replaced
 
 from shardfeed.converters.commit.finished_shards import Finished, check_shards, finished_shards
@@ -57,6 +57,11 @@ class LocalPlace:
     def send(self) -> None:
         """Do what is left to do with the dataset in place."""
 
+    @contextmanager
+    def folder(self) -> Iterator[None]:
+        """A block in which the folder of `local` exists; a temporary one is removed afterwards if nothing is left."""
+        yield
+
     def reported(self, report: Report) -> Report:
         """The report for the user."""
         return report
@@ -78,7 +83,6 @@ class Upload(LocalPlace):
         if not os.path.exists(hidden_sibling(self.local, "staging")) and bucket.info(f"{self.url}/{MANIFEST}"):
             remove_tree(self.local)
             raise OutputExistsError(self.url, "exists already", "choose another URL")
-        os.makedirs(self._folder, exist_ok=True)
 
     def may_replace(self, asked: bool) -> bool:
         """True for the local dataset. Raises UsageError if the user `asked` to replace the dataset in the bucket."""
@@ -94,6 +98,19 @@ class Upload(LocalPlace):
         with ThreadPoolExecutor(_AT_ONCE, "shardfeed-receipts") as pool:
             list(pool.map(lambda name: bucket.delete(f"{folder}/{name}"), bucket.below(folder)))
 
+    @contextmanager
+    def folder(self) -> Iterator[None]:
+        with suppress(FileExistsError):
+            os.mkdir(os.path.dirname(self._folder), 0o700)
+        _own_folder()  # perhaps another user was first
+        make_directory(self._folder)
+        try:
+            yield
+        finally:
+            for folder in (self._folder, os.path.dirname(self._folder)):
+                with suppress(OSError):  # unfinished, or another conversion uses it
+                    os.rmdir(folder)
+
     def reported(self, report: Report) -> Report:
         """Remove the local dataset after its upload, and return the report of the dataset in the bucket."""
         notes = list(report.notes)
@@ -101,9 +118,6 @@ class Upload(LocalPlace):
             remove_tree(self.local)
             if self._pushed.read_back:
                 notes.append(read_back_note(self._pushed.read_back))
-        for folder in (self._folder, os.path.dirname(self._folder)):
-            with suppress(OSError):  # another conversion uses it
-                os.rmdir(folder)
         return replaced(report, out=self.url, notes=notes)
 
 
@@ -165,11 +179,10 @@ def read_back_note(files: int) -> str:
 
 
 def _own_folder() -> str:
-    """A folder below TMPDIR that only this user can write to."""
+    """A folder below TMPDIR that only this user can write to; it may not exist yet."""
     path = os.path.join(tempfile.gettempdir(), f"shardfeed-{os.getuid()}")
-    with suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-    state = os.lstat(path)
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
-        raise StorageError(path, "belongs to another user", "set TMPDIR to a directory of your own")
+    with suppress(FileNotFoundError):
+        state = os.lstat(path)
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
+            raise StorageError(path, "belongs to another user", "set TMPDIR to a directory of your own")
     return path

@@ -113,6 +113,31 @@ def test_a_bucket(bucket: Bucket, expected: dict[str, bytes], tmp_path: Path) ->
         shard_tasks(tmp_path / "images", url, shards=3)
 
 
+def test_nothing_remains_in_the_temporary_folder(
+    bucket: Bucket, expected: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, url, temporary = tmp_path / "images", f"s3://{bucket.name}/flowers", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    convert(root, url, shards=3, dry_run=True)
+    assert not [*temporary.iterdir()]
+    with pytest.raises(UsageError, match="none of"):
+        convert(root, url, split={"train": 0.999, "test": 0.001})
+    assert not [*temporary.iterdir()]
+    convert(root, url, shards=3, workers=1)
+    assert not [*temporary.iterdir()]
+    tasks = shard_tasks(root, f"s3://{bucket.name}/other", shards=3)
+    for task in tasks:
+        write_shard(task)
+    assert [*temporary.iterdir()], "what is begun"
+    commit_shards(tasks)
+    assert not [*temporary.iterdir()]
+    with pytest.raises(OutputExistsError, match="exists already"):
+        convert(root, url)
+    assert not [*temporary.iterdir()]
+    assert stored(bucket, "flowers") == files(expected)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("to", ["webdataset", "parquet", "mds"])
 def test_other_formats_in_a_bucket(bucket: Bucket, folder: Callable[..., Path], tmp_path: Path, to: str) -> None:
