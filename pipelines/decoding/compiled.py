@@ -38,9 +38,8 @@ class CompiledImages:
         self._library, self._crop, self._payloads = loaded, crop, payloads
         self._records = np.zeros(len(payloads), _RECORD)
         pointers = (ctypes.c_char_p * len(payloads))(*payloads)  # of `payloads`, which keeps them
-        self._records["payload"] = np.ctypeslib.as_array(
-            ctypes.cast(pointers, ctypes.POINTER(ctypes.c_int64)), (len(payloads),)
-        )
+        # Not by `ctypes.cast`: its result refers to itself, and would keep `payloads` until garbage is collected.
+        self._records["payload"] = np.frombuffer(memoryview(pointers), np.int64)
         self._records["size"] = list(map(len, payloads))
         self._library.shardfeed_find(len(payloads), _address(self._records), seekable)
         self._sizes = np.stack([self._records["height"], self._records["width"]], 1).astype(np.int64)

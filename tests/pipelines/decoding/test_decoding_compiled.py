@@ -1,7 +1,9 @@
 """Batches by the compiled module: windows, pixels, other features and errors are those of Python's path."""
 
+import gc
 import io
 import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -89,6 +91,23 @@ def test_tables_of_the_file_before_are_not_used() -> None:
     assert isinstance(outcome(one, record(data, b"", rng), SEEDS)[0], list)
     payload = record(without, b"", rng)
     assert outcome(one, payload, SEEDS) == outcome(other, payload, SEEDS)
+
+
+def test_records_are_released_with_their_batch() -> None:
+    """Not when garbage is collected, which in a worker is seldom: its memory grew by dozens of batches."""
+    payload = record(jpeg(drawn(90, 120, 7)), b"", random.Random(0))
+    decode = compiled_decoder(CROP, [ENCODED])
+    assert decode is not None
+    gc.disable()
+    try:
+        before = sys.getrefcount(payload)
+        found = decode([payload] * 2, SEEDS[:2])
+        found.make(np.empty((2, *CROP.target, 3), np.uint8), False)
+        assert found.made.all()
+        del found
+        assert sys.getrefcount(payload) == before
+    finally:
+        gc.enable()
 
 
 def test_windows_of_seekable_jpegs_are_those_of_plain_ones() -> None:
