@@ -41,6 +41,7 @@ _EXTRA_OF = {
     "pillow_heif": ("pillow-heif", "heic"),
     "obstore": ("obstore", "cloud"),
     "boto3": ("boto3", "cloud-write"),
+    **dict.fromkeys(("google", "google.cloud", "google.cloud.storage"), ("google-cloud-storage", "cloud-write")),
 }
 
 

@@ -83,6 +83,11 @@ Buffer = Any  # bytes, or what has the buffer protocol
 Version = tuple[str | None, object, int]
 
 
+def forked_after_use() -> bool:
+    """Whether this process was forked from one that had used obstore: then neither it nor a fork of it can."""
+    return _process not in (None, os.getpid())
+
+
 class ObjectStorage:
     """A bucket, or a web server: `root` is its URL without a path, such as "s3://bucket" or "https://host".
 
@@ -190,10 +195,9 @@ class ObjectStorage:
     def check_process(self) -> None:
         """Raise StorageError in a process that was forked from one that has used obstore."""
         global _process
-        if _process is None:
-            _process = os.getpid()
-        elif _process != os.getpid():
+        if forked_after_use():
             raise StorageError(self.root, *_FORKED)
+        _process = os.getpid()
 
     @property
     def store(self) -> Any:
@@ -222,11 +226,11 @@ class ObjectStorage:
                     raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
                 if remedy:
                     number = errno.EACCES if problem.startswith("access denied") else errno.EIO
-                    raise _failed(path, number, problem, remedy) from None
+                    raise failed(path, number, problem, remedy) from None
                 seconds = time.monotonic() - begun
                 if tries == _TRIES or seconds > _DEADLINE_SECONDS:
                     problem = f"cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
-                    raise _failed(path, errno.EIO, problem, NETWORK) from None
+                    raise failed(path, errno.EIO, problem, NETWORK) from None
             except ShardfeedError:
                 raise
             except ValueError:  # of obstore
@@ -349,12 +353,13 @@ def _new_store(root: str, scheme: str) -> Any:
                     given["credential_provider"] = Boto3CredentialProvider(session)
             except BotoCoreError as error:
                 problem = f"boto3 has no valid credentials ({type(error).__name__})"
-                raise _failed(root, errno.EIO, problem, "check AWS_PROFILE and ~/.aws/config") from None
+                raise failed(root, errno.EIO, problem, "check AWS_PROFILE and ~/.aws/config") from None
     from_url: Any = store.from_url  # whose overloads are by the kind of store
     return from_url(files_url(root) or root, client_options=options, retry_config=_RETRY, **given)
 
 
-def _failed(path: str, number: int, problem: str, remedy: str) -> StorageError:
+def failed(path: str, number: int, problem: str, remedy: str) -> StorageError:
+    """A StorageError with an error number."""
     error = StorageError(path, problem, remedy)
     error.errno = number
     return error

@@ -1,4 +1,4 @@
-"""Files written to buckets: whole and equal, or refused; sent once, whoever else sends them."""
+"""Files written to S3 and Google Cloud Storage: whole and equal, or refused; sent once, whoever else sends them."""
 
 import os
 import pickle
@@ -11,10 +11,10 @@ import pytest
 
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, UsageError
 from shardfeed.storage.destination import Destination, destination
-from shardfeed.storage.s3_destination import PART_BYTES
 from shardfeed.storage.storage import FileInfo
 
 from buckets import KEY, SECRET, Bucket, bucket_behind
+from gcs import gcs_server
 from seaweed import seaweed
 
 
@@ -35,6 +35,17 @@ def root(bucket: Bucket) -> str:
     return f"s3://{bucket.name}/p"
 
 
+@pytest.fixture(params=["s3", "gs"])
+def each(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The same in S3, and in Google Cloud Storage."""
+    if request.param == "s3":
+        yield request.getfixturevalue("root")
+    else:
+        (tmp_path / "gcs" / "bucket").mkdir(parents=True)
+        with gcs_server(tmp_path / "gcs"):
+            yield "gs://bucket/p"
+
+
 @pytest.fixture
 def to(root: str) -> Destination:
     return destination(root)
@@ -43,7 +54,7 @@ def to(root: str) -> Destination:
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
     path = tmp_path / "large"
-    path.write_bytes(os.urandom(2 * PART_BYTES + 1000))
+    path.write_bytes(os.urandom(2 * Destination.part_bytes + 1000))
     return path
 
 
@@ -51,34 +62,45 @@ def unfinished(bucket: Bucket) -> list[Any]:
     return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
 
 
-def content(bucket: Bucket, name: str) -> bytes:
-    return bucket.client.get_object(Bucket=bucket.name, Key=f"p/{name}")["Body"].read()
-
-
-def test_a_file_is_created_once(to: Destination, root: str) -> None:
-    info = FileInfo.of(b"hello")
-    assert to.info(f"{root}/a") is None
-    assert to.put_new(f"{root}/a", b"hello", info)
-    assert not to.put_new(f"{root}/a", b"hello", info)
+def test_a_file_is_created_once(each: str) -> None:
+    info, to = FileInfo.of(b"hello"), destination(each)
+    assert to.info(f"{each}/a") is None
+    assert to.read(f"{each}/a") is None
+    assert to.put_new(f"{each}/a", b"hello", info)
+    assert not to.put_new(f"{each}/a", b"hello", info)
     with pytest.raises(OutputExistsError, match="another file is there: its CRC-32C is"):
-        to.put_new(f"{root}/a", b"jello", FileInfo.of(b"jello"))
-    assert to.info(f"{root}/a") == info
-    assert to.put_new(f"{root}/b/c", b"", FileInfo.of(b""))
-    assert to.below(root) == {"a": 5, "b/c": 0}
+        to.put_new(f"{each}/a", b"jello", FileInfo.of(b"jello"))
+    assert to.info(f"{each}/a") == info
+    assert to.read(f"{each}/a") == b"hello"
+    assert to.put_new(f"{each}/b/c", b"", FileInfo.of(b""))
+    assert to.below(each) == {"a": 5, "b/c": 0}
     assert to.read_back == 0
-    to.delete(f"{root}/a")
-    to.delete(f"{root}/a")
-    assert to.below(root) == {"b/c": 0}
+    to.delete(f"{each}/a")
+    to.delete(f"{each}/a")
+    assert to.below(each) == {"b/c": 0}
 
 
-def test_a_large_file_is_sent_in_parts(to: Destination, root: str, large: Path, bucket: Bucket) -> None:
-    info = FileInfo.of_file(str(large))
-    assert to.put_new(f"{root}/large", str(large), info)
-    assert content(bucket, "large") == large.read_bytes()
-    assert not to.put_new(f"{root}/large", str(large), info)
-    assert to.info(f"{root}/large") == info
+def test_a_large_file_is_sent_in_parts(each: str, large: Path) -> None:
+    info, to = FileInfo.of_file(str(large)), destination(each)
+    assert to.put_new(f"{each}/large", str(large), info)
+    assert to.read(f"{each}/large") == large.read_bytes()
+    assert not to.put_new(f"{each}/large", str(large), info)
+    assert to.info(f"{each}/large") == info
     assert to.read_back == 0, "the store has the checksum of all parts"
-    assert not unfinished(bucket)
+    assert to.abort_unfinished(each) == 0
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_another_writer_has_not_ended(to: Destination, root: str, bucket: Bucket, tries: int) -> None:
+    """S3 answers 409 as long as another writer is creating the file."""
+    bucket.proxy.fault = lambda method, path, part: (
+        "conflict" if method == "PUT" and [r.fault for r in bucket.proxy.requests].count("conflict") < tries else ""
+    )
+    if tries == 1:
+        assert to.put_new(f"{root}/a", b"hello", FileInfo.of(b"hello"))
+    else:
+        with pytest.raises(StorageError, match="another writer sends the same file, 3 times"):
+            to.put_new(f"{root}/a", b"hello", FileInfo.of(b"hello"))
 
 
 def test_many_writers_of_one_file(root: str, large: Path, bucket: Bucket) -> None:
@@ -90,7 +112,7 @@ def test_many_writers_of_one_file(root: str, large: Path, bucket: Bucket) -> Non
             size = FileInfo.of(what) if isinstance(what, bytes) else info
             created = list(pool.map(lambda each, n=name, w=what, s=size: each.put_new(f"{root}/{n}", w, s), writers))
             assert sum(created) <= 1
-    assert content(bucket, "large") == large.read_bytes()
+    assert writers[0].read(f"{root}/large") == large.read_bytes()
     writers[0].abort_unfinished(root)
     assert not unfinished(bucket)
 
@@ -102,22 +124,24 @@ def test_only_uploads_below_the_prefix_are_aborted(to: Destination, root: str, b
     assert [upload["Key"] for upload in unfinished(bucket)] == ["p2/x"]
 
 
-def test_a_damaged_local_file_is_not_sent(to: Destination, root: str, large: Path, bucket: Bucket) -> None:
+def test_a_damaged_local_file_is_not_sent(each: str, large: Path) -> None:
+    to = destination(each)
     for what in (b"hello", large.read_bytes()):
         info = FileInfo.of(what)
         large.write_bytes(what[:-1] + bytes([what[-1] ^ 1]))
         with pytest.raises(IntegrityError, match="large: its CRC-32C is"):
-            to.put_new(f"{root}/a", str(large), info)
-    assert to.below(root) == {}
-    assert not unfinished(bucket)
+            to.put_new(f"{each}/a", str(large), info)
+    assert to.below(each) == {}
+    assert to.abort_unfinished(each) == 0
 
 
-def test_a_forked_child_writes(to: Destination, root: str) -> None:
-    assert to.put_new(f"{root}/a", b"hello", FileInfo.of(b"hello"))
+def test_a_forked_child_writes(each: str) -> None:
+    to = destination(each)
+    assert to.put_new(f"{each}/a", b"hello", FileInfo.of(b"hello"))
     if not (child := os.fork()):
-        os._exit(0 if to.put_new(f"{root}/b", b"hello", FileInfo.of(b"hello")) else 1)
+        os._exit(0 if to.put_new(f"{each}/b", b"hello", FileInfo.of(b"hello")) else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert to.below(root) == {"a": 5, "b": 5}
+    assert to.below(each) == {"a": 5, "b": 5}
 
 
 @pytest.mark.parametrize(

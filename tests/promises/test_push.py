@@ -17,10 +17,12 @@ from shardfeed.converters import convert, pull, push
 from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, UsageError
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset
-from shardfeed.storage import s3_destination
+from shardfeed.storage.destination import Destination, destination
 from shardfeed.tools.cli import main as command
 
 from buckets import KEY, SECRET, Bucket, bucket_behind
+from faulty_proxy import faulty_proxy
+from gcs import gcs_server
 from seaweed import seaweed
 
 PART = 5 << 20  # the least of S3
@@ -73,9 +75,9 @@ def unfinished(bucket: Bucket) -> list[Any]:
 # One file at a time, so that each run has the same requests; parts of 5 MiB, so that a small shard has some.
 CHILD = f"""
 import sys
-from shardfeed.storage import s3_destination
+from shardfeed.storage.destination import Destination
 from shardfeed.converters.commit import push as module
-s3_destination.PART_BYTES, module._AT_ONCE = {PART}, 1
+Destination.part_bytes, module._AT_ONCE = {PART}, 1
 module.push(*sys.argv[1:])
 """
 
@@ -165,7 +167,7 @@ def test_bytes_flipped_on_their_way_are_refused_by_the_store(
     bucket: Bucket, heavy: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file and a part: once is repaired by sending it again, each time is an error, and nothing of it is there."""
-    monkeypatch.setattr(s3_destination, "PART_BYTES", PART)
+    monkeypatch.setattr(Destination, "part_bytes", PART)
     for name in ("features.json", heavy.manifest.splits["train"].shard_file(0)):
         url = f"s3://{bucket.name}/flipped/{name}"
         bucket.proxy.fault = lambda method, path, part, n=name: (
@@ -191,7 +193,7 @@ def test_a_store_without_checksums_is_read_back(
     bucket: Bucket, heavy: Dataset, monkeypatch: pytest.MonkeyPatch, store: str
 ) -> None:
     """Each file is read after it was sent, whole or in parts; a damaged one is sent again."""
-    monkeypatch.setattr(s3_destination, "PART_BYTES", PART)
+    monkeypatch.setattr(Destination, "part_bytes", PART)
     expected, url = files(heavy.directory), f"s3://{bucket.name}/plain"
     bucket.proxy.fault = lambda method, path, part: store
     pushed = push(heavy.directory, url)
@@ -251,10 +253,10 @@ def test_a_pull_killed_at_every_request(bucket: Bucket, heavy: Dataset, tmp_path
 
 CONVERTS = f"""
 import sys
-from shardfeed.storage import s3_destination
+from shardfeed.storage.destination import Destination
 from shardfeed.converters.commit import push as module
 from shardfeed.converters import convert
-s3_destination.PART_BYTES, module._AT_ONCE = {PART}, 1
+Destination.part_bytes, module._AT_ONCE = {PART}, 1
 if __name__ == "__main__":
     convert(*sys.argv[1:], workers=1, shards=2)
 """
@@ -311,6 +313,38 @@ def test_operations_write_to_a_bucket(
             assert command([*operation[:options], out, *operation[options:], "--quiet"]) == 0, operation
         assert stored(bucket, operation[0]) == files(tmp_path / operation[0])
     assert not unfinished(bucket)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [False, True], ids=["unsent", "unanswered"])
+def test_google_cloud_storage(heavy: Dataset, flowers_folder: Path, tmp_path: Path, after: bool) -> None:
+    """Killed at every request, the same command goes on, and sends no file twice. The emulator has no parts."""
+    expected = files(heavy.directory)
+    (tmp_path / "gcs" / "bucket").mkdir(parents=True)
+    with gcs_server(tmp_path / "gcs") as port, faulty_proxy(port, tmp_path) as proxy:
+        command = [sys.executable, "-c", CHILD, heavy.directory, "gs://bucket/heavy"]
+
+        def killed_at(number: int) -> bool:
+            with pytest.MonkeyPatch.context() as patch:  # the emulator does not answer readers that know the proxy
+                patch.setenv("GOOGLE_BASE_URL", proxy.url)
+                return killed(Bucket("bucket", proxy, None), command, number, after=after)
+
+        at = kills = 0
+        while killed_at(at := at + 1):
+            kills += 1
+            if MANIFEST not in destination("gs://bucket/heavy").below("gs://bucket/heavy"):
+                with pytest.raises(ShardfeedError):
+                    shardfeed.open("gs://bucket/heavy")
+        assert kills > 12
+        sent = [request for request in proxy.requests if "uploadType=multipart" in request.query]
+        assert {"ifGenerationMatch=0" in request.query for request in sent} == {True}
+        assert [request.status for request in sent].count(200) == len(expected) - 1, "all but the shard"
+        pull("gs://bucket/heavy", tmp_path / "back")
+        assert files(tmp_path / "back") == expected
+        with pytest.raises(OutputExistsError, match="exists already"):
+            convert(flowers_folder, "gs://bucket/heavy")
+        with pytest.raises(StorageError, match="no such bucket"):
+            push(heavy.directory, "gs://other/heavy")
 
 
 def test_outputs_that_must_be_local(flowers: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ class Proxy:
     `stall`: s after which a stalled answer goes on. `sent`: bytes of bodies. Besides FAULTS there are "sent flipped":
     the last byte of the request's body; "dropped": the request is not passed on; "answered": `answered` is called when
     the server has answered, and the answer is not passed on; "no checksums": answers of a store that knows none;
-    "refuses checksums": a store that does not take them.
+    "refuses checksums": a store that does not take them; "conflict": status 409, and the request is not passed on.
     """
 
     upstream: int
@@ -79,6 +79,10 @@ class Proxy:
                 if fault == "refuses checksums" and re.search(rb"\r\nx-amz-checksum-(?!mode)", head, re.IGNORECASE):
                     self.requests.append(Request(method.decode(), path, part, fault, query, 501))
                     writer.write(_REFUSAL)
+                    continue
+                if fault == "conflict":
+                    self.requests.append(Request(method.decode(), path, part, fault, query, 409))
+                    writer.write(b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n")
                     continue
                 at = len(self.requests)
                 self.requests.append(Request(method.decode(), path, part, fault, query))

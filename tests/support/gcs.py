@@ -21,10 +21,10 @@ def _program() -> str:
 
 
 @contextmanager
-def gcs_server(folder: Path) -> Iterator[None]:
+def gcs_server(folder: Path) -> Iterator[int]:
     """Run a server with a bucket for each folder in `folder`, which the environment names, until the block ends.
 
-    It takes any request without credentials, and ignores If-Match.
+    The block gets its port. It takes any request without credentials, and ignores If-Match.
     """
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
@@ -37,7 +37,7 @@ def gcs_server(folder: Path) -> Iterator[None]:
         patch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
         try:
             wait_for(port, process, folder / "log")
-            yield
+            yield port
         finally:
             process.kill()
             process.wait()
