@@ -1,4 +1,4 @@
-"""Runs the recipes of docs/clusters.md with Spark and Beam, into a directory and a bucket, and compares the bytes.
+"""Runs the recipes of docs/clusters.md, from and to directories, and from and to a bucket, and compares the bytes.
 
     python benchmarks/clusters.py [--images DIR] [--programs spark beam processes]
 
@@ -50,13 +50,13 @@ def python_of(program: str) -> str:
     return python
 
 
-def run(program: str, source: Path, out: str, folder: Path) -> float:
+def run(program: str, source: str, out: str, folder: Path) -> float:
     """Run one recipe; the seconds it took."""
     python = python_of(program)
     environment = clean_environment() | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
     environment["PYSPARK_SUBMIT_ARGS"] = "--master local[2] pyspark-shell"
     began = time.monotonic()
-    command = [python, str(recipe(program, folder)), str(source), out, *_OPTIONS.get(program, [])]
+    command = [python, str(recipe(program, folder)), source, out, *_OPTIONS.get(program, [])]
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{program} into {out}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
@@ -72,7 +72,9 @@ def main() -> int:
         folder = Path(temporary)
         for name in ("here", "seaweed", "proxy", "back", *args.programs):
             (folder / name).mkdir()
-        with seaweed(folder / "seaweed", KEY, SECRET) as port, bucket_behind(port, folder / "proxy", "recipes"):
+        with seaweed(folder / "seaweed", KEY, SECRET) as port, bucket_behind(port, folder / "proxy", "recipes") as b:
+            for path in filter(Path.is_file, args.images.rglob("*")):
+                b.client.put_object(Bucket=b.name, Key=f"i/{path.relative_to(args.images)}", Body=path.read_bytes())
             for program in args.programs:
                 # By the same codecs: their versions are in the manifest.
                 here = [args.images, folder / "here" / program / "flowers", "--split", "train=0.9,validation=0.1"]
@@ -80,10 +82,10 @@ def main() -> int:
                 command = [python_of(program), "-m", "shardfeed.tools.cli", "convert", "--quiet", *here]
                 subprocess.run(command, check=True, cwd=folder)
                 expected = tree(folder / "here" / program / "flowers")
-                seconds = [run(program, args.images, str(folder / program / "flowers"), folder)]
+                seconds = [run(program, str(args.images), str(folder / program / "flowers"), folder)]
                 same = [tree(folder / program / "flowers") == expected]
                 url = f"s3://recipes/{program}/flowers"
-                seconds.append(run(program, args.images, url, folder))
+                seconds.append(run(program, "s3://recipes/i", url, folder))
                 pull(url, folder / "back" / program)
                 same.append(tree(folder / "back" / program) == expected)
                 print(program, *(f"{each:.1f} s" for each in seconds), "same bytes" if all(same) else "OTHER BYTES")

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ENVIRONMENTS = Path(__file__).parent / "results" / "environments"
 _SECONDS = 1800  # for one installation; some fetch gigabytes
-_OURS = re.compile(r"shardfeed(\[[\w,]+\])?")  # among requirements: this repository, with extras or without
+_OURS = re.compile(r"shardfeed(\[[\w,-]+\])?")  # among requirements: this repository, with extras or without
 
 
 class NotInstallableError(Exception):

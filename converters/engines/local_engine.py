@@ -21,6 +21,7 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.processes import hold_lifeline, signals_later, single_threaded, without_main
+from shardfeed.storage.objects import forked_after_use
 
 _LIKELY = 512  # images that probably form one task, if only their number is known
 _STRIKES = 2  # deaths at one image before it is condemned
@@ -48,8 +49,9 @@ class _Worker:
 class LocalEngine:
     """Writes shards in `workers` processes of this machine; use it as a context manager.
 
-    `start_method`: "spawn" or "forkserver", or "auto": fork if `start` gets few tasks and this process has no other
-    thread, which saves a worker all imports, else spawn. `image_timeout`: seconds for one image.
+    `start_method`: "spawn" or "forkserver", or "auto": fork, which saves a worker all imports, if `start` gets few
+    tasks, and this process has no other thread and was not forked from one that had read a bucket; else spawn.
+    `image_timeout`: seconds for one image.
     """
 
     def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:
@@ -144,7 +146,7 @@ class LocalEngine:
             raise UsageError("source", f"its samples cannot be pickled for workers: {error!r}", IMPORTABLE) from error
 
     def _start(self) -> _Worker:
-        fork = self._auto and self._few and single_threaded()
+        fork = self._auto and self._few and single_threaded() and not forked_after_use()
         context = multiprocessing.get_context("fork") if fork else self._context
         ours, theirs = context.Pipe()
         lifeline, end = context.Pipe(duplex=False)
