@@ -67,8 +67,8 @@ class ProgressReporter:
         self._shards = 0
 
     def preparing(self, doing: str, done: int, total: int | None) -> None:
-        """`doing` is "listing" or "planning": a listener of `converters.sources.guard`."""
-        if done == total:
+        """`doing` is "listing", "planning" or "uploading": a listener of `converters.sources.guard`."""
+        if doing == "planning" and done == total:
             self._log.say("planned", files=done)
         self._show(doing, done, total, " files", "")
         if total is None:

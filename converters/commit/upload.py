@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace as replaced
+from itertools import count
 
 from shardfeed.converters.commit.finished_shards import Finished, check_shards, finished_shards
 from shardfeed.converters.commit.push import Pushed, push
@@ -19,6 +20,7 @@ from shardfeed.converters.report import Report
 from shardfeed.converters.shards.earlier import EarlierShards
 from shardfeed.converters.shards.receipts import load_receipt, receipt_path, receipts_below
 from shardfeed.converters.shards.task import Receipt, shard_paths
+from shardfeed.converters.sources.guard import report_progress
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, argument
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.building import hidden_sibling
@@ -93,7 +95,8 @@ class Upload(LocalPlace):
 
     def send(self) -> None:
         """Upload the finished local dataset, and remove receipts in the bucket. Raises as `push`."""
-        self._pushed = push(self.local, self.url)
+        done = count(1)
+        self._pushed = push(self.local, self.url, progress=lambda size: report_progress("uploading", next(done)))
         bucket, folder = destination(self.url), receipts_below(self.url)
         with ThreadPoolExecutor(_AT_ONCE, "shardfeed-receipts") as pool:
             list(pool.map(lambda name: bucket.delete(f"{folder}/{name}"), bucket.below(folder)))

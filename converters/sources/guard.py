@@ -1,6 +1,6 @@
 """Guard for untrusted input: limits on the resources that a file may demand, and handling of libraries' exceptions.
 
-Progress, too: listing and planning may take minutes; `report_progress` calls the callback set by
+Progress, too: listing, planning and uploading may take minutes; `report_progress` calls the callback set by
 `report_progress_to`.
 
 A file may declare, nest, repeat or compress more than it holds. Every reader draws from `budget()`, the `Budget` of the
@@ -50,7 +50,7 @@ _LIBRARIES = frozenset(
 # Python's own for values that do not fit, wherever they are raised. TypeError and AttributeError are ours: bugs.
 _OF_VALUES = (ValueError, LookupError, ArithmeticError, EOFError, MemoryError, RecursionError, BufferError, SyntaxError)
 _OF_CONTENT = (None, errno.EINVAL, errno.EOVERFLOW, errno.ERANGE, errno.EDOM, errno.ENAMETOOLONG)  # of an OSError
-Doing = Literal["listing", "planning"]
+Doing = Literal["listing", "planning", "uploading"]
 Listener = Callable[[Doing, int, int | None], object]
 EVERY = 4096  # files or samples between two signs
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
