@@ -128,7 +128,7 @@ def _join(address: str | None, prints: bool) -> None:
         why = " ".join(str(error).split()) or type(error).__name__
         remedy = "`ray status` shows running clusters"
         if not isinstance(error, ConnectionRefusedError) and os.environ.get("RAY_AUTH_MODE") != "token":
-            remedy += "; if `ray start` asked for a token (since 2.60), first `export RAY_AUTH_MODE=token`"
+            remedy += "; if `ray start` has enabled token authentication, as since 2.60, `export RAY_AUTH_MODE=token`"
         raise WorkerLostError("address", f"{problem}: {why}", remedy) from error
     finally:
         # Ray's own handler ends the process on the spot.

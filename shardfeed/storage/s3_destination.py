@@ -28,18 +28,13 @@ _REFUSALS = {
     **dict.fromkeys(("BadDigest", "InvalidDigest", "IncompleteBody"), DAMAGED),
     **dict.fromkeys(("XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch"), DAMAGED),
 }
-# botocore's exceptions without an answer of the server -> text that `cause` knows.
+# Part of the name of botocore's exceptions without an answer of the server -> text that `cause` knows; the first.
 _TEXTS = {
-    "NoCredentials": "credential provider",
-    "PartialCredentials": "credential provider",
-    "CredentialRetrieval": "credential provider",
-    "ProfileNotFound": "credential provider",
-    "TokenRetrieval": "TokenRefresh",
-    "SSOTokenLoad": "TokenRefresh",
-    "UnauthorizedSSOToken": "TokenRefresh",
-    "SSLError": "invalid certificate",
-    "ConnectTimeout": "timed out",
-    "ReadTimeout": "timed out",
+    "Credential": "credential provider",
+    "Profile": "credential provider",
+    "Token": "TokenRefresh",
+    "SSL": "invalid certificate",
+    "Timeout": "timed out",
     "EndpointConnection": "connection refused",
     "ConnectionClosed": "connection closed",
 }
@@ -170,8 +165,7 @@ class S3Destination(Destination):
                 raise RefusedError(NO_CHECKSUMS) from None
             text = f"{code} status code: {status}"
         except (BotoCoreError, HTTPClientError) as error:
-            name = type(error).__name__
-            text = next((text for start, text in _TEXTS.items() if name.startswith(start)), "")
+            text = next((text for part, text in _TEXTS.items() if part in type(error).__name__), "")
         except ValueError:  # an endpoint that is no URL, perhaps with a password
             text = "Generic Config"
         raise failed_because(path, text)
