@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `append`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
     parser.add_argument("source", help="new samples, as for `convert`")
-    parser.add_argument("out", help="dataset directory to create")
+    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
     new = parser.add_argument_group("appended samples")
     new.add_argument("--split", metavar="A=F,B=F", help="fractions of new samples (default: as before)")
     add_group_arguments(new)

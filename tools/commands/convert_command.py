@@ -129,7 +129,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `convert`."""
     parser.add_argument("source", help="folder (SOURCE/[train/]class/image), label file, annotations or shards")
-    parser.add_argument("out", help="dataset directory to create")
+    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
     files = add_source_arguments(parser)
     files.add_argument(
         "--max-pixels",

@@ -12,7 +12,7 @@ IN_PYTHON = {"classes": "--map"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `relabel`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
-    parser.add_argument("out", help="dataset directory to create")
+    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
     parser.add_argument(
         "--map",
         metavar="FILE",

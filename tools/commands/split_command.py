@@ -13,7 +13,7 @@ from shardfeed.tools.making import add_making_arguments, run_operation
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `split`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
-    parser.add_argument("out", help="dataset directory to create")
+    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
     parser.add_argument("--split", metavar="A=F,B=F", required=True, help="fractions, e.g. train=0.9,validation=0.1")
     parser.add_argument(
         "--split-by",

@@ -15,7 +15,7 @@ from shardfeed.text import shell_quoted, size_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `push`."""
     parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("url", help="URL of the new dataset: s3://BUCKET/NAME")
+    parser.add_argument("url", help="URL of the new dataset: s3://BUCKET/NAME or gs://BUCKET/NAME")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
