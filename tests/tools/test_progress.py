@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.converters import ImageFolder
+from shardfeed.converters import ImageFolder, open_source
 from shardfeed.converters.conversion import Progress
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
@@ -72,6 +72,16 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         signs.converting(Progress(1, 2, 3, 0, 1))
     signs.close()
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_rows_of_a_label_file_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardfeed.converters.sources.labels.rows.EVERY", 10)
+    table = tmp_path / "urls.csv"
+    table.write_text("url,label\n" + "".join(f"https://host/{i}.jpg,a\n" for i in range(25)))
+    told: list[tuple[str, int, int | None]] = []
+    with report_progress_to(lambda *sign: told.append(sign)):
+        open_source(table)
+    assert told[-3:] == [("listing", n, None) for n in (0, 10, 20)]
 
 
 def test_on_a_terminal_there_is_a_bar_without_colour(folder: Callable[..., Path], tmp_path: Path) -> None:

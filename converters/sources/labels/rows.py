@@ -9,6 +9,7 @@ import numpy as np
 
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.labels.columns import Columns
 from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
 from shardfeed.converters.sources.labels.values import Cells, has_box_columns
@@ -41,6 +42,8 @@ class LabelRows:
                 table.check_width(record.line, record.cells, columns.width)
             elif not record.cells.keys() <= known:  # type: ignore[union-attr]  # of JSON
                 self.late |= dict.fromkeys(key for key in record.cells if key not in known)
+            if not len(lines) % EVERY:
+                report_progress("listing", len(lines))
             lines.append(record.line)
             files.append(self._find(record, lookup))
             for column, (values, of_rows) in codes.items():
