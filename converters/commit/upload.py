@@ -138,7 +138,8 @@ class UploadByNodes(Upload):
 
     def finished(self, plan: Plan, staging: Staging, *, anew: bool) -> Finished:
         """The shards with a receipt of this plan in the bucket. `anew`: remove shards that have to be tried again."""
-        bucket, there = destination(self.url), destination(self.url).below(self.url)
+        bucket = destination(self.url)
+        there = bucket.below(self.url)
         found = Finished({}, EarlierShards(staging.earlier))
         names = (shard_paths(staging.dataset, *_place(shard), plan.options.to) for shard in plan.shards)
         for folder in {os.path.dirname(name) for pair in names for name in pair}:

@@ -31,7 +31,7 @@ from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.shards.write_shard import write_shard as write_files
 from shardfeed.errors import OutputExistsError, StorageError, escape
 from shardfeed.storage.address import is_address
-from shardfeed.storage.destination import destination
+from shardfeed.storage.destination import Destination, destination
 from shardfeed.storage.local import make_directory, move_file, remove_tree
 from shardfeed.storage.storage import FileInfo
 
@@ -72,7 +72,8 @@ def write_shard(task: ShardTask) -> Receipt:
 
 def write_in_place(task: ShardTask, engine: Engine | None) -> Receipt:
     """Write a shard with `engine`, or in this process, and put its files and its receipt into the task's output."""
-    if (earlier := _stored(task)) is not None:
+    bucket = destination(task.directory) if is_address(task.directory) else None
+    if (earlier := _stored(task, bucket)) is not None:
         return earlier
     with _scratch(task) as scratch:
         here = replace(task, directory=scratch, receipts="")
@@ -81,17 +82,16 @@ def write_in_place(task: ShardTask, engine: Engine | None) -> Receipt:
         else:
             engine.start(1)
             (receipt,) = engine.run(iter([here]))
-        if is_address(task.directory):
-            return _send(task, here, receipt)
+        if bucket is not None:
+            return _send(task, here, receipt, bucket)
         for path, final in zip(here.paths, task.paths, strict=True):
             move_file(path, final)
         save_receipt(receipt_path(task.receipts, task.split, task.number, task.count), receipt)
         return receipt
 
 
-def _send(task: ShardTask, here: ShardTask, receipt: Receipt) -> Receipt:
+def _send(task: ShardTask, here: ShardTask, receipt: Receipt, bucket: Destination) -> Receipt:
     """Upload the files of a shard to its bucket, the receipt last. Returns the receipt in the bucket."""
-    bucket = destination(task.directory)
     for path, url, info in zip(here.paths, task.paths, (receipt.info.data, receipt.info.index), strict=True):
         bucket.put_new(url, path, info)
     path = os.path.join(here.directory, "receipt")
@@ -99,7 +99,7 @@ def _send(task: ShardTask, here: ShardTask, receipt: Receipt) -> Receipt:
     try:
         bucket.put_new(_receipt_url(task), path, FileInfo.of_file(path))
     except OutputExistsError:  # another attempt described a rejected image in different words
-        found = _stored(task)
+        found = _stored(task, bucket)
         if found is None or found.info != receipt.info:
             raise
         return found
@@ -110,10 +110,10 @@ def _receipt_url(task: ShardTask) -> str:
     return receipt_path(receipts_below(task.directory), task.split, task.number, task.count)
 
 
-def _stored(task: ShardTask) -> Receipt | None:
+def _stored(task: ShardTask, bucket: Destination | None) -> Receipt | None:
     """The receipt of a shard that another attempt has finished; None if there is none."""
-    if is_address(task.directory):
-        content = destination(task.directory).read(_receipt_url(task))
+    if bucket is not None:
+        content = bucket.read(_receipt_url(task))
         found = None if content is None else read_receipt(content)
         return found if found is not None and found.digest == task.digest else None
     found = load_receipt(receipt_path(task.receipts, task.split, task.number, task.count))
