@@ -26,7 +26,6 @@ GONE = "no such file or upload"
 NO_CHECKSUMS = "checksums refused"
 _TRIES = 3  # for damaged bytes, and for files that others send at the same time
 _PAUSE_SECONDS = 1  # before the third attempt
-_ALLOW = "check the credentials in the environment (AWS_..., GOOGLE_...) and the permission to write"
 _OTHER_TOOLS = {
     "az": "`azcopy copy DIR URL --recursive`",
     "hf": "`hf upload USER/REPO DIR --repo-type dataset`",
@@ -197,6 +196,7 @@ def _check_local(path: str, info: FileInfo, found: FileInfo) -> None:
 def failed_because(path: str, text: str) -> StorageError:
     """The error for a failed request; `text` is one that `cause` knows, without credentials."""
     problem, remedy = cause(Exception(text))
+    remedy = remedy.replace("permission to read", "permission to write") or NETWORK
     if problem.startswith("access denied"):
-        return failed(path, errno.EACCES, problem, _ALLOW)
-    return failed(path, errno.EIO, f"cannot be written: {problem}", remedy or NETWORK)
+        return failed(path, errno.EACCES, problem, remedy)
+    return failed(path, errno.EIO, f"cannot be written: {problem}", remedy)

@@ -72,6 +72,7 @@ class GoogleDestination(Destination):
         """Run `request`. Raises RefusedError, or StorageError without text that may hold credentials."""
         from google.api_core.exceptions import GoogleAPICallError, RetryError
         from google.auth.exceptions import GoogleAuthError
+        from google.cloud.storage.exceptions import DataCorruption
         from requests.exceptions import RequestException, SSLError
 
         try:
@@ -86,10 +87,10 @@ class GoogleDestination(Destination):
             text = "credential provider"
         except SSLError:
             text = "invalid certificate"
-        except (RequestException, RetryError):
-            text = "connection refused"
         except ValueError:  # an endpoint that is no URL
             text = "Generic Config"
+        except (RequestException, RetryError, DataCorruption) as error:
+            text = "connection closed" if isinstance(error, DataCorruption) else "connection refused"
         raise failed_because(path, text)
 
     def _new_client(self) -> Any:

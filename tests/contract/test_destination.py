@@ -176,3 +176,22 @@ def test_other_urls_are_refused(url: str) -> None:
 def test_a_signed_url_is_refused() -> None:
     with pytest.raises(UsageError, match="query or a password"):
         destination("s3://key:secret@bucket/name")
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"GOOGLE_BASE_URL": "nonsense"}, "a setting in the environment is not valid"),
+        (
+            {"GOOGLE_SKIP_SIGNATURE": "", "GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"},
+            "no valid cred.*permission to write",
+        ),
+    ],
+)
+def test_errors_of_google_name_the_cause(
+    environment: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ({"GOOGLE_SKIP_SIGNATURE": "true"} | environment).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StorageError, match=said):
+        destination("gs://bucket/p").put_new("gs://bucket/p/a", b"", FileInfo.of(b""))
