@@ -22,7 +22,7 @@ from shardfeed.storage.local import write_file
 from shardfeed.storage.storage import FileInfo
 
 _SHARE = "use a path that every node can access"
-_ALLOW = "give each node credentials that may read, write and remove files there"
+_ALLOW = "give each node the same endpoint, and credentials that may read, write and remove files there"
 
 
 class Question(NamedTuple):
@@ -96,7 +96,7 @@ class Probe:
         name = escape(node.name)
         path, sample, *_ = self.question
         if is_address(path) and (node.problem or node.token != self._token):
-            problem = f"node {name} cannot use this bucket: {node.problem or 'it has another file there'}"
+            problem = f"node {name} cannot use this bucket: {node.problem or 'the file of this check is not there'}"
             raise StorageError(os.path.dirname(path), problem, _ALLOW)
         if node.token != self._token:
             problem = f"node {name} does not see this directory: {node.problem or 'it has another file there'}"

@@ -16,6 +16,10 @@ from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.schema import Schema, image_features
+from shardfeed.storage.destination import destination
+
+from buckets import KEY, SECRET, bucket_behind
+from seaweed import seaweed
 
 
 @pytest.fixture
@@ -59,3 +63,19 @@ def test_other_versions(task: ShardTask, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(node_probe, "made_by", lambda *what: {**real(*what), "pillow": "1.0", "more": "2"})
     with pytest.raises(UsageError, match=r"^node .*: has more 2, not None, pillow 1.0, not \d+.*; install the same"):
         probe.check(look(probe.question))
+
+
+def test_a_bucket(task: ShardTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node must be able to read, create and remove files there, and leaves none."""
+    with seaweed(tmp_path, KEY, SECRET) as port, bucket_behind(port, tmp_path, "bucket") as bucket:
+        probe = Probe("s3://bucket/p", task)
+        probe.check(look(probe.question))
+        assert len(destination("s3://bucket/p").below("s3://bucket/p")) == 1
+        for refused in ("GET", "PUT", "DELETE"):
+            bucket.proxy.fault = lambda method, path, part, r=refused: "403" if method == r else ""
+            with pytest.raises(StorageError, match=r"s3://bucket/p: node .* cannot use this bucket: .*access denied"):
+                probe.check(look(probe.question))
+        bucket.proxy.fault = lambda method, path, part: ""
+        bucket.client.delete_object(Bucket="bucket", Key=probe.question.path.removeprefix("s3://bucket/"))
+        with pytest.raises(StorageError, match="the file of this check is not there; give each node the same endpoint"):
+            probe.check(look(probe.question))
