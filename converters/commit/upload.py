@@ -57,7 +57,7 @@ class LocalPlace:
         check_shards(receipts, plan, staging.dataset, every_byte=every_byte)
 
     def send(self) -> None:
-        """Do what is left to do with the dataset in place."""
+        """Send the finished dataset to where it belongs: it is there already."""
 
     @contextmanager
     def folder(self) -> Iterator[None]:
