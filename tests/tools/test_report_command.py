@@ -5,18 +5,19 @@ import io
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from datasets import scenes
+from datasets import SCENES, scenes
 from PIL import Image, ImageEnhance, ImageFilter
 
 import shardfeed
-from shardfeed.annotations import XMIN
-from shardfeed.converters import ImageFolder, LabelFile, convert
+from shardfeed.annotations import CAPTION, XMIN
+from shardfeed.converters import AnnotationOptions, ImageFolder, LabelFile, LabelOptions, convert, open_source
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 from shardfeed.tools.report import measure, sections
@@ -28,6 +29,7 @@ from web_server import web_server
 SIZE = (96, 72)
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}"
 RIGHT_TO_LEFT = "\u202eتفاحة"
+TAGS = LabelOptions(labels=SCENES / "tags.csv", label_columns=["tags"], label_separator=" ")
 Report = Callable[..., dict[str, Any]]
 
 
@@ -205,6 +207,45 @@ def test_objects_have_a_section(task: str, report: Report, tmp_path: Path) -> No
         assert sum(map(sum, places["cells"])) == boxes
         assert chart["totals"] == [boxes]
     assert "Objects" in ReportPage((tmp_path / "page.html").read_text()).text
+
+
+@pytest.mark.parametrize("labels", ["boxes", "tags"])
+def test_an_image_is_shown_with_each_of_its_classes(labels: str, report: Report, tmp_path: Path) -> None:
+    """Not only with the first, as which a class may never occur."""
+    source = scenes("masks") if labels == "boxes" else open_source(SCENES / "images", options=TAGS)
+    convert(source, tmp_path / "set")
+    content = report("set", "-o", "page.html")
+    images: Counter[str] = Counter()
+    for record in shardfeed.open("set")["train"]:
+        names = record["image/object/class/text" if labels == "boxes" else "image/class/text"]
+        images.update({name.decode() for name in names} or {"no class"})  # type: ignore[union-attr]  # texts
+    page = ReportPage((tmp_path / "page.html").read_text())
+    assert len(images) == 4
+    for name, count in images.items():
+        assert f"{name}, train: {count} image" in page.text
+    (together,) = (of for of in content["sections"]["Samples"] if of["title"].startswith("Classes that occur together"))
+    assert together["rows"][0] == ["square, triangle", 6]
+
+
+def test_captions_are_beside_their_pictures(report: Report, tmp_path: Path) -> None:
+    options = AnnotationOptions(images=SCENES / "images")
+    convert(open_source(SCENES / "coco" / "captions.json", options=options), tmp_path / "set")
+    report("set", "-o", "page.html")
+    page = ReportPage((tmp_path / "page.html").read_text())
+    for record in shardfeed.open("set")["train"]:
+        assert record[CAPTION][0].decode() in page.text  # type: ignore[index, union-attr]  # texts
+
+
+def test_what_most_images_are_is_not_denied(report: Report, tmp_path: Path) -> None:
+    """A quarter and more may be dark, which is no finding then."""
+    folder = tmp_path / "images" / "a"
+    folder.mkdir(parents=True)
+    for i in range(8):
+        (folder / f"{i}.png").write_bytes(image_bytes(ImageEnhance.Brightness(photo(i)).enhance(0.12), "PNG"))
+    convert(ImageFolder(tmp_path / "images"), tmp_path / "set")
+    content = report("set")
+    assert content["findings"] == []
+    assert "none unusually dark" in content["summary"]
 
 
 def test_a_second_report_measures_nothing(

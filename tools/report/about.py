@@ -18,8 +18,8 @@ from shardfeed.tools.report.pictures import Pictures
 
 _KEYS_SHOWN = 1_000  # of a finding
 _NOTHING = (
-    "No faults found: no image twice, in two splits or with two labels, none blank, dark, bright, blurred or broken, "
-    "no class missing."
+    "No faults found: no image twice, in two splits or with two labels, none blank or broken, none unusually dark, bright, "
+    "blurred or oddly shaped, no class missing."
 )
 _LISTS = 'The commands read lists of images from a folder beside the page. In Python, save("report.html") writes them.'
 _PICTURES = "Some images of each class in each split, evenly spaced. Look here for wrong labels."
@@ -62,7 +62,7 @@ class About:
         more = f" There is no room for {left_out:,} more classes." * (left_out > 0)
         content = {
             "findings": listed,
-            "summary": _LISTS if listed else _NOTHING,
+            "summary": (_LISTS if lists else "") if listed else _NOTHING,
             "remedies": self._of_several(folder, lists),
             "sections": {
                 "Samples": [*sections.samples(measured)],

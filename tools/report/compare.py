@@ -57,7 +57,8 @@ class Comparison:
             differ = getattr(before, name)[there] != getattr(after, name)[here]
             places[what] = [(before, there[differ]), (after, here[differ])]
         self._found = [(f"{number(len(of[0][1]), 'image')} {what}", of) for what, of in places.items() if len(of[0][1])]
-        self._summary = f"{len(both):,} keys are in both datasets." + " Nothing differs." * (not self._found)
+        self._summary = f"{len(both):,} keys are in both datasets."
+        self._summary += " Pictures: the older version left, the newer right." if self._found else " Nothing differs."
         self.title = " and ".join(titles)
         self.headline = " and ".join(measured.headline for measured in self._measured)
         self.lines = [title for title, _ in self._found]

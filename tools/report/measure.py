@@ -21,37 +21,40 @@ from shardfeed.formats.example import decode
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, SHA256, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, SHA256, WIDTH, Schema
 from shardfeed.storage.local import make_directory, write_file
 from shardfeed.text import in_usual_order, number, size_text
 from shardfeed.tools.report.image_numbers import NUMBERS, image_numbers
 
 GRID = 16  # cells along each side of the image, for the positions of boxes
-_VERSION = b"3"  # version of the measurements: a different one measures again
+_VERSION = b"4"  # version of the measurements: a different one measures again
 _TOGETHER = 64  # records read at once
 _RASTERS = 2_000  # decoded, spread evenly over a split
 _NAME = 60  # characters of a class in a sentence
 _WANTED = {ENCODED, FORMAT, HEIGHT, WIDTH, SHA256, LABEL, CAPTION, *BOX, OBJECT_LABEL, OBJECT_AREA, RASTER}
 
-# Of each object. `image`: its index. `label`: its class, -1 without. `row`, `column`: cell with the center of its box.
-# `box`, `mask`: areas as shares of the image; `mask` is -1 without.
-OBJECT = np.dtype(
-    [("image", "<u4"), ("label", "<i4"), ("row", "u1"), ("column", "u1"), ("box", "<f4"), ("mask", "<f4")]
-)
+# Of each object. `row`, `column`: cell with the center of its box. `box`, `mask`: areas as shares of the image; `mask`
+# is -1 without.
+OBJECT = np.dtype([("row", "u1"), ("column", "u1"), ("box", "<f4"), ("mask", "<f4")])
+# A class that an image has among others, by its tags or its objects; the label -1 of an image without any.
+CLASS = np.dtype([("image", "<u4"), ("label", "<i4")])
 
 
 class Measured:
     """A dataset and the numbers of its n images, split after split in their usual order, each in stored order.
 
-    `images`: NUMBERS [n]. `objects`: OBJECT of all their objects. `pixels`: int64 [values], how often rasters have each
-    value. `splits`: the range of each split. `split`: uint8 [n], the split of each image. `decoded`: bool [n].
+    `images`: NUMBERS [n]. `objects`: OBJECT of all their objects. `of_several`: CLASS of all images, if an image can
+    have several; each class of an image once. `pixels`: int64 [values], how often rasters have each value. `splits`:
+    the range of each split. `split`: uint8 [n], the split of each image. `decoded`: bool [n].
 
     `class_key`: the feature with the classes: of images, or, where images have none, of objects. `labelled`: whether
     each image has one class. `counts`: int64 [classes, splits], images (or objects) of each class.
     """
 
-    def __init__(self, data: Dataset, images: np.ndarray, objects: np.ndarray, pixels: np.ndarray) -> None:
-        self.data, self.images, self.objects, self.pixels = data, images, objects, pixels
+    def __init__(
+        self, data: Dataset, images: np.ndarray, objects: np.ndarray, of_several: np.ndarray, pixels: np.ndarray
+    ) -> None:
+        self.data, self.images, self.objects, self.of_several, self.pixels = data, images, objects, of_several, pixels
         names = in_usual_order(data)
         sizes = [len(data[name]) for name in names]
         borders = np.cumsum([0, *sizes]).tolist()
@@ -59,10 +62,8 @@ class Measured:
         self.split = np.repeat(np.arange(len(names), dtype=np.uint8), sizes)
         self.decoded = images["kind"] > 0
         schema, infos = data.manifest.schema, [data.manifest.splits[name] for name in names]
-        key = schema.key(LABEL) or LABEL
-        self.class_key = key if key in schema.class_names else OBJECT_LABEL
+        self.class_key, self.labelled = _class_key(schema)
         self.classes = schema.class_names.get(self.class_key, ())
-        self.labelled = self.class_key == key and schema.features[key].scalar
         none = [0] * len(self.classes)
         self.counts = np.array([info.class_counts.get(self.class_key, none) for info in infos], np.int64).T
         size = size_text(sum(info.size for info in infos))
@@ -79,11 +80,17 @@ class Measured:
         return escape(self.classes[label])[:_NAME] if 0 <= label < len(self.classes) else ""
 
 
+def _class_key(schema: Schema) -> tuple[str, bool]:
+    """The feature with the classes, and whether each image has one; see Measured."""
+    key = schema.key(LABEL) or LABEL
+    return (key, schema.features[key].scalar) if key in schema.class_names else (OBJECT_LABEL, False)
+
+
 def measure(data: Dataset, keep: str | None, progress: Callable[[int], object]) -> Measured:
     """Read and decode every image of a dataset, on all CPUs, or reuse an earlier report's measurements in `keep`.
 
     Raises UsageError if records have no image, StorageError if shards cannot be read. A damaged record counts as an
-    image that does not decode. Memory: about 150 bytes per image, and 18 per object.
+    image that does not decode. Memory: about 150 bytes per image, and 20 per object or tag.
     """
     schema, raster = data.manifest.schema, data.manifest.schema.raster
     key = schema.key(ENCODED)
@@ -100,11 +107,12 @@ def measure(data: Dataset, keep: str | None, progress: Callable[[int], object]) 
             suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile),  # missing or damaged
             np.load(kept, allow_pickle=False) as file,
         ):
-            found = Measured(data, file["images"], file["objects"], file["pixels"])
+            found = Measured(data, file["images"], file["objects"], file["of_several"], file["pixels"])
             progress(len(found.images))
             return found
     values = 0 if raster is None else max(len(raster.class_names), (raster.void or 0) + 1)
-    images, objects, pixels = np.zeros(sum(map(len, splits)), NUMBERS), [np.zeros(0, OBJECT)], np.zeros(values, int)
+    images, pixels = np.zeros(sum(map(len, splits)), NUMBERS), np.zeros(values, int)
+    objects, of_several = [np.zeros(0, OBJECT)], [np.zeros(0, CLASS)]
     parts, first = [], 0
     for split in splits:
         ranges = (range(at, min(at + _TOGETHER, len(split))) for at in range(0, len(split), _TOGETHER))
@@ -112,11 +120,13 @@ def measure(data: Dataset, keep: str | None, progress: Callable[[int], object]) 
         first += len(split)
     with ThreadPoolExecutor(cpu_budget()) as pool:  # decoders let other threads run
         found_in_parts = pool.map(lambda part: _measure_some(*part), parts)
-        for part, (found_objects, found_pixels) in zip(parts, found_in_parts, strict=True):
+        for part, (found_objects, found_classes, found_pixels) in zip(parts, found_in_parts, strict=True):
             objects += found_objects
+            of_several.append(np.array(found_classes, CLASS))
             pixels += found_pixels
             progress(len(part[1]))
-    arrays: dict[str, Any] = {"images": images, "objects": np.concatenate(objects), "pixels": pixels}
+    arrays: dict[str, Any] = {"images": images, "pixels": pixels}
+    arrays |= {"objects": np.concatenate(objects), "of_several": np.concatenate(of_several)}
     if kept:
         content = io.BytesIO()
         np.savez(content, **arrays)
@@ -126,27 +136,33 @@ def measure(data: Dataset, keep: str | None, progress: Callable[[int], object]) 
 
 def _measure_some(
     split: Split, places: range, rows: np.ndarray, first: int, values: int
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Fill `rows`, NUMBERS of the images at `places`; return their objects, and how often rasters have each value.
+) -> tuple[list[np.ndarray], list[tuple[int, int]], np.ndarray]:
+    """Fill `rows`, NUMBERS of the images at `places`; return their objects, their classes if they can have several
+    (CLASS), and how often rasters have each value.
 
     `first`: index of the split's first image. `values`: number of values of rasters.
     """
     keys = {key: name for name in _WANTED if (key := split.schema.key(name)) is not None}
-    every, objects, pixels = max(1, len(split) // _RASTERS), [], np.zeros(values, int)
+    every, objects, classes, pixels = max(1, len(split) // _RASTERS), [], [], np.zeros(values, int)
+    class_key, labelled = _class_key(split.schema)
+    several = OBJECT_LABEL if labelled else keys.get(class_key, "")
     for index, payload, row in zip(places, _payloads(split, places), rows, strict=True):
         row["label"] = row["objects"] = row["caption"] = -1
         try:
             found = {keys[key]: of_key for key, (_, of_key) in decode(payload, keys).items()}
             _measure_image(found, row)
             if split.schema.object_keys:
-                objects.append(_objects(found, first + index, int(row["height"]) * int(row["width"])))
+                objects.append(_objects(found, int(row["height"]) * int(row["width"])))
                 row["objects"] = len(objects[-1])
+            if several in keys.values():
+                of_image = {*map(int, found.get(several, ()))} or {-1}
+                classes += [(first + index, label) for label in sorted(of_image)]
             if index % every == 0 and RASTER in found and values:
                 with Image.open(io.BytesIO(found[RASTER][0]), formats=("PNG",)) as mask:
                     pixels += np.bincount(np.asarray(mask).ravel(), minlength=values)[:values]
         except Exception:  # decoders raise any error for damaged bytes: `kind` then is 0
             row["kind"] = 0
-    return objects, pixels
+    return objects, classes, pixels
 
 
 def _payloads(split: Split, places: range) -> list[bytes]:
@@ -173,14 +189,13 @@ def _measure_image(found: Mapping[str, Any], row: np.ndarray) -> None:
         row[name] = value
 
 
-def _objects(found: Mapping[str, Any], image: int, pixels: int) -> np.ndarray:
+def _objects(found: Mapping[str, Any], pixels: int) -> np.ndarray:
     """OBJECT of the objects of an image of so many `pixels`."""
     left, top, right, bottom = (np.asarray(found.get(key, ()), np.float64) for key in BOX)
     rows = np.zeros(len(left), OBJECT)
-    rows["image"], rows["box"] = image, (right - left) * (bottom - top)
+    rows["box"] = (right - left) * (bottom - top)
     for name, both in (("row", top + bottom), ("column", left + right)):
         rows[name] = np.clip(both * (GRID / 2), 0, GRID - 1)
-    for name, key, whole in (("label", OBJECT_LABEL, 1), ("mask", OBJECT_AREA, pixels)):
-        values = found.get(key, ())
-        rows[name] = np.divide(values, whole) if len(values) == len(rows) else -1
+    areas = found.get(OBJECT_AREA, ())
+    rows["mask"] = np.divide(areas, pixels) if len(areas) == len(rows) else -1
     return rows

@@ -15,6 +15,7 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
+from shardfeed.annotations import CAPTION
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import IntegrityError, escape, name_bytes
@@ -22,14 +23,14 @@ from shardfeed.naming import CLIPPED, LEFT_OUT, NORMALISED, REJECTED
 from shardfeed.readers.pictures import FORMATS, rgb_picture
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.storage.storage import whole
-from shardfeed.text import size_text
+from shardfeed.text import number, size_text
 from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations
 from shardfeed.tools.report.measure import Measured
 from shardfeed.tools.report.page import FIRST, Picture, Row, Table
 
 _SIDE, _WIDE_SIDE = 96, 176  # pixels; the latter if something is drawn over the picture
 _IN_ROW = 24  # pictures
-_NAME = 60  # characters
+_NAME, _CAPTION = 60, 120  # characters
 _NAMED = 3  # inputs of a code
 _MOST_BYTES = 64_000_000  # of a file that is read for its picture
 _LISTS = {
@@ -64,25 +65,30 @@ class Pictures:
                 image = draw_annotations(image.resize((width, height), Image.Resampling.BILINEAR), record, schema)
         except Exception:  # decoders raise any error for damaged bytes: the page reports that it does not decode
             return _encoded(None, key, split)
-        about = [measured.class_name(row["label"]), split, f"{row['width']}x{row['height']}"]
+        labels = np.unique(np.array(record.get(measured.class_key, ()), np.int64))
+        about = [*map(measured.class_name, labels.tolist()), split, f"{row['width']}x{row['height']}"]
+        about += [escape(text)[:_CAPTION] for text in record.get(schema.key(CAPTION) or "", ())[:1]]
         return _encoded(image, key, ", ".join(filter(None, about)), side=side)
 
     def rows(self, most: int) -> tuple[list[Row], int]:
         """At most `most` pictures of each class in each split, spread over it, and the number of rows left out."""
-        images, splits = self._measured.images, [*self._measured.splits]
-        decoded = np.flatnonzero(self._measured.decoded)
-        pairs = images["label"][decoded].astype(np.int64) * len(splits) + self._measured.split[decoded]
+        measured, splits = self._measured, [*self._measured.splits]
+        images, labels = np.arange(len(measured.images)), measured.images["label"]
+        if len(measured.of_several) and not measured.labelled:
+            images, labels = measured.of_several["image"], measured.of_several["label"]
+        images, labels = (of[measured.decoded[images]] for of in (images, labels))
+        pairs = labels.astype(np.int64) * len(splits) + measured.split[images]
         order = np.argsort(pairs, kind="stable")
         of_rows, starts = np.unique(pairs[order], return_index=True)
-        parts = np.split(decoded[order], starts[1:])
+        parts = np.split(images[order], starts[1:])
         shown = min(len(of_rows), most // FIRST)
         each = min(_IN_ROW, most // max(1, shown))
         rows = []
         for pair, part in zip(of_rows[:shown].tolist(), parts, strict=False):
             label, split = divmod(pair, len(splits))
             spread = part[np.linspace(0, len(part) - 1, min(each, len(part))).astype(int)]
-            of = [self._measured.class_name(label) or "no class"] * bool(self._measured.classes)
-            title = f"{', '.join([*of, splits[split]])}: {len(part):,}"
+            of = [measured.class_name(label) or "no class"] * bool(measured.classes)
+            title = f"{', '.join([*of, splits[split]])}: {number(len(part), 'image')}"
             rows.append(Row(title, [*map(self.picture, spread.tolist())]))
         return rows, len(of_rows) - shown
 

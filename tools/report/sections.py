@@ -81,7 +81,7 @@ def options(measured: Measured) -> dict[str, str]:
 
 
 def samples(measured: Measured) -> Iterator[Table]:
-    """Splits, and classes with the counts of each split, the largest first; at most _MOST_ROWS of them."""
+    """Splits; classes with the counts of each split, the largest first; classes that occur together."""
     infos = [measured.data.manifest.splits[name] for name in measured.splits]
     splits = [(info.name, info.records, len(info.shards), size_text(info.size)) for info in infos]
     yield Table("Splits", ("split", "images", "shards", "size"), splits)
@@ -92,6 +92,12 @@ def samples(measured: Measured) -> Iterator[Table]:
         title = f"{what}{f', the {len(order):,} largest' * (len(order) < len(names))}"
         rows = [(names[i], i, *counts[i].tolist(), int(total[i])) for i in order]
         yield Table(title, ("class", "label", *measured.splits, "all"), rows, search=True)
+    of_images = np.split(measured.of_several["label"], np.flatnonzero(np.diff(measured.of_several["image"])) + 1)
+    pairs = Counter(chain.from_iterable(combinations(of.tolist(), 2) for of in of_images)).most_common(_PAIRS)
+    names = measured.data.manifest.schema.class_names.get(OBJECT_LABEL, ()) if measured.labelled else measured.classes
+    together = [(f"{names[a]}, {names[b]}", count) for (a, b), count in pairs if b < len(names)]
+    if together:
+        yield Table("Classes that occur together most often", ("classes", "images"), together)
 
 
 def formats(measured: Measured) -> Table:
@@ -103,13 +109,14 @@ def formats(measured: Measured) -> Table:
         chosen = images["kind"] == kind
         if count := int(chosen.sum()):
             cost = NANOSECONDS.get(name.rpartition(" ")[2].encode(), OTHER_NANOSECONDS)
-            taken = f"{_figure(float(pixels[chosen].sum()) * cost / 1e9)} s"
+            seconds = float(pixels[chosen].sum()) * cost / 1e9
+            taken = f"{_figure(seconds)} s" if seconds >= 1 else "less than 1 s"
             rows.append((name, count, f"{count / len(images):.1%}", taken))
-    return Table("Formats", ("format", "images", "share", "time to decode all once on one core, about"), rows)
+    return Table("Formats", ("format", "images", "share", "decoding on one core, about"), rows)
 
 
 def objects(measured: Measured) -> Iterator[Chart | Map | Table]:
-    """Charts and tables of boxes, masks, classes that occur together, pixels; none without objects."""
+    """Charts and tables of boxes, masks and pixels; none without objects."""
     schema, found = measured.data.manifest.schema, measured.objects
     for title, areas in (("Size of boxes", found["box"]), ("Area of objects", found["mask"][found["mask"] >= 0])):
         percent = np.maximum(_LEAST_AREA, areas * 100)
@@ -121,14 +128,6 @@ def objects(measured: Measured) -> Iterator[Chart | Map | Table]:
         left, upper, inner = (f"{part.sum() / len(found):.0%}" for part in parts)
         middle = f"{left} in the left and {upper} in the upper half, {inner} in the middle quarter"
         yield Map("Centers of boxes", middle, places.tolist())
-    labelled = found[found["label"] >= 0]
-    image, label = np.divmod(np.unique(labelled["image"] * np.int64(2**32) + labelled["label"]), 2**32)
-    of_images = np.split(label, np.flatnonzero(np.diff(image)) + 1)
-    pairs = Counter(chain.from_iterable(combinations(of.tolist(), 2) for of in of_images)).most_common(_PAIRS)
-    names = schema.class_names.get(OBJECT_LABEL, ())
-    together = [(f"{names[a]}, {names[b]}", count) for (a, b), count in pairs if b < len(names)]
-    if together:
-        yield Table("Classes that occur together most often", ("classes", "images"), together)
     if schema.raster is not None and measured.pixels.any():
         of_raster = dict(enumerate(schema.raster.class_names))
         shares = measured.pixels / measured.pixels.sum()
