@@ -17,7 +17,7 @@ from shardfeed.converters.planning.groups import GroupShares, Members
 from shardfeed.converters.planning.inputs import Inputs, made_by, sample_size, sample_state
 from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.planned_shard import PlannedShard, SplitMembers, cut, share_out
-from shardfeed.converters.planning.rows import Rows
+from shardfeed.converters.planning.rows import MOST_SPLITS, Rows
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
 from shardfeed.converters.sources.guard import EVERY, report_progress
@@ -128,6 +128,9 @@ def make_plan(
         annotations += len(sample.objects or ())
         own_id = not sample.record.counted if sample.record is not None else sample.number is not None
         split = -1 if sample.split is None else names.setdefault(sample.split, len(names))
+        if split >= MOST_SPLITS:
+            problem = f"names one more split, {sample.split!r}; there may be {MOST_SPLITS:,}"
+            raise UsageError(f"source[{i}]", problem, "take a column with few values, such as train and test")
         open_ += split < 0
         label = label_of(sample) if labelled else 0
         rows.add(draw(sample.key, options.seed), i, state, size, label, split, own_id)

@@ -18,6 +18,7 @@ _DRAWN = [("draw", "<u8"), ("place", "<u8")]
 _KNOWN = [("size", "<i8"), ("label", "<i4"), ("split", "<i2"), ("own_id", "?"), ("", "V1")]
 _ROW = np.dtype([*_DRAWN, ("stored", STORED), *_KNOWN])
 _pack = struct.Struct("<16sq24sqih?x").pack
+MOST_SPLITS = 1 << 15  # of a row's field
 _LEAST_ROWS = 1 << 14  # of a run and of a bucket: 1 MB
 
 

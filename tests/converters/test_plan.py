@@ -180,6 +180,15 @@ def test_equal_keys_far_apart_are_found() -> None:
             make_plan(Twice(), PlanOptions(), buckets=buckets)
 
 
+def test_a_column_of_names_that_is_taken_for_splits() -> None:
+    class Named(Many):
+        def __getitem__(self, i: int) -> Sample:
+            return replace(super().__getitem__(i), split=f"s{i}")
+
+    with pytest.raises(UsageError, match=r"source\[32768\]: names one more split, 's32768'; there may be 32,768"):
+        make_plan(Named(), PlanOptions())
+
+
 @pytest.mark.long
 def test_memory_does_not_grow_with_the_samples(tmp_path: Path) -> None:
     """Nothing that a plan holds, or needs while it is made, grows with the samples: 64 bytes each were 3 MB more."""
