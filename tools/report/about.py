@@ -18,8 +18,8 @@ from shardfeed.tools.report.pictures import Pictures
 
 _KEYS_SHOWN = 1_000  # of a finding
 _NOTHING = (
-    "No faults found: no image twice, in two splits or with two labels, none blank or broken, none unusually dark, bright, "
-    "blurred or oddly shaped, no class missing."
+    "No faults found: no image twice, in two splits or with two labels, none blank or broken, none unusually dark, "
+    "bright, blurred or oddly shaped, no class missing."
 )
 _LISTS = 'The commands read lists of images from a folder beside the page. In Python, save("report.html") writes them.'
 _PICTURES = "Some images of each class in each split, evenly spaced. Look here for wrong labels."

@@ -137,9 +137,9 @@ def measure(data: Dataset, keep: str | None, progress: Callable[[int], object]) 
 def _measure_some(
     split: Split, places: range, rows: np.ndarray, first: int, values: int
 ) -> tuple[list[np.ndarray], list[tuple[int, int]], np.ndarray]:
-    """Fill `rows`, NUMBERS of the images at `places`; return their objects, their classes if they can have several
-    (CLASS), and how often rasters have each value.
+    """Fill `rows`, NUMBERS of the images at `places`.
 
+    Returns their objects, their classes if they can have several (CLASS), and how often rasters have each value.
     `first`: index of the split's first image. `values`: number of values of rasters.
     """
     keys = {key: name for name in _WANTED if (key := split.schema.key(name)) is not None}
