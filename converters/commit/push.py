@@ -9,7 +9,8 @@ from shardfeed.errors import OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
 from shardfeed.storage.address import local_path
-from shardfeed.storage.destination import Destination, destination
+from shardfeed.storage.bucket_destination import Destination
+from shardfeed.storage.destination import destination
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import LOCAL, FileInfo, whole
 

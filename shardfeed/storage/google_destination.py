@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from shardfeed.errors import check_extra
-from shardfeed.storage.destination import DAMAGED, GONE, TAKEN, Destination, RefusedError, failed_because
+from shardfeed.storage.bucket_destination import DAMAGED, GONE, TAKEN, Destination, RefusedError, failed_because
 from shardfeed.storage.storage import FileInfo
 
 _T = TypeVar("_T")

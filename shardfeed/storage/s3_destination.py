@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from shardfeed.errors import check_extra
-from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.destination import (
+from shardfeed.storage.bucket_destination import (
     DAMAGED,
     GONE,
     NO_CHECKSUMS,
@@ -17,6 +16,7 @@ from shardfeed.storage.destination import (
     failed_because,
     read_piece,
 )
+from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.storage import FileInfo
 
 _MOST_PARTS = 10_000  # of one file

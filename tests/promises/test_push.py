@@ -17,7 +17,8 @@ from shardfeed.converters import convert, pull, push
 from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, UsageError
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset
-from shardfeed.storage.destination import Destination, destination
+from shardfeed.storage.bucket_destination import Destination
+from shardfeed.storage.destination import destination
 from shardfeed.tools.cli import main as command
 
 from buckets import KEY, SECRET, Bucket, bucket_behind
@@ -75,7 +76,7 @@ def unfinished(bucket: Bucket) -> list[Any]:
 # One file at a time, so that each run has the same requests; parts of 5 MiB, so that a small shard has some.
 CHILD = f"""
 import sys
-from shardfeed.storage.destination import Destination
+from shardfeed.storage.bucket_destination import Destination
 from shardfeed.converters.commit import push as module
 Destination.part_bytes, module._AT_ONCE = {PART}, 1
 module.push(*sys.argv[1:])
@@ -253,7 +254,7 @@ def test_a_pull_killed_at_every_request(bucket: Bucket, heavy: Dataset, tmp_path
 
 CONVERTS = f"""
 import sys
-from shardfeed.storage.destination import Destination
+from shardfeed.storage.bucket_destination import Destination
 from shardfeed.converters.commit import push as module
 from shardfeed.converters import convert
 Destination.part_bytes, module._AT_ONCE = {PART}, 1

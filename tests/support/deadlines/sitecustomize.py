@@ -18,9 +18,9 @@ VALUES = {
 }
 
 if __name__ == "sitecustomize":
-    from shardfeed.storage import destination, objects, s3_destination
+    from shardfeed.storage import bucket_destination, objects, s3_destination
 
     for name, value in VALUES.items():
         setattr(objects, name, value)
     s3_destination._REQUESTS = 2
-    destination._PAUSE_SECONDS = 0.005
+    bucket_destination._PAUSE_SECONDS = 0.005
