@@ -17,7 +17,15 @@ from PIL import Image, ImageEnhance, ImageFilter
 
 import shardfeed
 from shardfeed.annotations import CAPTION, XMIN
-from shardfeed.converters import AnnotationOptions, ImageFolder, LabelFile, LabelOptions, convert, open_source
+from shardfeed.converters import (
+    AnnotationOptions,
+    ImageFolder,
+    ImageOptions,
+    LabelFile,
+    LabelOptions,
+    convert,
+    open_source,
+)
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 from shardfeed.tools.report import measure, sections
@@ -152,11 +160,35 @@ def test_classes_are_judged_too(report: Report, tmp_path: Path) -> None:
     content = report("set")
     found = {finding["code"]: finding for finding in content["findings"]}
     assert set(found) == {"class-names", "small-class-2", "imbalance"}
+    assert found["small-class-2"]["command"] == "", "nobody wants to lose a class"
     assert list(csv.reader(io.StringIO((tmp_path / "report_files" / "class-names.csv").read_text()))) == [
         ["Red_Fox", "red fox"]
     ]
     assert main([*shlex.split(found["class-names"]["command"])[1:], "--quiet"]) == 0
     assert shardfeed.open("set-class-names").class_names == ("red fox", "cat", "icon")
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_commands_with_and_without_hashes(hashed: bool, report: Report, tmp_path: Path) -> None:
+    """Copies are found in both, but `split --group-duplicates` needs hashes. No list of removals has a whole class."""
+    for i in range(40):
+        name = f"{('train', 'test')[i % 4 == 3]}/{'ab'[i % 2]}/{i}.jpg"
+        files = {name: jpeg(photo(i))} | ({f"test/a/copy{i}.jpg": jpeg(photo(i))} if i in (0, 4) else {})
+        files |= {f"train/small/{i}.jpg": jpeg(photo(90 + i).resize((24, 18)))} if i < 8 else {}
+        files |= {f"train/a/again{i}.jpg": jpeg(photo(i))} if i == 8 else {}
+        for file, data in files.items():
+            (tmp_path / "images" / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "images" / file).write_bytes(data)
+    convert(ImageFolder(tmp_path / "images"), tmp_path / "set", image=ImageOptions(sha256=hashed))
+    content = report("set")
+    commands = {finding["code"]: finding["command"] for finding in content["findings"]}
+    assert set(commands) == {"equal-across-splits", "equal", "absent-test", "small-class-2"}
+    assert len(content["remedies"]) == 1 + hashed
+    for line in filter(None, {*commands.values(), *content["remedies"].values()}):
+        assert ("--group-duplicates" in line) <= hashed
+        assert main([*shlex.split(line)[1:], "--quiet"]) == 0, line
+    assert not [one for one in report("set-divided")["findings"] if one["code"].startswith("absent")]
+    assert shardfeed.open("set-mended")["train"].class_counts["image/class/label"][2] == 8
 
 
 def test_text_of_a_dataset_is_text(report: Report, tmp_path: Path) -> None:
@@ -225,6 +257,16 @@ def test_an_image_is_shown_with_each_of_its_classes(labels: str, report: Report,
         assert f"{name}, train: {count} image" in page.text
     (together,) = (of for of in content["sections"]["Samples"] if of["title"].startswith("Classes that occur together"))
     assert together["rows"][0] == ["square, triangle", 6]
+
+
+def test_larger_pictures_are_fewer(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the page of a large dataset with boxes stays below 20 MB, too."""
+    monkeypatch.setattr("shardfeed.tools.report.report._PICTURES", 24)
+    convert(scenes("masks"), tmp_path / "set")
+    report("set", "-o", "page.html")
+    page = ReportPage((tmp_path / "page.html").read_text())
+    assert "no room for 2 more rows" in page.text
+    assert page.pictures <= 12 + 1, "of two rows, and of an image that was rotated"
 
 
 def test_captions_are_beside_their_pictures(report: Report, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import name_text, without_secrets
+from shardfeed.schema import SHA256
 from shardfeed.storage.address import is_address
 from shardfeed.text import shell_quoted
 from shardfeed.tools.report import sections
@@ -21,7 +22,10 @@ _NOTHING = (
     "No faults found: no image twice, in two splits or with two labels, none blank or broken, none unusually dark, "
     "bright, blurred or oddly shaped, no class missing."
 )
-_LISTS = 'The commands read lists of images from a folder beside the page. In Python, save("report.html") writes them.'
+_LISTS = (
+    "The most harmful first. Each command creates a new dataset. The commands read lists of images from a folder beside "
+    'the page. In Python, save("report.html") writes them.'
+)
 _PICTURES = "Some images of each class in each split, evenly spaced. Look here for wrong labels."
 _ASK = "To see the images that were left out, give the folder that was converted: --source DIR, in Python source=."
 
@@ -40,6 +44,7 @@ class About:
         if is_address(typed):  # operations read local disks: commands name the copy to make first
             self._dataset = os.path.basename(without_secrets(self._dataset))
         self._findings, self._pictures = find(measured), Pictures(measured)
+        self._hashed = measured.data.manifest.schema.key(SHA256) is not None
         self.title, self.headline = title, measured.headline
         self.lines = [f"{finding.harm.ljust(6)}  {finding.title}" for finding in self._findings]
 
@@ -59,7 +64,7 @@ class About:
         rows, left_out = self._pictures.rows(most)
         advice = _ASK if self._source is None and manifest.rejected else ""
         made = Table("Options and versions", ("option or package", "value"), sorted(sections.options(measured).items()))
-        more = f" There is no room for {left_out:,} more classes." * (left_out > 0)
+        more = f" There is no room for {left_out:,} more rows." * (left_out > 0)
         content = {
             "findings": listed,
             "summary": (_LISTS if lists else "") if listed else _NOTHING,
@@ -79,7 +84,9 @@ class About:
         return content, {os.path.join(folder, file): of_file for file, of_file in lists.items()}
 
     def _command(self, finding: Finding, folder: str, lists: dict[str, bytes], ending: str = "") -> str:
-        """The command line that fixes a finding, "" if there is none; its list is added to `lists`."""
+        """The command line that fixes a finding, "" if there is none; its list, if any, is added to `lists`."""
+        if finding.remedy == "split":
+            return self._divide()
         code, text = finding.code, io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(finding.table)
         file, content = f"{code}.csv", text.getvalue().encode()
@@ -87,7 +94,7 @@ class About:
         if finding.remedy != "relabel":
             file, content = f"{code}.txt", b"".join(key + b"\n" for key in self._listable(finding))
             line = ("remove", ending or f"without-{code}", "--keys")
-        if not content:
+        if not (content and finding.remedy):
             return ""
         lists[file] = content
         return self._line(*line, os.path.join(folder, file))
@@ -104,14 +111,17 @@ class About:
             images = np.unique(np.concatenate([finding.images for finding in removals]))
             every = Finding("all", "high", "", "", len(images), images, remedy="remove")
             found["Remove all images of high and medium harm at once"] = self._command(every, folder, lists, "mended")
-        if any(finding.code == "equal-across-splits" for finding in self._findings):
-            sizes = {name: part.stop - part.start for name, part in self._measured.splits.items()}
-            shares = {name: max(1, round(100 * size / sum(sizes.values()))) for name, size in sizes.items() if size}
-            shares[max(shares, key=shares.__getitem__)] += 100 - sum(shares.values())
-            divided = ",".join(f"{name}={share / 100:g}" for name, share in shares.items())
-            line = self._line("split", "divided", "--split", divided, " --group-duplicates")
-            found["Or new splits with about the same shares, which keep equal images together"] = line
+        if self._hashed and any(finding.code == "equal-across-splits" for finding in self._findings):
+            found["Or new splits with about the same shares, which keep equal images together"] = self._divide()
         return found
+
+    def _divide(self) -> str:
+        """The command line for new splits of about the same shares, without leaks if files have hashes."""
+        sizes = {name: part.stop - part.start for name, part in self._measured.splits.items()}
+        shares = {name: max(1, round(100 * size / sum(sizes.values()))) for name, size in sizes.items() if size}
+        shares[max(shares, key=shares.__getitem__)] += 100 - sum(shares.values())
+        divided = ",".join(f"{name}={share / 100:g}" for name, share in shares.items())
+        return self._line("split", "divided", "--split", divided, " --group-duplicates" * self._hashed)
 
     def _line(self, command: str, ending: str, flag: str, value: str, more: str = "") -> str:
         broken = int((~self._measured.decoded).sum())  # damaged records that are not removed

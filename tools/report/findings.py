@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ class Finding:
     """`code`: its name in files and JSON. `text`: a sentence about it. `count`: of its images, classes or inputs.
 
     `images`: int64 [k], the images to remove or to inspect. `shown`: groups of images to show side by side. `remedy`:
-    "remove", "relabel" or "", if no command fixes it. `table`: for "relabel", the lines of the map.
+    "remove", "relabel", "split", or "" if no command fixes it. `table`: for "relabel", the lines of the map.
     """
 
     code: str
@@ -40,7 +40,7 @@ class Finding:
     count: int
     images: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     shown: Sequence[Sequence[int]] = ()
-    remedy: Literal["remove", "relabel", ""] = ""
+    remedy: Literal["remove", "relabel", "split", ""] = ""
     table: Sequence[tuple[str, str]] = ()
 
 
@@ -132,8 +132,8 @@ def _classes(measured: Measured) -> Iterator[Finding]:
     for name, of_split in zip(measured.splits, measured.counts.T, strict=True):
         absent = np.flatnonzero((of_split == 0) & (total > 0))
         title = f"{number(len(absent), 'class has', 'classes have')} no sample in {name}"
-        text = f"{named(absent)} `shardfeed split` divides the records again, with exact shares of each class."
-        yield Finding(f"absent-{name}", "medium", title, text, len(absent))
+        text = f"{named(absent)} New splits get their share of each class, if it has enough samples."
+        yield Finding(f"absent-{name}", "medium", title, text, len(absent), remedy="split")
     empty = np.flatnonzero(total == 0)
     title = f"{number(len(empty), 'class has', 'classes have')} no sample at all"
     table = [(measured.classes[i], "") for i in empty.tolist()]
@@ -160,8 +160,8 @@ def _small_classes(measured: Measured) -> Iterator[Finding]:
             height, width = (int(np.median(images[side][chosen])) for side in ("height", "width"))
             what = f"of the class {measured.class_name(label)}, and much smaller than all others"
             text = f"Typically {width}x{height} pixels: a model may learn the size instead of the class. "
-            text += "If you have larger originals, convert those instead of removing the images."
-            yield _removal(measured, f"small-class-{label}", "medium", chosen, what, text)
+            text += "If you have larger originals, convert those."
+            yield replace(_removal(measured, f"small-class-{label}", "medium", chosen, what, text), remedy="")
 
 
 def _left_out(measured: Measured) -> Iterator[Finding]:

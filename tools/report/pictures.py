@@ -23,7 +23,7 @@ from shardfeed.naming import CLIPPED, LEFT_OUT, NORMALISED, REJECTED
 from shardfeed.readers.pictures import FORMATS, rgb_picture
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.storage.storage import whole
-from shardfeed.text import number, size_text
+from shardfeed.text import listing, number, size_text
 from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations
 from shardfeed.tools.report.measure import Measured
 from shardfeed.tools.report.page import FIRST, Picture, Row, Table
@@ -31,7 +31,7 @@ from shardfeed.tools.report.page import FIRST, Picture, Row, Table
 _SIDE, _WIDE_SIDE = 96, 176  # pixels; the latter if something is drawn over the picture
 _IN_ROW = 24  # pictures
 _NAME, _CAPTION = 60, 120  # characters
-_NAMED = 3  # inputs of a code
+_NAMED = 3  # inputs of a code, or classes of a picture
 _MOST_BYTES = 64_000_000  # of a file that is read for its picture
 _LISTS = {
     REJECTED: "Inputs left out",
@@ -66,13 +66,15 @@ class Pictures:
         except Exception:  # decoders raise any error for damaged bytes: the page reports that it does not decode
             return _encoded(None, key, split)
         labels = np.unique(np.array(record.get(measured.class_key, ()), np.int64))
-        about = [*map(measured.class_name, labels.tolist()), split, f"{row['width']}x{row['height']}"]
+        classes = listing([*map(measured.class_name, labels.tolist())], _NAMED)
+        about = [classes, split, f"{row['width']}x{row['height']}"]
         about += [escape(text)[:_CAPTION] for text in record.get(schema.key(CAPTION) or "", ())[:1]]
         return _encoded(image, key, ", ".join(filter(None, about)), side=side)
 
     def rows(self, most: int) -> tuple[list[Row], int]:
         """At most `most` pictures of each class in each split, spread over it, and the number of rows left out."""
         measured, splits = self._measured, [*self._measured.splits]
+        most //= 1 + has_annotations(measured.data.manifest.schema)  # whose pictures take about twice as many bytes
         images, labels = np.arange(len(measured.images)), measured.images["label"]
         if len(measured.of_several) and not measured.labelled:
             images, labels = measured.of_several["image"], measured.of_several["label"]
