@@ -30,7 +30,7 @@ from shardfeed import errors
 from shardfeed.errors import StorageError
 from shardfeed.machine.free_space import room_in
 from shardfeed.manifest import SplitOfManifest
-from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder
+from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, IndexedOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.copy import Copy
 from shardfeed.readers.split import Split
@@ -108,7 +108,7 @@ class FetcherClient:
 
     @contextmanager
     def fill(self, places: np.ndarray, *, again: bool = False) -> Iterator[None]:
-        """See `Filler`. The fetcher keeps what a connection requested last, so no other thread uses it meanwhile."""
+        """See `Filler`. The fetcher keeps what a connection requested until it says that it was read."""
         chunk = getattr(self._of_this_process.of_thread, "chunk", None)
         with self._of_this_process.lock:
             oldest = min(self._of_this_process.reading, default=0)
@@ -117,11 +117,17 @@ class FetcherClient:
         try:
             yield
         finally:
+            with suppress(OSError):  # the fetcher was killed
+                send(connection, {"read": True})
             self._put_back(connection)
 
     def fill_index(self, shard: int) -> None:
         """See `Filler`."""
         self._put_back(self._ask({"index": shard}))
+
+    def begin(self, chunk: int) -> None:
+        """Have a chunk of the order fetched that will soon be read."""
+        self._put_back(self._ask({"begin": chunk}))
 
     @contextmanager
     def at(self, chunk: int) -> Iterator[None]:
@@ -223,7 +229,9 @@ class FetcherClient:
             except BlockingIOError:
                 if not anyhow:
                     return False
-            command = [sys.executable, "-m", "shardfeed.pipelines.caching.fetcher", self.directory, str(self.limit)]
+            # -P: without the modules of the working directory, whose names may be those of others.
+            command = [sys.executable, "-P", "-m", "shardfeed.pipelines.caching.fetcher"]
+            command += [self.directory, str(self.limit)]
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -292,10 +300,11 @@ def _read_split(split: Split, order: Order, share: tuple[int, int], held: tuple[
 
 def _warn_of_requests(split: Split, order: Order) -> None:
     requests = min(order.epoch_samples, len(split))
+    blocks = 'order="blocks", or ' if isinstance(order, GlobalOrder) else ""  # which a mixture or balance has not
     message = (
         f"split {split.name}: the {order.kind} order reads a bucket sample by sample, {requests:,} requests per epoch: "
         f"{requests * _USD_PER_REQUEST:.2f} USD at {1e6 * _USD_PER_REQUEST:.2f} USD per million, and S3 answers 5,500 "
-        'per second and prefix. Fewer: order="blocks", or cached(split, Cache(DIR, limit=...))'
+        f"per second and prefix. Fewer: {blocks}cached(split, Cache(DIR, limit=...))"
     )
     warnings.warn(message, RuntimeWarning, stacklevel=5)
 
@@ -333,6 +342,13 @@ def chunk_of(order: IndexedOrder, step: int) -> int:
     """The chunk in which a step of the run begins; both are counted over all epochs."""
     epoch, number = divmod(step, order.steps_per_epoch)
     return epoch * order.chunks_per_epoch + number * order.batch_size // order.chunk
+
+
+def begin_reading(samples: Samples, chunk: int) -> None:
+    """Have the first chunk fetched, while the processes that will read it start."""
+    for client in _clients(samples):
+        if client.order is not None:
+            client.begin(chunk)
 
 
 @contextmanager

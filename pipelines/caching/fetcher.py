@@ -69,6 +69,9 @@ class _Fetcher:
         try:
             while True:
                 head, places = receive(connection)
+                if "read" in head and copy is not None:
+                    copy.leave()
+                    continue
                 answer: dict[str, Any] = {}
                 try:
                     if copy is None:
@@ -100,6 +103,8 @@ class _Fetcher:
     def _answer(self, copy: SparseCopy, reader: Reader, head: dict[str, Any], places: np.ndarray) -> None:
         if "index" in head:
             copy.read_indexes({head["index"]})
+        elif "begin" in head:
+            copy.begin(reader, head["begin"])
         elif head.get("again"):
             copy.again(places)
         else:

@@ -6,16 +6,25 @@ would silently repeat some samples and skip others.
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from shardfeed.errors import IntegrityError, OrderMismatchError
-from shardfeed.pipelines.orders.order import Order, order_from_json
+from shardfeed.pipelines.orders.order import (
+    BlockOrder,
+    GlobalOrder,
+    Order,
+    StoredOrder,
+    StreamOrder,
+    order_from_json,
+)
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import write_file
 
 _FORMAT = 1
 _LONG = 60  # characters of a value shown in an error
+
+_OF_EVERY_ORDER = {field.name for field in fields(Order)}
 
 
 @dataclass(frozen=True)
@@ -89,11 +98,20 @@ class Position:
             return
         changes = "; ".join(f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing)
         remedy = "give the same dataset and arguments, or start training from scratch"
-        if differing == ["shuffle_buffer"]:
-            remedy = f"give order=Stream(buffer={saved['shuffle_buffer']}): its default depends on the machine's memory"
+        if not {*differing} & _OF_EVERY_ORDER and (given := _argument(self.order)):
+            remedy = f"give order={given}: its default depends on the machine's memory and on the dataset's storage"
         if differing == ["parts"]:
             remedy = 'a run in the stream order keeps its number of workers; order="global" allows any number'
         raise OrderMismatchError(place, f"step {self.step} was saved with another order: {changes}", remedy)
+
+
+def _argument(order: Order) -> str:
+    """Return the argument that makes an order of this kind; "" for orders that no default is."""
+    if isinstance(order, StreamOrder):
+        return f"Stream(buffer={order.shuffle_buffer})"
+    if isinstance(order, BlockOrder):
+        return f"Blocks(buffer={order.window}, block_bytes=...), with 8 << 20 bytes if that run read a bucket"
+    return f'"{order.kind}"' if isinstance(order, GlobalOrder | StoredOrder) else ""
 
 
 def _short(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
@@ -164,7 +165,9 @@ class TorchLoader(SampleLoader):
         if self._begun == self.epoch and not self.endless:
             self.step = (self.epoch + 1) * self.steps_per_epoch
         assert isinstance(self.batch_sampler, Steps)
+        assert isinstance(self.dataset, TorchSamples)
         self.batch_sampler.start = self.step
+        begin_reading(self.dataset.samples, chunk_of(self.order, self.step))
         return self._counted(super().__iter__(), self.epoch)
 
     def _counted(self, batches: Iterator[Any], epoch: int) -> Iterator[Any]:

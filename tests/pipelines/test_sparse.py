@@ -102,7 +102,8 @@ def test_what_was_read_is_not_fetched_ahead_any_more(flowers: Dataset, tmp_path:
     )
     following, late = Following(order, 0, 1), threading.Event()
     copy.readers["reader"] = reader = Reader("reader", following)
-    copy._ahead.submit(late.wait)
+    for _ in range(copy._ahead._max_workers):
+        copy._ahead.submit(late.wait)
     for chunk in range(3):
         reader.oldest = reader.newest = chunk
         copy.fill(following.places(chunk), reader)
@@ -111,7 +112,7 @@ def test_what_was_read_is_not_fetched_ahead_any_more(flowers: Dataset, tmp_path:
     missing = np.flatnonzero(~copy.present)
     assert np.isin(following.places(1), missing).any()
     late.set()
-    copy._ahead.submit(lambda: None).result()
+    copy._ahead.shutdown()
     fetched = missing[copy.present[missing]]
     assert np.isin(fetched, following.places(3)).all()
 

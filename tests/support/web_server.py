@@ -22,7 +22,7 @@ Answer = Callable[[str, str], tuple[int, dict[str, str], bytes] | None]
 
 class WebServer(ThreadingHTTPServer):
     """`requests`: method, path and range of each GET and HEAD. `fault`: "503", "400 ExpiredToken", "cut",
-    "flip", "whole" or "".
+    "flip", "whole", "late" (answered once the event `late` is set) or "".
 
     `answer`: what is answered instead of a file.
     """
@@ -42,7 +42,7 @@ class WebServer(ThreadingHTTPServer):
         self.requests: list[tuple[str, str, str]] = []
         self.fault: Fault = lambda path, part: ""
         self.answer: Answer = lambda path, token: None
-        self.lock = threading.Lock()
+        self.lock, self.late = threading.Lock(), threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of clients that have closed a connection."""
@@ -72,6 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(instead[0], len(instead[2]), instead[1])
             self.wfile.write(instead[2])
             return
+        if fault == "late":
+            self.server.late.wait(60)
         address = urlsplit(self.path)
         file = self.server.folder / unquote(address.path).lstrip("/")
         if fault[:1].isdigit():

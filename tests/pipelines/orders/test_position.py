@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError, OrderMismatchError, UsageError
 from shardfeed.pipelines import Global, Position, order_samples
-from shardfeed.pipelines.orders.order import GlobalOrder, StratifiedOrder, StreamOrder
+from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, StratifiedOrder, StreamOrder
 from shardfeed.readers import Dataset
 
 ORDER = GlobalOrder("ab" * 16, 1000, 8, 1000, 3)
@@ -88,6 +88,21 @@ def test_a_buffer_of_another_size_has_its_remedy() -> None:
         OrderMismatchError, match=r"16384, now 4096; give order=Stream\(buffer=16384\): its default depends"
     ):
         Position(3, order).check(replace(order, shuffle_buffer=4096))
+
+
+def test_another_default_has_its_remedy() -> None:
+    """A run in a bucket goes on with a local copy, or on a machine with less memory."""
+    blocks = BlockOrder("ab" * 16, 100_000, 8, 100_000, 3, 130, 1950)
+    local = GlobalOrder("ab" * 16, 100_000, 8, 100_000, 3)
+    for saved, now, remedy in (
+        (blocks, local, r"give order=Blocks\(buffer=1950, block_bytes=\.\.\.\), with 8 << 20"),
+        (blocks, replace(blocks, window=910), r"give order=Blocks\(buffer=1950, "),
+        (local, blocks, 'give order="global": its default depends'),
+    ):
+        with pytest.raises(OrderMismatchError, match=remedy):
+            Position(3, saved).check(now)
+    with pytest.raises(OrderMismatchError, match="give the same dataset and arguments"):
+        Position(3, blocks).check(replace(local, seed=4))
 
 
 def test_a_stream_over_other_workers_is_another_order() -> None:
