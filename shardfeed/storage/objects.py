@@ -208,8 +208,11 @@ class ObjectStorage:
                 self._store = _new_store(self.root, self._scheme)
             return self._store
 
-    def call(self, path: str, request: Any) -> Any:
-        """Return what `request` returns. Raises FileNotFoundError, StorageError, UsageError, IntegrityError."""
+    def call(self, path: str, request: Any, part: str = "") -> Any:
+        """Return what `request` returns; errors name the `part` of the file.
+
+        Raises FileNotFoundError, StorageError, UsageError, IntegrityError.
+        """
         from obstore import exceptions
 
         self.check_process()
@@ -229,7 +232,7 @@ class ObjectStorage:
                     raise failed(path, number, problem, remedy) from None
                 seconds = time.monotonic() - begun
                 if tries == _TRIES or seconds > _DEADLINE_SECONDS:
-                    problem = f"cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
+                    problem = f"{part}cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
                     raise failed(path, errno.EIO, problem, NETWORK) from None
             except ShardfeedError:
                 raise
@@ -303,7 +306,7 @@ class _Object:
                 raise exceptions.GenericError(f"got {len(data)} bytes of {got.range}, expected range {wanted}")
             return data
 
-        return self._storage.call(self.path, request)
+        return self._storage.call(self.path, request, f"bytes {span[0]} to {span[1]} " if span else "")
 
     def _bind(self, version: Version) -> None:
         """Take the version of the first answer; raise IntegrityError for another one, or for another size."""

@@ -36,7 +36,7 @@ ANSWERS = {
     "401 Unauthorized": rf"access denied \(HTTP status 401\); {ACCESS}",
     "403 InvalidAccessKeyId": rf"access denied \(HTTP status 403\); {ACCESS}",
     "404 NoSuchBucket": r"no such bucket \(HTTP status 404\); check the URL",
-    "503 SlowDown": "cannot be read: HTTP status 503, after 3 attempts in .* s; check .* network",
+    "503 SlowDown": r"(bytes \d+ to \d+ )?cannot be read: HTTP status 503, after 3 attempts in .* s; check .* network",
 }
 # Settings of the environment, and what is said. None: not set.
 SETTINGS: list[tuple[dict[str, str | None], str]] = [
