@@ -25,11 +25,13 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError
 from shardfeed.machine.processes import keep_heap
+from shardfeed.manifest import read_manifest
 from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, receive, send, temporary_prefix
 from shardfeed.pipelines.caching.reader import Following, Reader
 from shardfeed.pipelines.caching.sparse import Room, SparseCopy, free_range, leftovers_in
 from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
-from shardfeed.readers.dataset import open as open_dataset
+from shardfeed.readers.dataset import Dataset
+from shardfeed.storage.address import located
 from shardfeed.text import size_text
 
 LOCK = "fetcher.lock"
@@ -115,7 +117,8 @@ class _Fetcher:
         address, split, fingerprint = head["dataset"], head["split"], head["fingerprint"]
         with self._lock:
             if (address, fingerprint) not in self._copies:
-                dataset = open_dataset(address)
+                storage, directory = located(address)
+                dataset = Dataset(directory, read_manifest(directory, storage), storage)  # `open` compared its files
                 if split not in dataset or dataset[split].whole_split.fingerprint != fingerprint:
                     problem = "replaced by another dataset since it was opened"
                     raise IntegrityError(address, problem, "open it again")
