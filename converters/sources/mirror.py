@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, NamedTuple
 from shardfeed.annotations import Raster
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.files.listing import Choice, Globs, is_hidden
-from shardfeed.converters.sources.files.remote import Ranges, placed, read_in_place, storage_of, version_number
 from shardfeed.converters.sources.guard import EVERY, mirrors, report_progress
+from shardfeed.converters.sources.remote import Ranges, placed, read_in_place, storage_of, version_number
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Rasters
 from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, argument

@@ -2,17 +2,20 @@
 
 import errno
 import os
+import re
 import resource
 import stat
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError, check_bytes
-from shardfeed.converters.sources.files import remote
-from shardfeed.converters.sources.guard import budget, open_regular
+from shardfeed.converters.sources import remote
+from shardfeed.converters.sources.guard import budget, mirrors, open_regular
 from shardfeed.converters.sources.source import Content, Sample, SourceFile
 from shardfeed.errors import LabelFileError, name_text
 from shardfeed.storage.local import storage_error
 
+_ADDRESS = re.compile(rb"(?:s3|gs|az|https?)://", re.IGNORECASE)
 _AHEAD = 32  # files; four already hide most of a disk's delay, this many let it sort its work
 _MOST_TEXT = 256_000_000  # bytes of a text file
 MOST_WHOLE = 1 << 28  # bytes of a file of annotations: parsed it takes some ten times as much
@@ -36,8 +39,9 @@ def read_image(sample: Sample, max_bytes: int = MAX_FILE_BYTES) -> bytes:
 
 def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """Read the bytes of an image or a mask; raises the same errors as `read_image`."""
-    content = remote.at_address(content)
-    if remote.is_remote(content):
+    for root in mirrors:
+        content = remote.placed(content, root)
+    if _is_remote(content):
         return remote.fetch(content, max_bytes)
     if isinstance(content, SourceFile):
         check_bytes(content.size, max_bytes)
@@ -116,9 +120,10 @@ class ReadAhead:
         self._samples, self._max_bytes, self._kept = samples, max_bytes, kept
         self._hinted = 0  # samples before this one were announced
         self._input = _disk_input()
-        self._remote = any(remote.is_remote(content) for sample in samples for content in _contents(sample))
+        self._remote = any(_is_remote(content) for sample in samples for content in _contents(sample))
         self.active = False
-        remote.forget()
+        if self._remote:
+            remote.forget()
 
     def before(self, place: int, alive: Callable[[], object] = lambda: None) -> None:
         """Announce the files up to `_AHEAD` after sample `place`, which is read next, if that helps.
@@ -145,9 +150,15 @@ class ReadAhead:
         self._hinted, more = max(place, self._hinted), True
         while more and self._hinted < min(place + remote.AHEAD, len(self._samples)):
             if self._hinted not in self._kept:
-                contents = filter(remote.is_remote, _contents(self._samples[self._hinted]))
+                contents = filter(_is_remote, _contents(self._samples[self._hinted]))
                 more = remote.begin(contents, self._max_bytes)
             self._hinted += 1
+
+
+def _is_remote(content: Any) -> bool:
+    """Whether a content is at a URL: a file, or a part of one, with a URL as its path."""
+    path = getattr(content, "path", None)
+    return isinstance(path, bytes) and _ADDRESS.match(path) is not None
 
 
 def _contents(sample: Sample) -> tuple[Content, ...]:

@@ -20,7 +20,7 @@ from shardfeed.converters import (
     convert,
     open_source,
 )
-from shardfeed.converters.sources.files import remote
+from shardfeed.converters.sources import remote
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import StorageError, UsageError
 

@@ -23,11 +23,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from shardfeed.converters.rejects import RejectCode, RejectedError, check_bytes
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.guard import mirrors
+from shardfeed.converters.sources.rows.source import FilePart
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.storage.storage import OpenFile
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 UNLISTED = -1  # instead of a modification time: for a URL of unknown size and version
 ASSUMED_BYTES = 100_000  # of an image that was not listed; shards are planned by it
 
-_ADDRESS = re.compile(rb"(?:s3|gs|az|https?)://", re.IGNORECASE)
 _TAR = re.compile(rb"\.(?:tar|tgz|tar\.(?:gz|zst|bz2|xz))\Z", re.IGNORECASE)
 _AT_ONCE = 32  # requests of a process
 AHEAD = 2 * _AT_ONCE  # images: if one is slow, others continue
@@ -62,12 +61,6 @@ def version_number(version: "Version") -> int:
     return int.from_bytes(digest, "little") >> 4
 
 
-def is_remote(content: Any) -> bool:
-    """Whether a content is at a URL: a file, or a part of one, with a URL as its path."""
-    path = getattr(content, "path", None)
-    return isinstance(path, bytes) and _ADDRESS.match(path) is not None
-
-
 def read_in_place(key: bytes) -> bool:
     """Whether a file is read at its address, like images and tars; all others are copied first."""
     return names_image(key) or _TAR.search(key) is not None
@@ -85,13 +78,6 @@ def placed(content: Any, root: bytes) -> Any:
 def address_of(path: bytes, root: bytes) -> bytes:
     """Return the address that a path in the folder `root/` represents."""
     return path[len(root) :].replace(b"/", b"://", 1)
-
-
-def at_address(content: Any) -> Any:
-    """A content as `placed` gives it, whatever folder it is in."""
-    for root in mirrors:
-        content = placed(content, root)
-    return content
 
 
 def fetch(content: Any, max_bytes: int) -> bytes:
@@ -250,16 +236,6 @@ def _in_words(cause: object) -> str:
     return type(cause).__name__
 
 
-class _Part(NamedTuple):
-    """A piece of a file at a URL, as `FilePart`."""
-
-    path: bytes
-    offset: int
-    size: int
-    file_size: int
-    mtime_ns: int
-
-
 class Ranges(io.RawIOBase):
     """A file at a URL that is read forwards, in pieces, some of them requested ahead.
 
@@ -302,7 +278,7 @@ class Ranges(io.RawIOBase):
         for one in range(number, min(behind, -(-size // _PIECE_BYTES))):
             if one not in self._pieces:
                 start = one * _PIECE_BYTES
-                part = _Part(path, start, min(_PIECE_BYTES, size - start), size, mtime_ns)
+                part = FilePart(path, start, min(_PIECE_BYTES, size - start), size, mtime_ns)
                 self._pieces[one] = self._pool.submit(_fetch, part, size)
         if number != self._last:
             self._pieces = {one: piece for one, piece in self._pieces.items() if one >= number}
