@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,17 +112,20 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         files=_images(look, layout.root, pngs),
         flags=(IS_CROWD,),
     )
-    segments = Segments(found, of_panoptic, things, pngs)
-    files = [_File(file, found, segments) for file in layout.files]
+    segments = Segments(found, of_panoptic, things, pngs) if panoptic else None
+    files = [_File(file, found, segments if file.what == "panoptic" else None) for file in layout.files]
     for file in files:
         file.read()
-    pairs = segments.pair([list(file.images.values()) for file in files if file.file.what == "panoptic"])
     of_objects = {file.file.path: file.categories for file in files if file.file.what == "instances"}
     categories = things if panoptic else agreed(of_objects) if of_objects else ()
     found.stated = [one.name for one in categories], [one.id for one in categories]
     found.objects.keypoints = None if panoptic else _keypoints(look.path, categories, options)
     found.ledger.notes += _notes(layout, files, found.objects.keypoints)
-    source = found.source(rasters=(lambda places: segments.rasters(pairs, places)) if pngs else None)
+    rasters = None
+    if segments is not None:
+        pairs = segments.pair([list(file.images.values()) for file in files if file.file.what == "panoptic"])
+        rasters = partial(segments.rasters, pairs) if pngs else None
+    source = found.source(rasters=rasters)
     if source.objects is not None:
         none = [one for one, count in zip(categories, source.objects.class_counts(), strict=True) if not count]
         if len(none) == 1 and none[0].id == 0 and len(categories) > 1:
@@ -146,7 +150,7 @@ class _File:
     `images`: the number of each image by its id. `categories`: by their ids, once all is read.
     """
 
-    def __init__(self, file: CocoFile, found: Annotations, segments: Segments) -> None:
+    def __init__(self, file: CocoFile, found: Annotations, segments: Segments | None) -> None:
         self.file, self._found, self._segments = file, found, segments
         self.images: dict[int | str, int] = {}
         self._awaited: set[int | str] = set()
@@ -160,7 +164,7 @@ class _File:
         """Read the whole file. Raises LabelFileError if it is no COCO file, or contradicts itself."""
         path, found = self.file.path, self._found
         found.place, start = path, len(found.objects)
-        if self.file.what == "panoptic":
+        if self._segments is not None:
             self._segments.begin()
         stream = JsonStream(path)
         seen: set[str] = set()
@@ -237,7 +241,7 @@ class _File:
             if not isinstance(entry, dict):
                 raise BadAnnotationError(AnnotationCode.LINE, f"got {shown_value(entry)}, expected an object")
             image = self._image_of(entry)
-            if self.file.what == "panoptic":
+            if self._segments is not None:
                 self._segments.take(image, i, entry, self.file.path)
             elif self.file.what == "captions":
                 self._found.caption(image, entry.get("caption"), f"caption {number}")
