@@ -14,6 +14,7 @@ import numpy as np
 
 from shardfeed.converters.sources.classes import BadLabelError, is_integer, number_classes
 from shardfeed.converters.sources.labels.table import Cell
+from shardfeed.converters.sources.rows.cells import is_absent
 from shardfeed.converters.sources.rows.class_column import check_captions, combined, combined_note
 from shardfeed.converters.sources.rows.columns import ClassColumn, NumberColumn, TextColumn
 from shardfeed.errors import argument, escape
@@ -24,7 +25,6 @@ _NUMBER = re.compile(
 )  # no nan, no inf, no digits of other scripts
 _LARGE = 2.0**63  # above, messages name float32's own limit
 _INT64 = range(-(2**63), 2**63)
-_NO_NUMBER = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, R, pandas and databases write it
 _MARKS = {text: text.startswith(("1", "t")) for text in ("0", "0.0", "false", "1", "1.0", "true")}
 _SIGNED = {"-1": False, "-1.0": False, "1": True, "1.0": True}
 _BETWEEN = re.compile(r"[\s,;]+")  # numbers of a list that is written in one cell
@@ -80,7 +80,7 @@ class BadCellError(Exception):
 
 def has_box_columns(name: str) -> bool:
     """Whether a column of this name has places of boxes and the like."""
-    return bool(_BOX_WORDS.intersection(_words(name)))
+    return bool(_BOX_WORDS.intersection(re.split("[/_ ]", name.lower())))
 
 
 def feature_key(name: str) -> str:
@@ -220,7 +220,7 @@ def number_column(
         cells = Cells([tuple(cell) if isinstance(cell, list) else cell for cell in values], cells.codes)
     lists = _check_cells(cells, empty_allowed=True)
     first_code = _first_codes(cells)
-    absent = {text for text in first_code if text.casefold() in _NO_NUMBER}
+    absent = {text for text in first_code if is_absent(text)}
     read = {text: missing if text in absent and missing is not None else text for text in first_code}
     for text, number in read.items():
         if (text in absent and missing is None) or (_kind(number) == "word" and number.casefold() != "nan"):
@@ -287,10 +287,6 @@ def one_hot_column(
     ends = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
     note = f"rows have {counts.min()} to {counts.max()} of the {len(names)} classes, so image/class/label is a list"
     return ClassColumn("image/class", tuple(names), numbers, ends, tags=True), (note,)
-
-
-def _words(name: str) -> list[str]:
-    return re.split("[/_ ]", name.lower())
 
 
 def _is_place(name: str) -> bool:
@@ -364,7 +360,7 @@ def _meaning(
             odd, expected = first["word"], "a number" if "fraction" in first else "an integer"
         problem = f"got '{escape(odd)}', expected {expected} as in other rows"
         remedy = f"correct it, or give {argument('class_names')} with all names"
-        if odd.casefold() in _NO_NUMBER:
+        if is_absent(odd):
             remedy = f"if some numbers are missing, give {argument('number_columns')}"
             remedy += f" instead of {argument('label_columns')}"
         raise BadLabelError(odd, problem, remedy)
