@@ -7,8 +7,14 @@ from typing import NamedTuple
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.earlier import EarlierShards
-from shardfeed.converters.shards.receipts import load_receipt, receipt_count, receipt_path, still_whole
-from shardfeed.converters.shards.task import Receipt, shard_paths
+from shardfeed.converters.shards.task import (
+    Receipt,
+    load_receipt,
+    receipt_count,
+    receipt_path,
+    shard_paths,
+    still_whole,
+)
 from shardfeed.errors import IntegrityError
 from shardfeed.storage.local import fsync_directory, remove_file, storage_error
 from shardfeed.storage.storage import FileInfo

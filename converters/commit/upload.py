@@ -18,8 +18,7 @@ from shardfeed.converters.planning.planned_shard import PlannedShard
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.earlier import EarlierShards
-from shardfeed.converters.shards.receipts import load_receipt, receipt_path, receipts_below
-from shardfeed.converters.shards.task import Receipt, shard_paths
+from shardfeed.converters.shards.task import Receipt, load_receipt, receipt_path, receipts_below, shard_paths
 from shardfeed.converters.sources.guard import report_progress
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, argument
 from shardfeed.naming import MANIFEST

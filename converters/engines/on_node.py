@@ -19,7 +19,9 @@ from shardfeed.converters.engines.engine import AUTO, Engine
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.engines.node_probe import check_versions
 from shardfeed.converters.planning.inputs import made_by
-from shardfeed.converters.shards.receipts import (
+from shardfeed.converters.shards.task import (
+    Receipt,
+    ShardTask,
     load_receipt,
     read_receipt,
     receipt_path,
@@ -27,7 +29,6 @@ from shardfeed.converters.shards.receipts import (
     save_receipt,
     still_whole,
 )
-from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.shards.write_shard import write_shard as write_files
 from shardfeed.errors import OutputExistsError, StorageError, escape
 from shardfeed.storage.address import is_address
