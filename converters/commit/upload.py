@@ -14,7 +14,7 @@ from shardfeed.converters.commit.finished_shards import Finished, check_shards, 
 from shardfeed.converters.commit.push import Pushed, push
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.planning.planned_shard import PlannedShard
+from shardfeed.converters.planning.planned_samples import PlannedShard
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.earlier import EarlierShards
