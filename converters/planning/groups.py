@@ -5,7 +5,7 @@ beginning of a file's SHA-256. Samples that are linked, even through others, for
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,7 +67,7 @@ class Members:
     """The samples of a plan, after those of the dataset that it appends to, and their groups.
 
     First `add` takes every sample, then `draw` draws splits. `shares`: the shares that could be reached. Takes 16 bytes
-    per sample for each rule, and the dataset's keys; nothing without groups or a check for leaks.
+    per sample for each rule, and the dataset's keys.
     """
 
     shares: GroupShares | None = None
@@ -83,7 +83,7 @@ class Members:
         self._stored: dict[str, int] = {}  # records by split
         self._keys: list[bytes] = []  # of these
         self._unlike: list[bytes] = []
-        if onto is not None and (groups or no_leaks):
+        if onto is not None:
             for name, info in onto.manifest.splits.items():
                 if info.records:
                     self._add_stored(onto, name, info)
@@ -185,14 +185,11 @@ class Members:
                 ahead.before(at)
                 self._hashes[16 * (first + i) : 16 * (first + i + 1)] = _hash(samples[at])
 
-    def notes(self, source: Source, splits: Callable[[], np.ndarray], names: Sequence[str]) -> list[str]:
-        """Sentences about the shares, names without a group, and groups in two splits. `splits`: returns all samples'.
+    def notes(self, source: Source, split_of: np.ndarray, names: Sequence[str]) -> list[str]:
+        """Sentences about the shares, names without a group, and groups in two splits. `split_of`: of each sample.
 
         Raises LeakError where a file or a group is in two splits, and that is refused.
         """
-        if not (self._groups or self._no_leaks):
-            return []
-        split_of = splits()
         files = self._straddling([self._hashes], "file", source, split_of, names) if self._no_leaks else ""
         groups = self._straddling(self._rules(), "group", source, split_of, names)
         if self._no_leaks and (files or groups):

@@ -124,7 +124,7 @@ def make_plan(
     features = sorted(source.schema.features)
     rows, inputs = Rows(count, directory, buckets), Inputs(directory)
     names: dict[str, int] = {}
-    related = Members(options, source.schema, no_leaks=no_leaks)
+    related = Members(options, source.schema, no_leaks=no_leaks) if options.groups or no_leaks else None
     annotations = open_ = 0
     for i in range(count):
         if not i % EVERY:
@@ -132,7 +132,8 @@ def make_plan(
         sample = source[i]
         size = sample_size(sample)
         state = sample_state(sample, size, features)
-        related.add(sample)
+        if related is not None:
+            related.add(sample)
         inputs.add(sample.key, state)
         annotations += len(sample.objects or ())
         own_id = not sample.record.counted if sample.record is not None else sample.number is not None
@@ -147,7 +148,8 @@ def make_plan(
     rows.end()
     for name in names:
         check_split_name(name)
-    related.read_hashes(source)
+    if related is not None:
+        related.read_hashes(source)
     split_of = _split_rule(source, rows, names, related, options) if open_ else _named_split
     classes = len(schema.class_names.get(LABEL, ())) if labelled else 0
     splits = {name: SplitMembers(directory, classes) for name in names}
@@ -164,7 +166,9 @@ def make_plan(
     if options.fractions is not None and not open_ and options.onto is None:
         problem = f"the source already sets the split of every sample ({', '.join(names)})"
         raise UsageError("split", problem, "leave it out; `shardfeed split` changes the splits of a dataset")
-    notes = related.notes(source, lambda: np.concatenate([split_of(block) for block in rows.by_number()]), [*names])
+    notes = []
+    if related is not None:
+        notes = related.notes(source, np.concatenate([split_of(block) for block in rows.by_number()]), [*names])
     splits = {name: splits[name] for name in sorted(names) if splits[name].images}
     images = {name: split.images for name, split in splits.items()}
     stored = {name: stored_size(split.images, split.size, options) for name, split in splits.items()}
@@ -188,7 +192,7 @@ def make_plan(
         made_by=versions,
         annotations=annotations,
         counted=frozenset(name for name, split in splits.items() if not split.own_id),
-        groups=related.shares,
+        groups=None if related is None else related.shares,
     )
 
 
@@ -198,10 +202,10 @@ def _named_split(rows: np.ndarray) -> np.ndarray:
 
 
 def _split_rule(
-    source: Source, rows: Rows, names: dict[str, int], related: Members, options: PlanOptions
+    source: Source, rows: Rows, names: dict[str, int], related: Members | None, options: PlanOptions
 ) -> Callable[[np.ndarray], np.ndarray]:
     """A function of rows that returns the split number of each row; `names` gets the names of drawn splits."""
-    if options.groups:
+    if related is not None and options.groups:
         split_of = rows.column("split")
         found = related.draw(source, split_of, [*names], rows.column("draw"), rows.column("label"))
         open_ = np.flatnonzero(split_of < 0)
