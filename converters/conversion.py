@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 
 from shardfeed.converters.commit.finish import finish
-from shardfeed.converters.commit.finished_shards import Finished
+from shardfeed.converters.commit.local_place import Finished
 from shardfeed.converters.commit.output import Output
 from shardfeed.converters.commit.rehearsal import rehearse
 from shardfeed.converters.commit.reject_limit import MaxBad

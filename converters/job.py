@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from shardfeed.converters.commit.local_place import LocalPlace
 from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.commit.upload import LocalPlace, Upload, UploadByNodes
+from shardfeed.converters.commit.upload import Upload, UploadByNodes
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import GrowingSource
 from shardfeed.converters.planning.options import PlanOptions, number_or_size

@@ -1,4 +1,4 @@
-"""Outputs of a conversion: a directory on the local disk, or a bucket, to which the dataset is uploaded at the end."""
+"""Output of a conversion in a bucket, to which the dataset is uploaded at the end."""
 
 import hashlib
 import os
@@ -10,12 +10,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace as replaced
 from itertools import count
 
-from shardfeed.converters.commit.finished_shards import Finished, check_shards, finished_shards
+from shardfeed.converters.commit.local_place import Finished, LocalPlace
 from shardfeed.converters.commit.push import Pushed, push
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_samples import PlannedShard
-from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.earlier import EarlierShards
 from shardfeed.converters.shards.task import Receipt, load_receipt, receipt_path, receipts_below, shard_paths
@@ -27,45 +26,6 @@ from shardfeed.storage.destination import destination
 from shardfeed.storage.local import make_directory, remove_tree, write_file
 
 _AT_ONCE = 16  # receipts
-
-
-class LocalPlace:
-    """Output on the local disk: `local` is its absolute path."""
-
-    def __init__(self, local: str) -> None:
-        self.local = local
-
-    def may_replace(self, asked: bool) -> bool:
-        """Whether an existing dataset at `local` may be replaced; `asked`: whether the user asked for it."""
-        return asked
-
-    def check_space(self, plan: Plan, staging: Staging) -> None:
-        """Raise StorageError if the dataset does not fit on the disk."""
-        check_space(plan.forecast, self.local, staging.dataset)
-
-    def shards_go_to(self, staging: Staging) -> str:
-        """The directory or URL to which workers write shards."""
-        return staging.dataset
-
-    def finished(self, plan: Plan, staging: Staging, *, anew: bool) -> Finished:
-        """The finished shards in the output, as `finished_shards`."""
-        return finished_shards(plan, staging, anew=anew)
-
-    def check_shards(self, receipts: Sequence[Receipt], plan: Plan, staging: Staging, *, every_byte: bool) -> None:
-        """Compare the shards that are there with the receipts, as `check_shards`."""
-        check_shards(receipts, plan, staging.dataset, every_byte=every_byte)
-
-    def send(self) -> None:
-        """Send the finished dataset to where it belongs: it is there already."""
-
-    @contextmanager
-    def folder(self) -> Iterator[None]:
-        """A block in which the folder of `local` exists; a temporary one is removed afterwards if nothing is left."""
-        yield
-
-    def reported(self, report: Report) -> Report:
-        """The report for the user."""
-        return report
 
 
 class Upload(LocalPlace):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.converters import ImageFolder, convert
-from shardfeed.converters.commit.finished_shards import check_shards, finished_shards
+from shardfeed.converters.commit.local_place import check_shards, finished_shards
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.conversion import Progress, write_missing
 from shardfeed.converters.planning.options import PlanOptions

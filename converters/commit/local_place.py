@@ -1,11 +1,14 @@
-"""Shards of a plan that an earlier run or a cluster has finished, and the check of all shards before the commit."""
+"""Output of a conversion on the local disk: its finished shards, and the check of all shards before the commit."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.planning.plan import Plan
+from shardfeed.converters.planning.space import check_space
+from shardfeed.converters.report import Report
 from shardfeed.converters.shards.earlier import EarlierShards
 from shardfeed.converters.shards.task import (
     Receipt,
@@ -78,3 +81,42 @@ def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, eve
             if problem := info.difference(found):
                 remedy = "check the disk, remove the file, run again"
                 raise IntegrityError(path, problem, remedy)
+
+
+class LocalPlace:
+    """Output on the local disk: `local` is its absolute path."""
+
+    def __init__(self, local: str) -> None:
+        self.local = local
+
+    def may_replace(self, asked: bool) -> bool:
+        """Whether an existing dataset at `local` may be replaced; `asked`: whether the user asked for it."""
+        return asked
+
+    def check_space(self, plan: Plan, staging: Staging) -> None:
+        """Raise StorageError if the dataset does not fit on the disk."""
+        check_space(plan.forecast, self.local, staging.dataset)
+
+    def shards_go_to(self, staging: Staging) -> str:
+        """The directory or URL to which workers write shards."""
+        return staging.dataset
+
+    def finished(self, plan: Plan, staging: Staging, *, anew: bool) -> Finished:
+        """The finished shards in the output, as `finished_shards`."""
+        return finished_shards(plan, staging, anew=anew)
+
+    def check_shards(self, receipts: Sequence[Receipt], plan: Plan, staging: Staging, *, every_byte: bool) -> None:
+        """Compare the shards that are there with the receipts, as `check_shards`."""
+        check_shards(receipts, plan, staging.dataset, every_byte=every_byte)
+
+    def send(self) -> None:
+        """Send the finished dataset to where it belongs: it is there already."""
+
+    @contextmanager
+    def folder(self) -> Iterator[None]:
+        """A block in which the folder of `local` exists; a temporary one is removed afterwards if nothing is left."""
+        yield
+
+    def reported(self, report: Report) -> Report:
+        """The report for the user."""
+        return report
