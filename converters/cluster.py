@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.upload import Upload
-from shardfeed.converters.conversion import Job, carry_out, shard_task
+from shardfeed.converters.conversion import carry_out, shard_task
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.job import Job
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_samples import PlannedShard
 from shardfeed.converters.planning.split_shares import Groups, Shares

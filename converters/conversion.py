@@ -3,24 +3,20 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import replace as replaced
-from typing import NamedTuple
 
 from shardfeed.converters.commit.finish import finish
-from shardfeed.converters.commit.local_place import Finished, LocalPlace
-from shardfeed.converters.commit.output import Output, check_apart
+from shardfeed.converters.commit.local_place import Finished
+from shardfeed.converters.commit.output import Output
 from shardfeed.converters.commit.rehearsal import rehearse
-from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
+from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.staging import Staging, keep_shards
-from shardfeed.converters.commit.upload import Upload, UploadByNodes
 from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.append_target import GrowingSource
-from shardfeed.converters.planning.options import PlanOptions, number_or_size
-from shardfeed.converters.planning.plan import Plan, make_plan
+from shardfeed.converters.job import Job
+from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_samples import PlannedShard
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Begun, Noticed, Report
@@ -33,13 +29,9 @@ from shardfeed.converters.shards.task import (
     save_receipt,
     shard_paths,
 )
-from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.options import options_of
-from shardfeed.converters.sources.source import RecordedSource, Sample, Source, findings_of
-from shardfeed.errors import UsageError
+from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.progress_bar import shown_in_notebook
-from shardfeed.storage.address import is_address, local_path
 from shardfeed.storage.local import remove_file
 
 
@@ -148,69 +140,6 @@ def convert(
             writers.start(len(job.source))  # they take a while to come up: the plan is made meanwhile
         plan = job.plan(no_leaks=no_leaks)
         return carry_out(job, plan, output, writers, started, verify=verify, progress=progress)
-
-
-class Job(NamedTuple):
-    """A conversion that was asked for: the samples, the options, and where the dataset is made."""
-
-    source: Source
-    place: LocalPlace
-    staging: Staging
-    options: PlanOptions
-    limits: RejectLimits
-    replace: bool
-
-    @classmethod
-    def of(
-        cls,
-        source: Source | str | os.PathLike[str],
-        out: str | os.PathLike[str],
-        split: Mapping[str, float] | Shares | None,
-        groups: Groups,
-        to: str,
-        shards: int | str | Mapping[str, int] | None,
-        seed: int,
-        image: ImageOptions | None,
-        max_bad: MaxBad,
-        *,
-        replace: bool,
-        by_nodes: bool,
-    ) -> "Job":
-        """Check the arguments of `convert`. `by_nodes`: the nodes of a cluster send the shards to a bucket."""
-        if isinstance(source, str | os.PathLike):
-            source = open_source(source, options=options_of({"group_column": groups.column}))
-        if not isinstance(source, Source):
-            problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
-            raise UsageError("source", problem, "see shardfeed.converters.sources.source")
-        bucket = UploadByNodes if by_nodes else Upload
-        place = bucket(os.fspath(out)) if is_address(out) else LocalPlace(local_path(out))
-        replace = place.may_replace(replace)
-        made_with = source.made_with if isinstance(source, RecordedSource) else None
-        onto = source.onto if isinstance(source, GrowingSource) else None
-        drawn, (number, size) = Shares.of(split), number_or_size(shards)
-        image = image or ImageOptions()
-        options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
-        limits = RejectLimits.of(max_bad)
-        check_apart(place.local, findings_of(source).folder)
-        return cls(source, place, Staging(place.local), options, limits, replace)
-
-    @property
-    def out(self) -> str:
-        """The directory that the dataset is made in (absolute); for a URL, one of temporary files."""
-        return self.place.local
-
-    @contextmanager
-    def output(self, *, restart: bool = False) -> Iterator[Output]:
-        """The output, locked for a block; see `Output.open`."""
-        opened = Output.open(self.out, self.staging, replace=self.replace, restart=restart)
-        with self.place.folder(), opened as output:
-            yield output
-
-    def plan(self, *, no_leaks: bool) -> Plan:
-        """Plan the shards. Raises TooManyRejectedError if the source left out too much."""
-        plan = make_plan(self.source, self.options, no_leaks, os.path.dirname(self.out))
-        self.limits.check_plan(self.out, plan)
-        return plan
 
 
 def carry_out(

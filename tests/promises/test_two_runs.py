@@ -34,7 +34,7 @@ CHECKOUT_COMMAND = [sys.executable, "-m", "shardfeed.tools.cli", "convert"]
 # others have ended, so that a slow machine cannot have one of them start after the winner's end.
 STARTER = """
 import json, os, select, socket, sys, time
-from shardfeed.converters import conversion
+from shardfeed.converters import job
 from shardfeed.tools import cli
 import shardfeed.tools.commands.convert_command
 root, starts = sys.argv[1], json.loads(sys.argv[2])
@@ -48,11 +48,11 @@ for place, spellings in starts:
         if not child:
             os.close(let_go)
             os.close(others_ended)
-            plan = conversion.make_plan
+            plan = job.make_plan
             def make_plan(*args):
                 select.select([others], [], [], 60)
                 return plan(*args)
-            conversion.make_plan = make_plan
+            job.make_plan = make_plan
             os.dup2(os.open(f"../{os.path.basename(place)}.{number}", os.O_WRONLY | os.O_CREAT), 2)
             os.read(go, 1)
             code = cli.main(["convert", root, out, "--shards", "2", "--workers", "1", "--quiet"])

@@ -1,0 +1,85 @@
+"""A conversion that was asked for: its arguments are checked, and nothing is read or written yet."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from shardfeed.converters.commit.local_place import LocalPlace
+from shardfeed.converters.commit.output import Output, check_apart
+from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
+from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.commit.upload import Upload, UploadByNodes
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.planning.append_target import GrowingSource
+from shardfeed.converters.planning.options import PlanOptions, number_or_size
+from shardfeed.converters.planning.plan import Plan, make_plan
+from shardfeed.converters.planning.split_shares import Groups, Shares
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.options import options_of
+from shardfeed.converters.sources.source import RecordedSource, Source, findings_of
+from shardfeed.errors import UsageError
+from shardfeed.storage.address import is_address, local_path
+
+
+class Job(NamedTuple):
+    """A conversion that was asked for: the samples, the options, and where the dataset is made."""
+
+    source: Source
+    place: LocalPlace
+    staging: Staging
+    options: PlanOptions
+    limits: RejectLimits
+    replace: bool
+
+    @classmethod
+    def of(
+        cls,
+        source: Source | str | os.PathLike[str],
+        out: str | os.PathLike[str],
+        split: Mapping[str, float] | Shares | None,
+        groups: Groups,
+        to: str,
+        shards: int | str | Mapping[str, int] | None,
+        seed: int,
+        image: ImageOptions | None,
+        max_bad: MaxBad,
+        *,
+        replace: bool,
+        by_nodes: bool,
+    ) -> "Job":
+        """Check the arguments of `convert`. `by_nodes`: the nodes of a cluster send the shards to a bucket."""
+        if isinstance(source, str | os.PathLike):
+            source = open_source(source, options=options_of({"group_column": groups.column}))
+        if not isinstance(source, Source):
+            problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
+            raise UsageError("source", problem, "see shardfeed.converters.sources.source")
+        bucket = UploadByNodes if by_nodes else Upload
+        place = bucket(os.fspath(out)) if is_address(out) else LocalPlace(local_path(out))
+        replace = place.may_replace(replace)
+        made_with = source.made_with if isinstance(source, RecordedSource) else None
+        onto = source.onto if isinstance(source, GrowingSource) else None
+        drawn, (number, size) = Shares.of(split), number_or_size(shards)
+        image = image or ImageOptions()
+        options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
+        limits = RejectLimits.of(max_bad)
+        check_apart(place.local, findings_of(source).folder)
+        return cls(source, place, Staging(place.local), options, limits, replace)
+
+    @property
+    def out(self) -> str:
+        """The directory that the dataset is made in (absolute); for a URL, one of temporary files."""
+        return self.place.local
+
+    @contextmanager
+    def output(self, *, restart: bool = False) -> Iterator[Output]:
+        """The output, locked for a block; see `Output.open`."""
+        opened = Output.open(self.out, self.staging, replace=self.replace, restart=restart)
+        with self.place.folder(), opened as output:
+            yield output
+
+    def plan(self, *, no_leaks: bool) -> Plan:
+        """Plan the shards. Raises TooManyRejectedError if the source left out too much."""
+        plan = make_plan(self.source, self.options, no_leaks, os.path.dirname(self.out))
+        self.limits.check_plan(self.out, plan)
+        return plan
