@@ -20,15 +20,8 @@ from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_samples import PlannedShard
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Begun, Noticed, Report
-from shardfeed.converters.shards.task import (
-    Kept,
-    Receipt,
-    ShardTask,
-    checkpoint_path,
-    receipt_path,
-    save_receipt,
-    shard_paths,
-)
+from shardfeed.converters.shards.receipts import receipt_path, save_receipt
+from shardfeed.converters.shards.task import Kept, Receipt, ShardTask, checkpoint_path, shard_paths
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.progress_bar import shown_in_notebook

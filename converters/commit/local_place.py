@@ -10,14 +10,8 @@ from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.earlier import EarlierShards
-from shardfeed.converters.shards.task import (
-    Receipt,
-    load_receipt,
-    receipt_count,
-    receipt_path,
-    shard_paths,
-    still_whole,
-)
+from shardfeed.converters.shards.receipts import load_receipt, receipt_count, receipt_path, still_whole
+from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import IntegrityError
 from shardfeed.storage.local import fsync_directory, remove_file, storage_error
 from shardfeed.storage.storage import FileInfo

@@ -17,7 +17,8 @@ from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_samples import PlannedShard
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.earlier import EarlierShards
-from shardfeed.converters.shards.task import Receipt, load_receipt, receipt_path, receipts_below, shard_paths
+from shardfeed.converters.shards.receipts import load_receipt, receipt_path, receipts_below
+from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.guard import report_progress
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, argument
 from shardfeed.naming import MANIFEST

@@ -19,9 +19,7 @@ from shardfeed.converters.engines.engine import AUTO, Engine
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.engines.node_probe import check_versions
 from shardfeed.converters.planning.planned_samples import made_by
-from shardfeed.converters.shards.task import (
-    Receipt,
-    ShardTask,
+from shardfeed.converters.shards.receipts import (
     load_receipt,
     read_receipt,
     receipt_path,
@@ -29,6 +27,7 @@ from shardfeed.converters.shards.task import (
     save_receipt,
     still_whole,
 )
+from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.shards.write_shard import write_shard as write_files
 from shardfeed.errors import OutputExistsError, StorageError, escape
 from shardfeed.storage.address import is_address

@@ -26,7 +26,8 @@ from shardfeed.converters.engines.engine import IMAGE_TIMEOUT, LOSSES, POLL, che
 from shardfeed.converters.engines.node_probe import Node, Probe
 from shardfeed.converters.engines.ray_writer import ShardWriter, Written
 from shardfeed.converters.engines.worker import IMPORTABLE
-from shardfeed.converters.shards.task import Receipt, ShardTask, receipts_below
+from shardfeed.converters.shards.receipts import receipts_below
+from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
 from shardfeed.machine.ray_cluster import Cluster, check_address
 from shardfeed.storage.address import is_address

@@ -16,7 +16,8 @@ from zlib import crc32
 from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.shards.task import MADE_OF, Kept, Noted, Receipt, load_receipt, still_whole
+from shardfeed.converters.shards.receipts import load_receipt, still_whole
+from shardfeed.converters.shards.task import MADE_OF, Kept, Noted, Receipt
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.example import decode

@@ -17,8 +17,9 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.annotations.place_objects import left_out_with_image, place_objects
 from shardfeed.converters.shards.annotations.rasters import raster_values
 from shardfeed.converters.shards.earlier import ImagesOfEarlier, made_of
+from shardfeed.converters.shards.receipts import load_receipt, save_receipt
 from shardfeed.converters.shards.sample_values import checked_values, own_features
-from shardfeed.converters.shards.task import MADE_OF, Noted, Receipt, ShardTask, load_receipt, save_receipt
+from shardfeed.converters.shards.task import MADE_OF, Noted, Receipt, ShardTask
 from shardfeed.converters.sources.objects import Account
 from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from shardfeed.column import encode_column
-from shardfeed.converters.shards.task import Noted, Receipt, load_receipt, save_receipt, with_checksum
+from shardfeed.converters.shards.receipts import load_receipt, save_receipt, with_checksum
+from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.format import ShardInfo
 from shardfeed.schema import FILENAME, LABEL

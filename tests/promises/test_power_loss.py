@@ -13,7 +13,7 @@ from shardfeed.converters import ImageFolder
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard as shard_writer
-from shardfeed.converters.shards.task import load_receipt
+from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.storage.storage import file_checksum

@@ -23,7 +23,7 @@ from typing import Any
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard
-from shardfeed.converters.shards.task import load_receipt, receipt_count
+from shardfeed.converters.shards.receipts import load_receipt, receipt_count
 from shardfeed.errors import OutputExistsError, TooManyRejectedError
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import is_shard, shard_file

@@ -19,7 +19,8 @@ from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard, kept_json
 from shardfeed.converters.existing.salvage.search import SurvivingShard, Survivors, look_for_survivors
 from shardfeed.converters.existing.tally import ShardTally, shards_fingerprint, tfds_view
-from shardfeed.converters.shards.task import Receipt, receipt_path, save_receipt, shard_paths
+from shardfeed.converters.shards.receipts import receipt_path, save_receipt
+from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
