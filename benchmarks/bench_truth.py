@@ -62,8 +62,10 @@ print(waits.waits_ms[skipped:].mean())
 
 
 def loop(program: str, directory: str, seconds: float, *pauses: float) -> list[list[float]]:
-    """What a program prints. LOOP: images per second, and the mean wait in milliseconds by its own clock and by the
-    recorder: without a pause, and with each of `pauses` (ms). FIT: the mean wait by the recorder.
+    """Run a program, and return the numbers that it prints, a list for each line.
+
+    LOOP: images per second, and the mean wait in milliseconds by its own clock and by the recorder: without a pause,
+    and with each of `pauses` (ms). FIT: the mean wait by the recorder.
     """
     command = [sys.executable, "-c", program, directory, str(seconds), *map(str, pauses)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

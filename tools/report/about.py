@@ -23,8 +23,8 @@ _NOTHING = (
     "bright, blurred or oddly shaped, no class missing."
 )
 _LISTS = (
-    "The most harmful first. Each command creates a new dataset. The commands read lists of images from a folder beside "
-    'the page. In Python, save("report.html") writes them.'
+    "The most harmful first. Each command creates a new dataset. The commands read lists of images from a folder "
+    'beside the page. In Python, save("report.html") writes them.'
 )
 _PICTURES = "Some images of each class in each split, evenly spaced. Look here for wrong labels."
 _ASK = "To see the images that were left out, give the folder that was converted: --source DIR, in Python source=."

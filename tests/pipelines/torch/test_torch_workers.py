@@ -127,7 +127,7 @@ def _dropped(record: Mapping[str, Any], seed: int) -> int:
 
 
 def test_a_batch_of_a_killed_worker(flowers: Dataset) -> None:
-    """What PyTorch raises depends on the moment; of these, only the first speaks of a worker."""
+    """PyTorch raises one of several errors, depending on the moment; only an error of the worker is translated."""
     options: Any = {"batch_size": 8, "workers": 1}
     loader = torch_loader(flowers["train"], image_size=16, collate_fn=lambda samples: OfAKilledWorker(), **options)
     with pytest.raises(WorkerLostError, match="exited unexpectedly"):
