@@ -12,6 +12,7 @@ from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.samples import Fetched
 from shardfeed.pipelines.torch.seeding import seeded
+from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent
 from shardfeed.pipelines.torch.targets import Target, Targets
 from shardfeed.pipelines.torch.workers import batch_bytes
 
@@ -56,8 +57,8 @@ class Collate:
     If `collate_fn` is given, it makes the batch instead, from a list of samples. In a loader, its draws from the
     generators of PyTorch, `random` and NumPy depend only on the batch's first sample and its epoch.
 
-    `check_room`, if given, is called with the size of a batch in bytes before the batch goes to shared memory; once a
-    call returns without an error, it is not called again.
+    `check_room`, if given, is called with the size of a batch in bytes before the batch goes to shared memory, and
+    returns `SharedImages.kept`; once a call returns without an error, it is not called again.
 
     Raises UsageError for `pad` together with `collate_fn`, for shapes that vary without `pad`, for dtypes that vary,
     for samples of different structure, and for other types.
@@ -73,8 +74,7 @@ class Collate:
         if collate_fn is not None and not takes(collate_fn, 1):
             raise UsageError("collate_fn", f"got {collate_fn!r}, expected a function of a list of samples")
         self.pad, self.collate_fn = pad, collate_fn
-        self.check_room: Callable[[int], None] | None = None
-        self._taken = set[int]()  # addresses of memory in the result: a transform may return an image twice
+        self.check_room: Callable[[int], int] | None = None
 
     def __call__(self, samples: Sequence[Any]) -> Any:
         if not isinstance(samples, Fetched):
@@ -83,7 +83,7 @@ class Collate:
         try:
             if samples and not samples.error:
                 if self.check_room is not None:
-                    self.check_room(batch_bytes(samples))
+                    SHARED_IMAGES.kept = self.check_room(batch_bytes(samples))
                     self.check_room = None
                 with seeded(_OWN_SEED ^ samples.seed) if self.collate_fn is not None else nullcontext():
                     batch = self._made(samples)
@@ -93,7 +93,6 @@ class Collate:
 
     def _made(self, samples: Sequence[Any]) -> Any:
         """Return a batch of at least one sample."""
-        self._taken.clear()
         return self._together(samples, "sample") if self.collate_fn is None else self.collate_fn(list(samples))
 
     def _together(self, values: Sequence[Any], place: str) -> Any:
@@ -132,7 +131,7 @@ class Collate:
             place, f"got {type(first).__name__}, expected tensors, arrays, numbers, bytes, or containers of them"
         )
 
-    def _tensors(self, tensors: Sequence[torch.Tensor], place: str) -> torch.Tensor:
+    def _tensors(self, tensors: Sequence[torch.Tensor], place: str) -> torch.Tensor | Lent:
         dtypes = {tensor.dtype for tensor in tensors}
         if len(dtypes) > 1:  # in a worker PyTorch would take the first dtype, and large numbers would wrap
             names = ", ".join(sorted(map(str, dtypes)))
@@ -147,21 +146,10 @@ class Collate:
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
             return _stacked([_padded(tensor, longest, self.pad, place) for tensor in tensors])
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
-            if (whole := self._whole(tensors)) is not None:
-                return whole
+            if (lent := SHARED_IMAGES.lend(tensors)) is not None:
+                return lent
             return _stacked([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
         return _stacked(tensors)
-
-    def _whole(self, images: Sequence[torch.Tensor]) -> torch.Tensor | None:
-        """The batch that `images` are all parts of, in order, if it is in shared memory and not yet in the result."""
-        first, storage = images[0], images[0].untyped_storage()
-        if not storage.is_shared() or storage.nbytes() != len(images) * first.nbytes:
-            return None
-        start = storage.data_ptr()
-        if start in self._taken or any(one.data_ptr() != start + n * first.nbytes for n, one in enumerate(images)):
-            return None
-        self._taken.add(start)
-        return first.as_strided((len(images), *first.shape), (first.numel(), *first.stride()))
 
 
 _NUMBERS = {int, float}

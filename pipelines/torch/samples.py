@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from math import prod
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -18,6 +17,7 @@ from shardfeed.pipelines.decoding.compiled import compiled_decoder
 from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.samples import Samples, named
+from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
 from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, checked_record
@@ -209,7 +209,7 @@ class TorchSamples(Dataset[Any]):
             return ready
         found = decode_all(payloads, seeds)
         shape = (len(payloads), *transform.image.crop.target, 3)
-        images = _shared(shape) if self._shares else torch.empty(shape, dtype=torch.uint8)
+        images = SHARED_IMAGES.take(shape) if self._shares else torch.empty(shape, dtype=torch.uint8)
         self._shares = get_worker_info() is not None
         found.make(images.numpy(), transform.image.antialias)
         made = zip(found.made.tolist(), images.permute(0, 3, 1, 2).unbind(), found.views(), found.others(), strict=True)
@@ -239,12 +239,6 @@ class TorchSamples(Dataset[Any]):
     def _with_aliases(self, record: Record) -> Record:
         """The record, in which features are also stored under their aliases."""
         return record | {alias: record[key] for alias, key in self._aliases.items() if key in record}
-
-
-def _shared(shape: tuple[int, ...]) -> torch.Tensor:
-    """Images in memory that the trainer reads too: `Collate` then makes a batch of them without a copy."""
-    storage = torch.UntypedStorage._new_shared(prod(shape))  # as PyTorch's own collate function calls it
-    return torch.empty(0, dtype=torch.uint8).set_(storage).view(shape)
 
 
 def _groups(payloads: Sequence[bytes]) -> Iterator[slice]:

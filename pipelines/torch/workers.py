@@ -101,19 +101,24 @@ def start_method(workers: Planned, samples: Samples) -> str | None:
     return workers.start_method or "forkserver"
 
 
-def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], None] | None:
+def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], int] | None:
     """Return a check that raises StorageError if batches of a given size overfill shared memory: a worker would die.
+
+    It returns the number of batches whose memory each worker may keep for its next ones: 0 if that would not fit.
 
     `local_ranks` processes of this machine will take the same amount each. Shared memory is measured now, before
     workers start, because their batches fill it. The check pickles; None if shared memory is not used.
     """
     if not workers.count or not os.path.isdir(SHARED):
         return None
-    return partial(_check_batches, room_in(SHARED, kept_share=0), workers.batches_in_memory() * local_ranks)
+    return partial(_check_batches, room_in(SHARED, kept_share=0), workers, local_ranks)
 
 
-def _check_batches(room: Room, batches: int, batch_bytes: int) -> None:
-    room.check(batches * batch_bytes, "fewer workers, Workers(prefetch=1), smaller batches")
+def _check_batches(room: Room, workers: Planned, local_ranks: int, batch_bytes: int) -> int:
+    ours = local_ranks * batch_bytes
+    room.check(workers.batches_in_memory() * ours, "fewer workers, Workers(prefetch=1), smaller batches")
+    kept = workers.prefetch + 1  # another one is in use
+    return kept if workers.count * (kept + 1) * ours <= room.free else 0
 
 
 def batch_bytes(batch: Any) -> int:

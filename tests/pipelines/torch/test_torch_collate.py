@@ -175,19 +175,3 @@ def test_the_targets_of_a_batch_are_few_tensors() -> None:
     _, (count, columns) = targets.__reduce__()
     assert count == 50
     assert [values.shape for values, _ in columns.values()] == [(4 * 1225,), (1225,)]
-
-
-def test_images_made_in_shared_memory_are_the_batch() -> None:
-    """They are not copied, unless a sample has an image twice, or the images come in another order."""
-    storage = torch.UntypedStorage._new_shared(3 * 4 * 5 * 3)
-    images = torch.empty(0, dtype=torch.uint8).set_(storage).view(3, 4, 5, 3).permute(0, 3, 1, 2)
-    images.copy_(torch.arange(images.numel()).reshape(images.shape))
-    first, second = Collate()([(image, image) for image in images])
-    assert first.data_ptr() == images.data_ptr() != second.data_ptr()
-    assert first.stride() == second.stride() == images.stride()
-    assert torch.equal(first, images)
-    assert torch.equal(second, images)
-    for kept in ([2, 1, 0], [0, 0, 0], [1, 2]):
-        batch = Collate()([images[n] for n in kept])
-        assert torch.equal(batch, images[kept])
-        assert batch.data_ptr() != images.data_ptr()

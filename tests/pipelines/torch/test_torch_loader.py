@@ -148,7 +148,6 @@ def test_batches(flowers: Dataset) -> None:
     for images, labels in loader:
         assert (images.shape, images.dtype) == ((BATCH, 3, 20, 24), torch.uint8)
         assert images.is_contiguous(memory_format=torch.channels_last)
-        assert images.is_shared()
         assert (labels.shape, labels.dtype) == ((BATCH,), torch.int64)
     alone = torch_loader(flowers["train"], batch_size=BATCH, image_size=(20, 24), seed=1, workers=0)
     assert torch.equal(list(alone)[-1][0], images)

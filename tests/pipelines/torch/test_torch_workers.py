@@ -69,7 +69,8 @@ def test_room_in_shared_memory() -> None:
     whole = state.f_blocks * state.f_frsize
     check = shared_memory_check(planned(2, 2), 1)
     assert check is not None
-    check(1000)
+    assert check(1000) == 3
+    assert check(whole // 7) == 0
     assert shared_memory_check(planned(0, 2), 1) is None
     for workers, size, ranks in [(planned(2, 2), whole // 6 + 4096, 1), (planned(1, 1), whole // 30 + 4096, 10)]:
         check = shared_memory_check(workers, ranks)

@@ -1,0 +1,105 @@
+"""Shared memory of batches: used again once the trainer has released it, and not before."""
+
+import gc
+import pickle
+from collections.abc import Iterator
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import pytest
+import torch
+
+from shardfeed.pipelines.torch import Workers, random_resized_crop, torch_loader
+from shardfeed.pipelines.torch.collate import Collate
+from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent
+from shardfeed.readers import Dataset
+
+from decoding_paths import COMPILED, built, path_taken
+
+SHAPE = (3, 4, 5, 3)
+
+
+@pytest.fixture(autouse=True)
+def kept() -> Iterator[None]:
+    SHARED_IMAGES.__init__()
+    SHARED_IMAGES.kept = 2
+    yield
+    SHARED_IMAGES.__init__()
+
+
+def taken(first: int = 0) -> torch.Tensor:
+    images = SHARED_IMAGES.take(SHAPE).permute(0, 3, 1, 2)
+    return images.copy_(torch.arange(first, first + images.numel()).reshape(images.shape) % 251)
+
+
+def lent(images: torch.Tensor) -> Lent:
+    batch = Collate()(list(images))
+    assert isinstance(batch, Lent)
+    return batch
+
+
+def received(batch: Lent) -> torch.Tensor:
+    return pickle.loads(bytes(ForkingPickler.dumps(batch)))
+
+
+def test_images_are_the_batch() -> None:
+    """They are not copied, unless a sample has an image twice, or the images come in another order."""
+    images = taken()
+    first, second = Collate()([(image, image) for image in images])
+    assert isinstance(first, Lent)
+    assert first.images.data_ptr() == images.data_ptr() != second.data_ptr()
+    assert first.images.stride() == second.stride() == images.stride()
+    assert torch.equal(first.images, images)
+    assert torch.equal(second, images)
+    for chosen in ([2, 1, 0], [0, 0, 0], [1, 2]):
+        images = taken()
+        batch = Collate()([images[n] for n in chosen])
+        assert torch.equal(batch, images[chosen])
+
+
+def test_memory_is_used_again_when_nothing_refers_to_the_batch() -> None:
+    images = taken()
+    address, expected = images.data_ptr(), images.clone()
+    batch = received(lent(images))
+    assert torch.equal(batch, expected)
+    assert batch.stride() == expected.stride()
+    part = batch[1:, :, 2]
+    array = part.numpy()
+    del batch, part, images
+    gc.collect()
+    other = taken(7)
+    assert other.data_ptr() != address, "an array refers to it"
+    assert (array == expected[1:, :, 2].numpy()).all()
+    lent(other)  # never received: its memory is not free
+    del array
+    assert SHARED_IMAGES.take(SHAPE).data_ptr() == address
+    assert SHARED_IMAGES.take(SHAPE).data_ptr() != other.data_ptr()
+
+
+def test_what_is_not_lent_is_not_used_again() -> None:
+    """A function of the user may send images on as they are."""
+    images = taken()
+    assert Collate(collate_fn=list)(list(images))
+    pieces = [SHARED_IMAGES.take(SHAPE).data_ptr() for _ in range(3)]
+    assert images.data_ptr() not in pieces
+
+
+def test_larger_memory_is_used_for_a_smaller_batch() -> None:
+    received(lent(taken()))
+    images = SHARED_IMAGES.take((1, *SHAPE[1:])).permute(0, 3, 1, 2).fill_(9)
+    assert images.untyped_storage().nbytes() > torch.Size(SHAPE).numel()
+    assert torch.equal(received(lent(images)), images)
+
+
+@built
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_batches_that_are_kept_keep_their_images(flowers: Dataset, method: str) -> None:
+    """With each way to start workers, the compiled module makes the batches of a loader without any."""
+    options: dict[str, Any] = {"batch_size": 4, "image_transform": random_resized_crop((20, 24)), "seed": 1}
+    with path_taken(COMPILED):
+        loader = torch_loader(flowers["train"], workers=Workers(1, start_method=method), **options)
+        alone = torch_loader(flowers["train"], workers=0, **options)
+        for _ in range(2):
+            held = [images for images, _ in loader]
+            assert all(torch.equal(mine, images) for mine, (images, _) in zip(held, alone, strict=True))
+            assert len({images.data_ptr() for images in held}) == len(held) > 3
