@@ -58,7 +58,8 @@ class Collate:
     generators of PyTorch, `random` and NumPy depend only on the batch's first sample and its epoch.
 
     `check_room`, if given, is called with the size of a batch in bytes before the batch goes to shared memory, and
-    returns `SharedImages.kept`; once a call returns without an error, it is not called again.
+    returns `SharedImages.kept`; once a call returns without an error, it is not called again. `lends` is set by a
+    loader whose batches go straight from here to the trainer, so that memory is only lent where nobody else reads it.
 
     Raises UsageError for `pad` together with `collate_fn`, for shapes that vary without `pad`, for dtypes that vary,
     for samples of different structure, and for other types.
@@ -75,6 +76,7 @@ class Collate:
             raise UsageError("collate_fn", f"got {collate_fn!r}, expected a function of a list of samples")
         self.pad, self.collate_fn = pad, collate_fn
         self.check_room: Callable[[int], int] | None = None
+        self.lends = False
 
     def __call__(self, samples: Sequence[Any]) -> Any:
         if not isinstance(samples, Fetched):
@@ -146,7 +148,7 @@ class Collate:
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
             return _stacked([_padded(tensor, longest, self.pad, place) for tensor in tensors])
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
-            if (lent := SHARED_IMAGES.lend(tensors)) is not None:
+            if self.lends and (lent := SHARED_IMAGES.lend(tensors)) is not None:
                 return lent
             return _stacked([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
         return _stacked(tensors)

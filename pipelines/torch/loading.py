@@ -68,6 +68,7 @@ class SampleLoader(DataLoader[Any]):
         given_ranks: bool,
     ) -> None:
         collate = Collate(pad, collate_fn)
+        collate.lends = workers.count > 0
         super().__init__(
             dataset,
             batch_sampler=sampler,

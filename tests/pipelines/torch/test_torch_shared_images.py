@@ -32,8 +32,14 @@ def taken(first: int = 0) -> torch.Tensor:
     return images.copy_(torch.arange(first, first + images.numel()).reshape(images.shape) % 251)
 
 
+def lending() -> Collate:
+    collate = Collate()
+    collate.lends = True
+    return collate
+
+
 def lent(images: torch.Tensor) -> Lent:
-    batch = Collate()(list(images))
+    batch = lending()(list(images))
     assert isinstance(batch, Lent)
     return batch
 
@@ -45,7 +51,7 @@ def received(batch: Lent) -> torch.Tensor:
 def test_images_are_the_batch() -> None:
     """They are not copied, unless a sample has an image twice, or the images come in another order."""
     images = taken()
-    first, second = Collate()([(image, image) for image in images])
+    first, second = lending()([(image, image) for image in images])
     assert isinstance(first, Lent)
     assert first.images.data_ptr() == images.data_ptr() != second.data_ptr()
     assert first.images.stride() == second.stride() == images.stride()
@@ -53,7 +59,7 @@ def test_images_are_the_batch() -> None:
     assert torch.equal(second, images)
     for chosen in ([2, 1, 0], [0, 0, 0], [1, 2]):
         images = taken()
-        batch = Collate()([images[n] for n in chosen])
+        batch = lending()([images[n] for n in chosen])
         assert torch.equal(batch, images[chosen])
 
 
@@ -82,6 +88,21 @@ def test_what_is_not_lent_is_not_used_again() -> None:
     assert Collate(collate_fn=list)(list(images))
     pieces = [SHARED_IMAGES.take(SHAPE).data_ptr() for _ in range(3)]
     assert images.data_ptr() not in pieces
+
+
+def _doubled(samples: list[Any]) -> Any:
+    images, labels = Collate()(samples)
+    return images.float() * 2, labels
+
+
+@built
+def test_a_function_of_the_user_gets_tensors_of_collate(flowers: Dataset) -> None:
+    options: dict[str, Any] = {"batch_size": 4, "image_transform": random_resized_crop((20, 24)), "seed": 1}
+    with path_taken(COMPILED):
+        doubled = torch_loader(flowers["train"], workers=1, collate_fn=_doubled, **options)
+        alone = torch_loader(flowers["train"], workers=0, **options)
+        for (images, _), (expected, _) in zip(doubled, alone, strict=True):
+            assert torch.equal(images, expected.float() * 2)
 
 
 def test_larger_memory_is_used_for_a_smaller_batch() -> None:
