@@ -170,11 +170,11 @@ class SparseCopy:
         following = reader.following if reader else None
         if reader is not None and following is not None and reader.newest is not None:
             newest = reader.newest
-            if following.whole and not self._begun(following.places(newest)):
-                self._fill(following.places(newest))  # alone: a reader waits for the whole chunk
             last = newest + following.ahead
-            begun = reader.fetched if newest <= reader.fetched <= last else newest
-            for chunk in range(begun + 1, last + 1):
+            follows = newest <= reader.fetched <= last  # what it read before: this chunk was fetched ahead
+            if following.whole and not follows:
+                self._fill(following.places(newest))  # alone, because a reader waits for all of it
+            for chunk in range((reader.fetched if follows else newest) + 1, last + 1):
                 self._ahead.submit(self._fill_ahead, reader, following.places(chunk), chunk)
             reader.fetched = last
             if following.whole:
