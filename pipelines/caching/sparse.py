@@ -27,7 +27,6 @@ from shardfeed.storage.storage import pieces
 from shardfeed.text import size_text
 
 _AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
-_ENDING = 8  # requests left when the next chunk is begun: the link is never idle, and the one before not delayed
 _PUNCH_HOLE = 3  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _LOG = "shardfeed-fetched"
 
@@ -103,12 +102,11 @@ class SparseCopy:
         self.bytes = 0
         self._room = room
         self._coming = np.zeros(len(self.split), bool)
-        self._requests = 0  # that were begun, or wait for their turn
         self._asked: dict[int, np.ndarray] = {}  # the last request of each thread
         self._failed: tuple[Exception, np.ndarray] | None = None  # the last error, and the records that it was about
         self._changed = threading.Condition()
         self._indexing = threading.Lock()
-        self._ahead = ThreadPoolExecutor(2, "shardfeed-ahead")  # chunks: one ends while the next one begins
+        self._ahead = ThreadPoolExecutor(2, "shardfeed-ahead")  # chunks at once: so the link is never idle
         self._pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-fetch")
         os.makedirs(self.directory, exist_ok=True)
         if not os.path.exists(os.path.join(self.directory, MANIFEST)):
@@ -209,15 +207,10 @@ class SparseCopy:
             self._room.shrink()
 
     def _fill_ahead(self, reader: Reader, places: np.ndarray, chunk: int) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._requests <= _ENDING or self._begun(places))
         if reader.newest is not None and chunk <= reader.newest:
             return  # it was faster, and the records it has read may be removed already, as they are needed last
         with suppress(Exception):  # readers of these records will get the error
             self._fill(places, ahead=True)
-
-    def _begun(self, places: np.ndarray) -> bool:
-        return bool((self.present[places] | self._coming[places]).all())
 
     def _fill(self, places: np.ndarray, *, ahead: bool = False) -> None:
         places = np.unique(places)
@@ -260,14 +253,11 @@ class SparseCopy:
             if not self._room.make(self, self._bytes(places), ahead=ahead):
                 return False
             failed = threading.Event()
-            parts = [
-                (shard, row + first, last - first)
+            done = [
+                self._pool.submit(self._fetch_unless, failed, shard, row + first, last - first)
                 for shard, row, count, _ in runs
                 for first, last in pieces(self._offsets(shard, row, count), 0, count)
             ]
-            with self._changed:
-                self._requests += len(parts)
-            done = [self._pool.submit(self._fetch_unless, failed, *part) for part in parts]
             errors = [error for one in done if (error := one.exception()) is not None]
             if errors:
                 with self._room.lock:
@@ -287,16 +277,13 @@ class SparseCopy:
 
     def _fetch_unless(self, failed: threading.Event, shard: int, row: int, count: int) -> None:
         """Fetch a piece, unless an earlier one failed: without a network, each would take until the timeout."""
+        if failed.is_set():
+            return
         try:
-            if not failed.is_set():
-                self._fetch_piece(shard, row, count)
+            self._fetch_piece(shard, row, count)
         except BaseException:
             failed.set()
             raise
-        finally:
-            with self._changed:
-                self._requests -= 1
-                self._changed.notify_all()
 
     def _fetch_piece(self, shard: int, row: int, count: int) -> None:
         shards = self.split.shards
