@@ -62,7 +62,7 @@ def draw(found: dict[str, np.ndarray], look: Look, path: Path) -> None:
         for (name, places), above, below in zip(found.items(), *axes, strict=True):
             at = np.argsort(places)
             apart = np.abs(np.diff(at))
-            above.plot(range(0, len(places), 5), places[::5], ",", color=look.blue)  # fewer points: a smaller picture
+            above.plot(range(0, len(places), 10), places[::10], ",", color=look.blue)  # fewer points: a smaller picture
             above.set_title(name, fontsize=11)
             above.set_xlabel("position in the epoch")
             below.hist(apart, bins=50, range=(0, SAMPLES), color=look.blue)
