@@ -117,7 +117,7 @@ def test_each_pixel_is_the_one_its_middle_lies_in(
     height: int, width: int, shorter: int, orientation: int, lies: bool
 ) -> None:
     mask = np.arange(height * width, dtype=np.uint16).reshape(height, width)
-    fit = fit_image(height, width, ImageOptions(resize_shorter=shorter), lying=orientation >= 5)
+    fit = fit_image(height, width, ImageOptions(resize_shorter=shorter), sideways=orientation >= 5)
     placement = Placement(height, width, orientation, fit)
     as_drawn = turned(mask.astype(np.int32), orientation).astype(np.uint16) if lies else mask
     found = moved_pixels(as_drawn, placement, upright=lies)

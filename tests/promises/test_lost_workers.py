@@ -158,7 +158,9 @@ def kill_workers(root: Path, base: Path, trials: int, rng: random.Random, method
 
 @pytest.mark.promise(7)
 def test_a_worker_killed_at_a_random_time(folder: Callable[..., Path], tmp_path: Path, seed: int) -> None:
-    assert kill_workers(folder(100), tmp_path, 3, random.Random(seed), "auto")
+    root, rng = folder(100), random.Random(seed)
+    # A moment at random may be before the first worker has begun: that depends on what else the machine does.
+    assert any(kill_workers(root, tmp_path / str(n), 3, rng, "auto") for n in range(6))
 
 
 @pytest.mark.torture
