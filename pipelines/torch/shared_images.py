@@ -4,6 +4,7 @@ New memory is filled with zeros by the kernel, one page fault for each 4 kB: for
 than copying it, on some virtual machines ten times as long.
 """
 
+import os
 import weakref
 from collections.abc import Sequence
 from math import prod
@@ -67,12 +68,13 @@ SHARED_IMAGES = SharedImages()  # of this process
 def _received(images: torch.Tensor) -> torch.Tensor:
     """The images in the trainer: a tensor that refers to an array, which ends when nothing refers to the tensor."""
     lent = images.numpy()
-    weakref.finalize(lent, _give_back, _bytes(images.untyped_storage()).numpy()).atexit = False
+    weakref.finalize(lent, _give_back, _bytes(images.untyped_storage()).numpy(), os.getpid()).atexit = False
     return torch.from_numpy(lent)
 
 
-def _give_back(piece: np.ndarray) -> None:
-    piece[-1] = 0
+def _give_back(piece: np.ndarray, owner: int) -> None:
+    if os.getpid() == owner:  # a process forked since may drop its copy of the tensor while the trainer still reads it
+        piece[-1] = 0
 
 
 def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Shared memory of batches: used again once the trainer has released it, and not before."""
 
 import gc
+import os
 import pickle
 from collections.abc import Iterator
 from multiprocessing.reduction import ForkingPickler
@@ -80,6 +81,19 @@ def test_memory_is_used_again_when_nothing_refers_to_the_batch() -> None:
     del array
     assert SHARED_IMAGES.take(SHAPE).data_ptr() == address
     assert SHARED_IMAGES.take(SHAPE).data_ptr() != other.data_ptr()
+
+
+def test_a_forked_process_does_not_release_the_batch_of_its_parent() -> None:
+    batch = received(lent(taken()))
+    expected = batch.clone()
+    child = os.fork()
+    if not child:
+        del batch
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert SHARED_IMAGES.take(SHAPE).data_ptr() != batch.data_ptr()
+    assert torch.equal(batch, expected)
 
 
 def test_what_is_not_lent_is_not_used_again() -> None:
