@@ -1,7 +1,7 @@
 """A proxy before an object store, for tests: it fails as it is told, delays, limits the speed, and counts.
 
-Requests are passed on as they came, signed headers and Host included, so that signatures stay right. An answer is read
-whole, changed, and passed on.
+Requests are passed on as they came, signed headers and Host included, so that signatures stay right. An answer without
+a fault is passed on as it arrives; another one is read whole and changed.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+_PIECE = 1 << 16  # bytes sent at once
 FAULTS = ("503", "reset", "cut", "stall", "whole", "shift", "flip", "swap", "slow")  # of answers
 
 _CONTENT = b"<Error><Code>NotImplemented</Code><Message>A header, x-amz-checksum-crc32c, is unknown</Message></Error>"
@@ -90,6 +91,10 @@ class Proxy:
                 above.write(head + body)
                 answer = await source.readuntil(b"\r\n\r\n")
                 request = self.requests[at] = replace(self.requests[at], status=int(answer.split(b" ", 2)[1]))
+                if not fault and request.method == "GET" and (size := _header(answer, "content-length")):
+                    writer.write(answer)
+                    await self._relay(source, writer, int(size))
+                    continue
                 content = b"" if request.method == "HEAD" else await _body(source, answer)
                 if fault == "answered":
                     self.answered()
@@ -99,6 +104,18 @@ class Proxy:
         for each in (above, writer):
             if each is not None:
                 each.close()
+
+    async def _relay(self, source: asyncio.StreamReader, writer: asyncio.StreamWriter, size: int) -> None:
+        """Pass a body on as it arrives."""
+        while size:
+            piece = await source.read(min(size, _PIECE))
+            if not piece:
+                raise ConnectionError
+            await self._take_time(len(piece))
+            writer.write(piece)
+            await writer.drain()
+            size -= len(piece)
+            self.sent += len(piece)
 
     async def _answer(self, writer: asyncio.StreamWriter, request: Request, head: bytes, body: bytes) -> bool:
         """Send an answer with its fault; whether the connection is still good."""
@@ -115,8 +132,8 @@ class Proxy:
             head, body = self._changed(request, head, body)
         keep = len(body) // 2 if fault in ("cut", "stall") else len(body)
         writer.write(head)
-        for start in range(0, keep, 1 << 16):
-            piece = body[start : min(start + (1 << 16), keep)]
+        for start in range(0, keep, _PIECE):
+            piece = body[start : min(start + _PIECE, keep)]
             await self._take_time(len(piece))
             writer.write(piece)
             await writer.drain()
