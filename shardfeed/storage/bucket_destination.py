@@ -76,7 +76,8 @@ class Destination(ABC):
                 if found is not None:
                     problem = f"another file is there: {info.difference(found)}"
                     raise OutputExistsError(path, problem, "remove it if nothing needs it, or choose another URL")
-                time.sleep(_PAUSE_SECONDS * tries)  # another writer is about to create it, or has given up
+                if tries == 1:
+                    time.sleep(_PAUSE_SECONDS)  # another writer is about to create it, or has given up
         if isinstance(content, str):
             _check_local(content, info, FileInfo.of_file(content))
         raise failed(path, errno.EIO, f"cannot be written: {why}, {_TRIES} times", NETWORK)
