@@ -10,7 +10,7 @@ from shardfeed.converters.conversion import carry_out, shard_task
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.job import Job
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.planning.planned_samples import PlannedShard
+from shardfeed.converters.planning.planned_shard import PlannedShard
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.task import Receipt, ShardTask

@@ -17,7 +17,7 @@ from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.job import Job
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.planning.planned_samples import PlannedShard
+from shardfeed.converters.planning.planned_shard import PlannedShard
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Begun, Noticed, Report
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt

@@ -14,7 +14,7 @@ from shardfeed.converters.commit.local_place import Finished, LocalPlace
 from shardfeed.converters.commit.push import Pushed, push
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.planning.planned_samples import PlannedShard
+from shardfeed.converters.planning.planned_shard import PlannedShard
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.earlier import EarlierShards
 from shardfeed.converters.shards.receipts import load_receipt, receipt_path, receipts_below

@@ -14,19 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from shardfeed.converters.planning.groups import GroupShares, Members
+from shardfeed.converters.planning.inputs import Inputs, made_by, sample_size, sample_state
 from shardfeed.converters.planning.options import PlanOptions, schema_of
-from shardfeed.converters.planning.planned_samples import (
-    MOST_SPLITS,
-    Inputs,
-    PlannedShard,
-    Rows,
-    SplitMembers,
-    cut,
-    made_by,
-    sample_size,
-    sample_state,
-    share_out,
-)
+from shardfeed.converters.planning.planned_shard import PlannedShard, SplitMembers, cut, share_out
+from shardfeed.converters.planning.rows import MOST_SPLITS, Rows
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
 from shardfeed.converters.sources.guard import EVERY, report_progress
