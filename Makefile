@@ -59,7 +59,7 @@ TORTURE := benchmarks/results/torture.jsonl
 torture: $(TEST)
 	mkdir -p $(dir $(TORTURE))
 	rm -f $(TORTURE)
-	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture -n 2 --dist worksteal --timeout 7200
+	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture -n 2 --dist worksteal --timeout 7200 -o faulthandler_timeout=7300
 	$(BIN)/python benchmarks/torture_table.py
 
 # The compiled module on damaged JPEGs and records, for a minute, with the sanitizers of addresses and of undefined behaviour.

@@ -56,6 +56,13 @@ _begun = itertools.count(1)
 gc.disable()  # for the imports of all test files, too: a million objects, none of which is garbage
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Ray without an address joins a cluster that this file system names, such as that of another pytest process.
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # short: the paths of sockets have at most 107 bytes
+    os.environ["RAY_TMPDIR"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # so that no later collection, here or in a forked child, visits what was imported
 

@@ -196,9 +196,9 @@ class RayEngine:
         assert self._cluster is not None
         self._cluster.check()
         if any(writer.node for writer in self._writers):
-            self._began = float("inf")
+            self._began = now
         elif now - self._began > _ROOM:
-            self._began = float("inf")
+            self._began = float("inf")  # once, until there is a writer
             warnings.warn("the Ray cluster has no free CPU for a worker yet; waiting", RuntimeWarning, stacklevel=2)
         for writer in self._writers:
             if writer.asked is not None and ray.wait([writer.asked], timeout=0)[0]:
