@@ -44,13 +44,15 @@ $(DOCS): setup.cfg pyproject.toml $(FOLDERS) | $(BIN)/python
 demo: $(DEMO)
 	$(BIN)/shardfeed demo --samples data_samples/shapes --out demo_output
 
-# Two processes; a file's tests stay together, as they share what they made. `pytest -q` alone does it in one.
+# Two processes; a file's tests stay together, as they share what they made. `pytest -q` alone does it in one. Where a
+# process dies, all ends: another in its place is never given the tests that were left, and the run would not end.
+SIDE_BY_SIDE := -q -n 2 --dist loadfile --max-worker-restart 0
 test: $(TEST)
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 # What `make test` leaves out.
 test-long: $(TEST)
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "long and not torture"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "long and not torture"
 
 test-all: test test-long
 

@@ -59,7 +59,8 @@ class Nodes:
         start = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={self.head.address}", "--block"]
         start += ["--num-cpus=1", "--object-store-memory=100000000"]
         command = [*ALONE, "sh", "-c", NODE, str(self.hidden), *start]
-        environment = os.environ | {"TMPDIR": str(self.hidden / "tmp"), "RAY_AUTH_MODE": "disabled"}
+        # Once this process has made a cluster of its own, Ray asks for a token; else only `ray start` would.
+        environment = {"RAY_AUTH_MODE": "disabled"} | os.environ | {"TMPDIR": str(self.hidden / "tmp")}
         log = open(os.devnull, "wb")  # noqa: SIM115  # the child's
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
