@@ -1,4 +1,4 @@
-"""Conversion of images and other datasets: `convert("photos", "dataset")`. It never imports TensorFlow.
+"""Conversion of images and of existing datasets: `convert("photos", "dataset")`. It never imports TensorFlow.
 
     convert, ImageOptions, Shares, Report, Progress             conversion of images and labels
     LocalWorkers, RayWorkers, Engine                            processes that write shards

@@ -102,7 +102,7 @@ class Report:
     inputs stored although unusual, each sorted by key. `notes`: sentences about the source and the run. `images`,
     `source_bytes`: read in this run, `seconds`: duration of this run. `kept`: shards that an earlier run had finished.
     `same_pictures`: images that occur, byte for byte the same, in two splits or two classes. `account`: how many
-    annotations were read and written, and which were left out; None if there are none. `planned`: the plan of a dry
+    annotations were read and written, and which were left out; None without annotations. `planned`: the plan of a dry
     run. `groups`: the shares that could be reached with groups kept together; None without groups.
 
     Example:

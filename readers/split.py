@@ -273,7 +273,10 @@ class Split(Sequence[Record]):
                 damaged.note(error)
 
     def payload(self, index: int) -> bytes:
-        """Return the serialized Example at `index` (negative counts from the end). Raises IndexError, RecordError."""
+        """Return the serialized Example at `index`; negative indices count from the end.
+
+        Raises IndexError, RecordError.
+        """
         return self._shards.payloads(np.array([self.place(index)]))[0]
 
     def payloads(self, indices: np.ndarray) -> list[bytes]:

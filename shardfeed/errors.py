@@ -116,8 +116,8 @@ def escape(text: object) -> str:
 class ShardfeedError(Exception):
     """Base class of all errors. `place` is a path, a shard and record, a line and column, or an argument's name.
 
-    Pickles with all three parts, which are its `args`. `format_message` writes it for the command line. URLs lose their
-    queries and passwords.
+    `place`, `problem` and `remedy` are its `args`, so that pickling keeps them. `format_message` formats it for the
+    command line. Queries and passwords are removed from URLs.
     """
 
     exit_code = 1

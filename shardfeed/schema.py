@@ -157,8 +157,8 @@ class Schema:
     def kind(self, key: str) -> Kind:
         """Return the kind of a feature: the meaning of its values.
 
-        If the feature does not state it (in datasets made before kinds existed, and if a source leaves it to this
-        rule): a feature with class names is a label; TensorFlow's own keys for images, boxes and masks have their
+        If the feature does not state it (because the dataset is older than kinds, or its source leaves it out): a
+        feature with class names is a label; TensorFlow's own keys for images, boxes and masks have their
         kinds; `x/text` is text if `x/label` is a label; other bytes are bytes, other numbers numbers.
         """
         stated = self.features[key].kind
@@ -180,7 +180,7 @@ class Schema:
 
     @property
     def aliases(self) -> dict[str, str]:
-        """Alias -> key."""
+        """Keys of features, by alias."""
         return {feature.alias: key for key, feature in self.features.items() if feature.alias is not None}
 
     @property
@@ -261,5 +261,5 @@ IMAGE_KEYS = frozenset(image_features(sha256=True, restarts=True))
 
 
 def is_plain(text: str) -> bool:
-    """Whether `text` is not empty and has no control character, line separator or byte that is not UTF-8."""
+    """Return whether `text` is not empty and has no control character, line separator or byte that is not UTF-8."""
     return bool(text) and not _UNFIT.search(text)

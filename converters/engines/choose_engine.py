@@ -12,12 +12,12 @@ from shardfeed.machine.budget import cpu_budget
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Processes of this machine.
+    """Worker processes on this machine.
 
     Args:
         count: number of processes; default one per CPU available to this process.
-        start_method: "spawn", "forkserver" or "auto". "auto", the default of the command line, forks if there are few
-            images and this process has one thread, which halves the start time, and spawns otherwise.
+        start_method: "spawn" (default), "forkserver" or "auto". "auto", the default of the command line, forks if
+            there are few images and this process has one thread, which halves the start time, and spawns otherwise.
 
     Example:
         convert("photos", "out", workers=LocalWorkers(8, start_method="forkserver"))

@@ -54,14 +54,14 @@ _LONGEST = 65_535  # pixels, of a side of a JPEG
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """Options for images that affect the stored bytes.
+    """Image options that affect the stored bytes.
 
     Args:
         check: "decode" decodes every image; "header" reads headers and looks for the end marker; "none" reads only the
             values that are stored with the image (format, height, width). Images that are transcoded are always
             decoded.
-        encode: "keep" stores JPEG and PNG files; "raw" stores pixels: uint8 RGB, row-major [height, width, 3],
-            greyscale as three equal channels, from every source format.
+        encode: "keep" stores JPEG and PNG files; "raw" stores pixels, for every source format: uint8 RGB, row-major
+            [height, width, 3], greyscale as three equal channels.
         resize_shorter: pixels; larger images are shrunk so that their shorter side has this length. Never enlarges.
         size: (height, width), or one number for a square, each 1 to 65535: every image is resized to cover it and
             cropped at the centre, so that all records have one shape. Enlarges small images. Not together with

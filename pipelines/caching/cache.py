@@ -55,7 +55,7 @@ class Cache:
             otherwise shards are copied unchanged.
         limit: maximum size of all copies in the directory together, in bytes or as text such as "500GB". With a limit
             nothing is copied in advance: records are fetched shortly before they are read, once per machine, and kept
-            for the next epoch as long as there is room; then the records that the order will need latest are evicted.
+            for the next epoch as long as there is room; then the records whose next use is furthest away are evicted.
             None: everything is copied before the first batch.
 
     Raises UsageError if `directory` is not a path, if `limit` is not a size, and for `decoded` with a limit.
@@ -96,11 +96,12 @@ def cached(samples: Mixture, cache: CacheLike) -> Mixture: ...
 @overload
 def cached(samples: Samples, cache: CacheLike) -> Samples: ...
 def cached(samples: Any, cache: CacheLike) -> Any:
-    """Return the same samples, read from a copy in the cache's directory. The copy is created now unless it exists.
+    """Return the same samples, read from a copy in the cache's directory.
 
-    All shards that hold samples of the split or view are copied whole: so take views of a cached split, rather than
-    caching each view. Length, order, positions, fingerprint, columns and labels are the same as in the split; `formats`
-    and `image/format` are "raw" if images are stored decoded.
+    With a limit, the copy is filled as records are read. Otherwise it is created now unless it exists: all shards that
+    hold samples of the split or view are copied whole, so take views of a cached split, rather than caching each view.
+    Length, order, positions, fingerprint, columns and labels are the same as in the split; `formats` and `image/format`
+    are "raw" if images are stored decoded.
 
     An existing copy is used if its manifest and the sizes of its files are right; otherwise it is created again, with a
     warning. If another process is creating it, this process waits. CRCs are checked when a copy is created and read.
@@ -114,7 +115,7 @@ def cached(samples: Any, cache: CacheLike) -> Any:
         StorageError: if there is not enough free space (before anything is written) or no permission.
         RecordError: for a damaged record, and for an image that cannot be decoded.
         IntegrityError: for a damaged shard.
-        UsageError: if images are to be decoded but do not exist, or if `samples` is neither a split nor a mixture.
+        UsageError: for `decoded` if records have no images, or if `samples` is neither a split nor a mixture.
 
     Example:
         train = cached(data["train"], "/nvme/cache")

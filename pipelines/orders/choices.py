@@ -17,7 +17,7 @@ Weights = Mapping[str, float] | Sequence[float]
 
 @dataclass(frozen=True)
 class Stream:
-    """An order that reads the shards at random and shuffles their records in a buffer.
+    """Shards in random order, with their records shuffled in a buffer.
 
     Several shards are read at a time, each one sequentially. This is the fastest order on disks and networks where
     sequential reads are fast; for TensorFlow only. Records on a local disk are read by a plain tf.data graph; records

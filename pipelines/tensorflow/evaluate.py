@@ -52,8 +52,8 @@ def eval_batches(
         label: key of a feature with one number per record, or of a "tags" feature, which becomes multi-hot. Samples
             whose number is missing (NaN) are left out, and a warning counts them.
         replicas: `strategy.num_replicas_in_sync`, for a model created under a strategy. `evaluate` and `fit` then
-            divide each batch among the replicas, and the sizes of the last two batches (`last_batches`) may differ so
-            that no replica gets an empty part.
+            divide each batch among the replicas, and the sizes of the last two batches may differ so that no
+            replica gets an empty part.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
             cardinality is unknown with a `Skip`. None: the first damaged record raises.
         workers: number of samples decoded, and of batches read, in parallel, 1 or more. None: the number of available

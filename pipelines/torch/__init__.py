@@ -8,7 +8,7 @@
     Ranks, Workers, TorchLoader, SampleLoader, Collate          processes, workers, and types
 
 The loader's batch sampler is a shardfeed order, its dataset reads a whole batch and decodes it in a worker, and its
-state is one integer.
+state is the order and a step.
 """
 
 from typing import TYPE_CHECKING

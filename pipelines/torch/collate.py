@@ -57,9 +57,9 @@ class Collate:
     If `collate_fn` is given, it makes the batch instead, from a list of samples. In a loader, its draws from the
     generators of PyTorch, `random` and NumPy depend only on the batch's first sample and its epoch.
 
-    `check_room`, if given, is called with the size of a batch in bytes before the batch goes to shared memory, and
-    returns `SharedImages.kept`; once a call returns without an error, it is not called again. `lends` is set by a
-    loader whose batches go straight from here to the trainer, so that memory is only lent where nobody else reads it.
+    Loaders set `check_room` and `lends`. `check_room` is called with the bytes of the first batch, before it goes to
+    shared memory: it raises an error if there is no room, and returns how many batches' memory the worker may reuse.
+    `lends`: whether the worker fills the memory of image batches again, once the training process has released them.
 
     Raises UsageError for `pad` together with `collate_fn`, for shapes that vary without `pad`, for dtypes that vary,
     for samples of different structure, and for other types.

@@ -1,7 +1,7 @@
 """Batches for PyTorch, in one process or in many: the same samples at the same step as for TensorFlow.
 
 `torch_loader` gives a DataLoader: its batch sampler is a shardfeed order, its dataset reads a whole batch and decodes
-it in a worker, and its state is one integer. Nothing here imports TensorFlow.
+it in a worker, and its state is the order and a step. Nothing here imports TensorFlow.
 """
 
 from collections.abc import Callable

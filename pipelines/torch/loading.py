@@ -48,7 +48,7 @@ def _end_after(trainer: Any) -> None:
 
 
 class SampleLoader(DataLoader[Any]):
-    """DataLoader of `torch_eval_loader` and `torch_predict_loader`. It raises all errors unchanged, also of workers.
+    """DataLoader of `torch_eval_loader` and `torch_predict_loader`. Errors in workers are raised unchanged.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, image_size=224)
@@ -133,7 +133,7 @@ class SampleLoader(DataLoader[Any]):
 
 
 class TorchLoader(SampleLoader):
-    """A DataLoader for training: each iteration is the next epoch, and the state is the number of batches returned.
+    """A DataLoader for training: each iteration is the next epoch; its state counts the batches returned.
 
     `order` determines the samples of each step. `step`: number of batches returned so far, over all epochs, not
     counting batches that workers have prefetched. `endless`: whether an iteration has no end, as with a `start_step`.

@@ -11,7 +11,7 @@ from shardfeed.text import size_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `report`."""
     parser.add_argument("dataset", help="dataset directory or URL; it is only read")
-    parser.add_argument("newer", nargs="?", help="newer version, to compare the two")
+    parser.add_argument("newer", nargs="?", help="newer dataset to compare it with")
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="report.html", help="page to write (default report.html)"
     )
