@@ -372,6 +372,7 @@ def test_a_workers_error_keeps_its_class_and_trace(
 def test_no_free_cpu_is_said_and_waited_for(
     connected: Any, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """At the start, and again once all workers were lost."""
     monkeypatch.setattr(ray_engine, "_ROOM", 0.2)
     monkeypatch.setattr(ray_engine, "_LOOK", 0.1)
 
@@ -380,20 +381,30 @@ def test_no_free_cpu_is_said_and_waited_for(
         def ready(self) -> bool:
             return True
 
-    holders = [Holder.remote() for _ in range(2)]
-    ray.get([holder.ready.remote() for holder in holders])
-    with warnings.catch_warnings(record=True) as said, RayEngine(str(tmp_path / "tries"), connected.address) as engine:
+    def hold() -> None:
+        holders.extend(Holder.remote() for _ in range(2))
+        ray.get([holder.ready.remote() for holder in holders])
+
+    holders: list[Any] = []
+    hold()
+    begun, tries, told = tmp_path / "begun", str(tmp_path / "tries"), 1
+    with warnings.catch_warnings(record=True) as said, RayEngine(tries, connected.address, 1) as engine:
         warnings.simplefilter("always")
-        polled: list[float] = []
 
         def poll() -> None:
-            polled.append(time.monotonic())
-            while said and holders:
+            while len(said) >= told and holders:
                 ray.kill(holders.pop())
 
-        receipts = list(engine.run(iter([task(tmp_path, 0, [image.read_bytes()])]), poll))
-    assert [str(each.message) for each in said] == ["the Ray cluster has no free CPU for a worker yet; waiting"]
-    assert receipts[0].info.records == 1
+        images = [image.read_bytes(), trouble(image, "sleep", begun)]
+        receipts = engine.run(iter([task(tmp_path, number, [each]) for number, each in enumerate(images)]), poll)
+        assert next(receipts).info.records == 1
+        while not begun.exists():
+            time.sleep(0.01)
+        ray.kill(engine._writers[0].actor)
+        hold()
+        told = 2
+        assert next(receipts).info.records == 1
+    assert [str(each.message) for each in said] == ["the Ray cluster has no free CPU for a worker yet; waiting"] * 2
 
 
 @pytest.mark.parametrize(
