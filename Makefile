@@ -44,8 +44,8 @@ $(DOCS): setup.cfg pyproject.toml $(FOLDERS) | $(BIN)/python
 demo: $(DEMO)
 	$(BIN)/shardfeed demo --samples data_samples/shapes --out demo_output
 
-# Two processes; a file's tests stay together, as they share what they made. `pytest -q` alone does it in one. Where a
-# process dies, all ends: another in its place is never given the tests that were left, and the run would not end.
+# Two processes; a file's tests stay together, as they share what they made. `pytest -q` alone does it in one. If a
+# process crashes, the run ends: with loadfile, pytest-xdist would start another, give it no tests, and wait for ever.
 SIDE_BY_SIDE := -q -n 2 --dist loadfile --max-worker-restart 0
 test: $(TEST)
 	$(BIN)/pytest $(SIDE_BY_SIDE)
@@ -81,7 +81,7 @@ clusters: $(TEST)
 # Lines that the default tests reach, their child processes included.
 coverage: $(TEST)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run $(BIN)/pytest -q -n 2 --dist loadfile --timeout 1200
+	$(BIN)/coverage run $(BIN)/pytest $(SIDE_BY_SIDE) --timeout 1200
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -57,7 +57,7 @@ gc.disable()  # for the imports of all test files, too: a million objects, none 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Ray without an address joins a cluster that this file system names, such as that of another pytest process.
+    # Without an address, Ray joins the cluster named in a file below RAY_TMPDIR, such as another pytest process's.
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # short: the paths of sockets have at most 107 bytes
     os.environ["RAY_TMPDIR"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -41,7 +41,7 @@ class Nodes:
         self.running = [self._start(), self._start()]
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Start a node that joins: on a busy machine one may give up, and a cluster without nodes waits for ever."""
+        """Start a node, and wait until it has joined: without nodes, a conversion would wait for ever."""
         for _ in range(5):
             node = self._begin()
             until = time.monotonic() + 60
@@ -59,7 +59,7 @@ class Nodes:
         start = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={self.head.address}", "--block"]
         start += ["--num-cpus=1", "--object-store-memory=100000000"]
         command = [*ALONE, "sh", "-c", NODE, str(self.hidden), *start]
-        # Once this process has made a cluster of its own, Ray asks for a token; else only `ray start` would.
+        # The head's mode: an earlier `ray.init()` of this process has set it to "token", else the head asks for none.
         environment = {"RAY_AUTH_MODE": "disabled"} | os.environ | {"TMPDIR": str(self.hidden / "tmp")}
         log = open(os.devnull, "wb")  # noqa: SIM115  # the child's
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
