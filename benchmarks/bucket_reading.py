@@ -3,8 +3,9 @@
     python benchmarks/bucket_reading.py PHOTOS [--latency 0.03] [--speed 200] [--rounds 3]
 
 PHOTOS is an image folder (benchmarks/photos.py draws one). Contenders alternate; the table has medians. `link` reads
-the shards' bytes with the client alone: what server and proxy give, which share the machine's cores. SeaweedFS comes
-with the tests' extra; other programs get environments of their own.
+the shards' bytes with the client alone: what server and proxy give, which share the machine's cores; "torch, from a
+disk" reads a local copy in the same order. SeaweedFS comes with the tests' extra; other programs get environments of
+their own.
 """
 
 import argparse
@@ -32,7 +33,7 @@ _OTHERS = {
     "webdataset": ["torch==2.13.0", "webdataset==1.0.2"],
     "streaming": ["torch==2.13.0", "mosaicml-streaming==0.13.0"],
 }
-_CONTENDERS = ("link", "torch", "torch, from the cache", "tensorflow", *_OTHERS)
+_CONTENDERS = ("link", "torch", "torch, from a disk", "torch, from the cache", "tensorflow", *_OTHERS)
 
 
 def python_of(program: str) -> str:
@@ -55,13 +56,14 @@ def run(contender: str, bucket: Bucket, folder: Path) -> dict[str, Any]:
     bucket.proxy.sent = 0
     with tempfile.TemporaryDirectory(dir="/dev/shm") as cache:
         command = [python_of(program), str(Path(__file__).with_name("bucket_loader.py")), program]
-        command += [addresses.get(program, "s3://bucket/dataset")]
+        local = str(folder / "dataset") if "disk" in contender else ""
+        command += [local or addresses.get(program, "s3://bucket/dataset")]
         command += ["2", cache] if "cache" in contender else ["1"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1][:200]}
-    found = json.loads(done.stdout.splitlines()[-1])
-    return found | {"requests": len(bucket.proxy.requests), "sent": bucket.proxy.sent}
+    found, cpu = map(json.loads, done.stdout.splitlines()[-2:])
+    return found | {"cpu": cpu, "requests": len(bucket.proxy.requests), "sent": bucket.proxy.sent}
 
 
 def main() -> int:

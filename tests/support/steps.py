@@ -20,12 +20,12 @@ import shardfeed
 from shardfeed.pipelines import Blocks, Stream
 
 OPTIONS: dict[str, Any] = {
-    "batch_size": 8,
+    "batch_size": 12,
     "image_size": 32,
     "seed": 5,
-    "order": Blocks(buffer=40, block_bytes=14_000),  # four windows of the 161 records
+    "order": Blocks(buffer=60, block_bytes=14_000),  # three windows of the 161 records
 }
-STREAM = OPTIONS | {"order": Stream(buffer=40)}
+STREAM = OPTIONS | {"order": Stream(buffer=60)}
 Step = tuple[int, list[str], str]
 
 
