@@ -131,7 +131,9 @@ class Report:
         splits = self.manifest.splits
         sizes = ", ".join(f"{name}: {splits[name].records:,}" for name in in_usual_order(splits))
         lists = ("rejected", "normalised", "warnings", "notes")
-        counts = ", ".join(f"{len(found):,} {name}" for name in lists if (found := getattr(self, name)))
+        counts = ", ".join(
+            number(len(found), name.removesuffix("s"), name) for name in lists if (found := getattr(self, name))
+        )
         return f"Report({self.out!r}, {'' if self.committed else 'not '}committed, {sizes}{counts and '; '}{counts})"
 
     def _repr_html_(self) -> str:

@@ -83,14 +83,16 @@ def image_or_transform(
     tags.
     """
     if image_size is not None and transform is None:
-        return *images_and_labels(samples, label), labelled(image_size)
+        return *images_and_labels(samples, label, stacklevel=5), labelled(image_size)
     if transform is not None and image_size is None:
         return samples, None, transform
     raise UsageError("image_size, transform", "expected exactly one of them")
 
 
-def images_and_labels(samples: S, label: str) -> tuple[S, list[str]]:
+def images_and_labels(samples: S, label: str, *, stacklevel: int = 4) -> tuple[S, list[str]]:
     """Return the samples with a label, and the features that `labelled` needs.
+
+    `stacklevel` is that of the function that warns, so that a warning names the line of the user's call.
 
     Raises UsageError unless these are samples, and as `image_and_label_keys` does.
     """
@@ -98,13 +100,13 @@ def images_and_labels(samples: S, label: str) -> tuple[S, list[str]]:
     keys = image_and_label_keys(samples.schema, label)
     made: Any = samples
     if isinstance(samples, Mixture):
-        made = replace(samples, parts=tuple(_with_number(part, label) for part in samples.parts))
+        made = replace(samples, parts=tuple(_with_number(part, label, stacklevel + 1) for part in samples.parts))
     elif isinstance(samples, Split):
-        made = _with_number(samples, label)
+        made = _with_number(samples, label, stacklevel)
     return made, keys
 
 
-def _with_number(split: Split, label: str) -> Split:
+def _with_number(split: Split, label: str, stacklevel: int) -> Split:
     """Select the samples whose `label` is not NaN, which marks a missing number; a warning counts the others.
 
     Raises UsageError if no sample has a number.
@@ -117,7 +119,7 @@ def _with_number(split: Split, label: str) -> Split:
     problem = f"{np.sum(~known)} of {len(split)} samples of split {split.name} have no number in {escape(label)}"
     if not known.any():
         raise UsageError("label", problem, "give the key of another feature")
-    warnings.warn(f"left out: {problem}", RuntimeWarning, stacklevel=4)
+    warnings.warn(f"left out: {problem}", RuntimeWarning, stacklevel=stacklevel)
     return split.select(known)
 
 

@@ -311,7 +311,7 @@ def _prepared(
     if texts:
         keys = image_and_label_keys(schema, label, texts=True)
     else:
-        samples, keys = images_and_labels(samples, label)
+        samples, keys = images_and_labels(samples, label, stacklevel=5)
     number = Label.of(schema, label)
     if size is not None:
         return samples, keys, ImageAndLabel(crop(size), number)

@@ -53,16 +53,18 @@ def test_no_batch_has_a_missing_target(split: Split) -> None:
         lambda: distribute(one, split, **OPTIONS).batches.take(5),
     ]
     for make in trained:
-        with pytest.warns(RuntimeWarning, match=WARNED):
+        with pytest.warns(RuntimeWarning, match=WARNED) as caught:
             batches = make()
+        assert [warned.filename for warned in caught] == [__file__]  # the line of the user's call
         assert sorted(numbers(batches)) == known
     for evaluate in (
         lambda: shardfeed.eval_batches(split, **OPTIONS),
         lambda: shardfeed.torch_eval_loader(split, **OPTIONS, **parallel),
         lambda: distribute_eval(one, split, **OPTIONS).batches,
     ):
-        with pytest.warns(RuntimeWarning, match=WARNED):
+        with pytest.warns(RuntimeWarning, match=WARNED) as caught:
             batches = evaluate()
+        assert [warned.filename for warned in caught] == [__file__]
         assert numbers(batches) == stored
     with pytest.warns(RuntimeWarning, match=WARNED):
         assert shardfeed.train_batches(split, **OPTIONS).cardinality() == 5
@@ -78,8 +80,9 @@ def test_both_frameworks_leave_out_the_same(split: Split) -> None:
 
 
 def test_a_mix_leaves_them_out_of_each_part(split: Split) -> None:
-    with pytest.warns(RuntimeWarning, match="left out: "):
+    with pytest.warns(RuntimeWarning, match="left out: ") as caught:
         batches = shardfeed.train_batches(mix([(split[:0.5], 1), (split[0.5:], 1)]), **OPTIONS)
+    assert {warned.filename for warned in caught} == {__file__}
     found = numbers(batches)
     assert found
     assert not np.isnan(found).any()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+import shardfeed
 from shardfeed.converters import AnnotationOptions, ImageFolder, LabelFile, LabelOptions, Sample, convert, open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError
@@ -86,6 +87,8 @@ def test_what_a_report_looks_like_in_a_shell(strays: Path, tmp_path: Path) -> No
     shown = repr(report)
     assert shown == f"Report({str(tmp_path / 'out')!r}, committed, train: 9; 3 rejected)"
     assert "not committed, train: 9" in repr(convert(strays, tmp_path / "new", max_bad=3, dry_run=True))
+    kept = shardfeed.filter(tmp_path / "out", tmp_path / "some", where="height > 0", dry_run=True)
+    assert repr(kept).endswith("; 1 note)")
 
 
 def test_files_of_three_kinds_and_a_fourth_are_not_told_as_three(

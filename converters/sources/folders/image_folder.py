@@ -180,7 +180,10 @@ def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tup
     for top in splits:
         if any(key.startswith(top + b"/") for key in found.strays) and not any(t == top for t, _ in found.filled):
             place = root.rstrip(b"/") + b"/" + top
-            raise UsageError(place, "got files and no class folders", f"move it out of the root, or {tables}")
+            left = argument("exclude", f"/{escape(top)}")
+            alone = argument("unlabelled", python="Unlabelled")
+            remedy = f"leave it out by {left} (and convert it alone by {alone}), or {tables}"
+            raise UsageError(place, "got files and no class folders", remedy)
     if not found.folders:
         raise UsageError(root, "got files and no folders, expected one folder for each class", tables)
     if len(found.folders) == 1 and not found.direct and found.inner and given is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeVar, get_args
 
+from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, needing_extra
 
 Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
@@ -156,6 +157,10 @@ class LabelTable:
         extension = os.path.splitext(self.path)[1].lower()
         if extension in _FORMATS:
             return _FORMATS[extension]
+        if names_image(os.fsencode(self.path)):
+            raise LabelFileError(
+                self.path, "is an image, expected a folder of images or a label file", "give its folder"
+            )
         problem = f"got the extension '{escape(extension)}', expected one of {', '.join(_FORMATS)}"
         raise LabelFileError(self.path, problem, f"give {argument('format', 'csv')}, tsv, jsonl or text")
 

@@ -177,8 +177,9 @@ def test_a_flat_folder_points_to_the_other_sources(tmp_path: Path) -> None:
 
 def test_a_split_without_class_folders_is_refused(tmp_path: Path) -> None:
     plant(tmp_path, "train/a/x.jpg", "test/1.jpg")
-    with pytest.raises(UsageError, match="/test: got files and no class folders; move it out of the root"):
+    with pytest.raises(UsageError, match="/test: got files and no class folders; leave it out by exclude='/test'"):
         ImageFolder(tmp_path)
+    assert len(ImageFolder(tmp_path, exclude="/test")) == 1
 
 
 def test_a_folder_too_high_is_refused(tmp_path: Path) -> None:

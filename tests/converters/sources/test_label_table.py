@@ -147,6 +147,8 @@ def test_not_a_label_file(tmp_path: Path) -> None:
     ]:
         with pytest.raises(LabelFileError, match=problem):
             LabelTable(tmp_path / name, None, None)
+    with pytest.raises(LabelFileError, match=r"is an image, .*; give its folder"):
+        table(tmp_path, "", "a.JPG")
     with pytest.raises(LabelFileError, match=r"got the extension '.json', expected one of .csv, .tsv"):
         table(tmp_path, "{}", "l.json")
     with pytest.raises(UsageError, match="format: got 'xml'"):
