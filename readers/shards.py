@@ -17,7 +17,7 @@ from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.format import ShardView
 from shardfeed.manifest import SplitInfo, SplitOfManifest
 from shardfeed.readers.copy import Copy
-from shardfeed.storage.storage import LOCAL, LocalStorage, OpenFile, Part, Storage, whole
+from shardfeed.storage.storage import LOCAL, LocalFile, LocalStorage, OpenFile, Part, Storage, whole
 
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
 
@@ -137,6 +137,13 @@ class Shards:
             except RecordError as error:  # of the dataset, which has the same offsets as its copy
                 place = error.place.replace(self.copy.directory, self.directory, 1)
                 raise RecordError(place, error.problem, error.remedy) from None
+
+    def load(self, places: np.ndarray) -> None:
+        """Read records of local files, at `places`, int64 [k], ascending, into the page cache unless they are there."""
+        for shard, row, count, _ in self.runs(places):
+            for part in self.view(shard).parts(self.file(shard), row, count):
+                if isinstance(part.file, LocalFile):
+                    part.file.load(part.start, part.size)
 
     def _damaged(self, places: np.ndarray) -> np.ndarray:
         """Return those of `places` whose records cannot be read."""

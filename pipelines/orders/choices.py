@@ -20,12 +20,12 @@ class Stream:
     """Shards in random order, with their records shuffled in a buffer.
 
     Several shards are read at a time, each one sequentially. This is the fastest order on disks and networks where
-    sequential reads are fast; for TensorFlow only. Records on a local disk are read by a plain tf.data graph; records
-    in a bucket are read from 16 shards, 8 MiB at a time. Records of a shard stay close together unless the buffer is
-    large.
+    sequential reads are fast; for TensorFlow only. With your own transform, records on a local disk are read by a plain
+    tf.data graph; records in a bucket are read from 16 shards, 8 MiB at a time. Records of a shard stay close together
+    unless the buffer is large.
 
     Args:
-        buffer: number of records held for shuffling, 1 or more. None: 16,384, or fewer if these would take more than a
+        buffer: number of records that are shuffled, 1 or more. None: 16,384, or fewer if these would take more than a
             quarter of the available memory. `buffer` is part of the order: set it to get the same order on a machine
             with less memory.
         epoch_samples: number of samples in an epoch, from 1 to all of them. None: all.

@@ -23,7 +23,7 @@ from shardfeed.pipelines.tensorflow.unverified_images import image_checker, tens
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number, parse_spec, random_number
-from shardfeed.readers.tensorflow.stream import serialized_records
+from shardfeed.readers.tensorflow.stream import all_local, serialized_records, shuffled_places
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
 
@@ -171,7 +171,15 @@ def assemble_batches(
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
         assert order.parts == share.parts
-        records = _streamed(samples, order, start_step, share, damaged, fill, parallelism)
+        by_place = on_host is not None and damaged is None and all_local(samples)
+        records = _streamed(samples, order, start_step, share, damaged, fill, parallelism, by_place)
+        if on_host is not None and by_place:
+            whole_split = samples.whole_split
+
+            def read_places(seeds: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
+                return np.stack([seeds, places], -1), whole_split.payloads(places)
+
+            made = on_host.of_chunks(records.batch(size, drop_remainder=whole), read_places, static)
     if on_host is None:
         batches = batched(records, sample)
     else:
@@ -208,7 +216,8 @@ def _drawn(
     first = first_number * order.batch_size
     chunks_per_epoch = order.chunks_per_epoch
 
-    def read(epoch: int, chunk: int) -> tuple[np.ndarray, list[bytes]]:
+    def read(*chunk_of_epoch: Any) -> tuple[np.ndarray, list[bytes]]:
+        epoch, chunk = map(int, chunk_of_epoch)
         positions = np.arange(chunk * order.chunk, min((chunk + 1) * order.chunk, order.epoch_samples))
         positions = positions[in_share(positions, order.batch_size, share.part, share.parts)]
         if start_step and epoch == first_epoch:
@@ -245,12 +254,13 @@ def _streamed(
     damaged: Skip | None,
     fill: bool,
     parallelism: int,
+    by_place: bool,
 ) -> tf.data.Dataset:
-    """(seed of the epoch, (place, record)), read shard by shard.
+    """(seed of the epoch, (place, record)), read shard by shard; with `by_place` (seed of the epoch, place).
 
-    To start in the middle of an epoch, earlier records are read and dropped. Each of several input pipelines streams
-    its own part of the split: parts are cut by samples, not by shards, so that none is empty even with few shards. A
-    part has enough samples for its share of each step.
+    To start in the middle of an epoch, earlier records are read and dropped; of places, only those in the shuffle
+    buffer are read. Each of several input pipelines streams its own part of the split: parts are cut by samples, not by
+    shards, so that none is empty even with few shards. A part has enough samples for its share of each step.
     """
     lengths = [len(split) * number // share.parts for number in (share.part, share.part + 1)]
     part = split[lengths[0] : lengths[1]]
@@ -262,22 +272,18 @@ def _streamed(
         order_seed, sample_seed = tf.unstack(
             tf.random.stateless_uniform([2], key, tf.int64.min, tf.int64.max, tf.int64, alg="philox")
         )
-        records = serialized_records(
-            part,
-            seed=order_seed,
-            shuffle_buffer=order.shuffle_buffer,
-            parallelism=parallelism,
-            damaged=damaged,
-            fill=fill,
-        ).take(count)
-        return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sample_seed).repeat(), records)
+        shuffle: Any = {"seed": order_seed, "shuffle_buffer": order.shuffle_buffer, "parallelism": parallelism}
+        if by_place:
+            records = shuffled_places(part, **shuffle, unread=skipped)
+        else:
+            records = serialized_records(part, **shuffle, damaged=damaged, fill=fill)
+        return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sample_seed).repeat(), records.take(count))
 
     first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
+    skipped = first_number * (order.batch_size // share.parts)
     epochs = random_number(order.seed) if start_step is None else tf.data.Dataset.counter(first_epoch)
     records = epochs.flat_map(epoch)
-    if skipped := first_number * (order.batch_size // share.parts):
-        records = records.skip(skipped)
-    return records
+    return records.skip(skipped)
 
 
 def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float | None) -> tf.data.Dataset:

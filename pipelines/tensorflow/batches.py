@@ -63,7 +63,7 @@ def train_batches(
         label: key of a feature with one number per record, or of a "tags" feature. Records with NaN are left out.
         start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
             always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
-            "stream", which reads (but does not decode) up to an epoch to get there.
+            "stream", which draws (or with your own transform reads) up to an epoch of samples to get there.
         batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed, int64
             [2], for `tf.random.stateless_*`, depends on the epoch and the batch's first sample. None: no change.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
@@ -136,7 +136,7 @@ def make_batches(
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
         start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
             always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
-            "stream", which reads (but does not decode) up to an epoch to get there.
+            "stream", which draws (or with your own transform reads) up to an epoch of samples to get there.
         drop_remainder: True: samples that would not fill an epoch's last batch are left out. False: the last batch is
             smaller; only for finite epochs, and not if samples are drawn by class or by part.
         pad: the value used to pad components of varying shape, at their end, to the longest one in the batch; strings

@@ -102,8 +102,8 @@ class HostImages:
     def of_chunks(self, chunks: tf.data.Dataset, read: ReadChunk, size: int | None) -> tf.data.Dataset:
         """Make a batch from the records that `read` returns for each of `chunks`. `size`: b, None if it varies."""
 
-        def made(epoch: np.ndarray, chunk: np.ndarray) -> tuple[np.ndarray, ...]:
-            return self._made(*read(int(epoch), int(chunk)))
+        def made(*chunk: np.ndarray) -> tuple[np.ndarray, ...]:
+            return self._made(*read(*chunk))
 
         return python_map(chunks, made, self._specs(size), parallelism=self.waiting)
 

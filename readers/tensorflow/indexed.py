@@ -17,8 +17,8 @@ from shardfeed.naming import MANIFEST
 from shardfeed.readers.split import Split
 from shardfeed.schema import Schema
 
-# From the numbers of an epoch and a chunk to the augmentation seeds, int64 [k, 2], and the records, [k].
-ReadChunk = Callable[[int, int], tuple[np.ndarray, list[bytes]]]
+# From arrays that identify a chunk to the augmentation seeds, int64 [k, 2], and the records, [k].
+ReadChunk = Callable[..., tuple[np.ndarray, list[bytes]]]
 
 _QUIET_SECONDS = 0.05  # without a call, and without a working thread that could make the next one
 _MOST_SECONDS = 10.0  # of waiting when the interpreter ends
@@ -93,14 +93,14 @@ def call_from_tensorflow() -> Iterator[bool]:
 
 
 def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: int) -> tf.data.Dataset:
-    """Dataset of the samples that `read` returns for each of `chunks`, (epoch, chunk) as int64 [] each, in that order.
+    """Dataset of the samples that `read` returns for each of `chunks`, a tuple of tensors each, in that order.
 
     Elements are (seed int64 [2], record string []). `parallelism` chunks are read at once, and held. An error that
     `read` raises ends the iteration; TensorFlow's error includes its message.
     """
 
-    def read_arrays(epoch: np.ndarray, chunk: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        seeds, records = read(int(epoch), int(chunk))
+    def read_arrays(*chunk: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seeds, records = read(*map(int, chunk))
         return seeds, np.array(records, object)
 
     specs = (tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None], tf.string))

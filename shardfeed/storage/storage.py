@@ -6,6 +6,7 @@ has buckets and web servers. Writing is in `local.py` and `destination.py`.
 
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -146,7 +147,7 @@ _CHUNK = 1 << 20  # bytes that fit into the processor's cache
 _REMOTE_CHUNK = 8 << 20  # bytes that take longer to send than a request to arrive
 
 
-class _LocalFile:
+class LocalFile:
     """A file descriptor, read by `pread`, which has no shared position."""
 
     def __init__(self, path: str) -> None:
@@ -158,6 +159,17 @@ class _LocalFile:
 
     def read(self, start: int, size: int) -> bytes:
         return os.pread(self._fd, size, start)
+
+    def load(self, start: int, size: int) -> None:
+        """Read `size` bytes from `start` on into the page cache, unless they are there. Ignores errors."""
+        with suppress(OSError):
+            try:
+                os.preadv(self._fd, [bytearray(1)], start + size - 1, os.RWF_NOWAIT)
+            except BlockingIOError:  # the last byte is not there
+                for at in range(start, start + size, _CHUNK):
+                    os.pread(self._fd, min(_CHUNK, start + size - at), at)
+            except OSError:  # a file system that cannot tell: tmpfs, NFS
+                os.posix_fadvise(self._fd, start, size, os.POSIX_FADV_WILLNEED)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         """`close` is bound here: at the interpreter's end `os` may be deleted before a split in a global variable."""
@@ -176,7 +188,7 @@ class LocalStorage:
             return [Entry(entry.name, _size(entry)) for entry in entries]
 
     def open(self, path: str, size: int | None = None) -> OpenFile:
-        return _LocalFile(path)
+        return LocalFile(path)
 
     def version(self, path: str) -> Hashable:
         return self.open(path).version

@@ -1,4 +1,6 @@
+import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,13 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
+from shardfeed.pipelines import Stream
 from shardfeed.readers import Dataset, Split
+from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import ShardSlice
-from shardfeed.readers.tensorflow import stream
-from shardfeed.readers.tensorflow.stream import INTERLEAVED_SHARDS, serialized_records
+from shardfeed.readers.tensorflow import shuffled, stream
+from shardfeed.readers.tensorflow.shuffled import INTERLEAVED_SHARDS
+from shardfeed.readers.tensorflow.stream import serialized_records, shuffled_places
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +30,73 @@ def many_shards(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def numbers(split: Split, whole: Split | None = None, **options: int) -> list[int]:
-    """The places of a stream's records in the whole split; each is compared with the one random access gives."""
+    """The places of a stream's records in the whole split; each is compared with the one random access gives.
+
+    In shuffled order, the stream of places alone is compared, too.
+    """
     found = []
     for index, record in serialized_records(split, **options).as_numpy_iterator():
         assert record == (whole or split).payload(int(index))
         found.append(int(index))
+    if "seed" in options:
+        assert [int(place) for place in shuffled_places(split, **options).as_numpy_iterator()] == found
     return found
 
 
 def test_stored_order(flowers: Dataset, many_shards: Split) -> None:
     for split in (flowers["train"], flowers["validation"], many_shards):
         assert numbers(split) == list(range(len(split)))
+
+
+def in_page_cache(path: str) -> bool:
+    """Whether the first and the last byte of a file can be read without the disk."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        for start in (0, os.fstat(fd).st_size - 1):
+            os.preadv(fd, [bytearray(1)], start, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def test_records_in_the_buffer_are_in_the_page_cache(many_shards: Split) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # on a disk, unlike other tests' files
+        shutil.copytree(many_shards.shards.directory, Path(folder, "copy"))
+        split = shardfeed.open(Path(folder, "copy"))["train"]
+        paths = [piece.path for piece in split.shard_slices()]
+        for path in paths:
+            fd = os.open(path, os.O_RDONLY)
+            os.fsync(fd)  # the page cache keeps what is not written yet
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+        try:
+            assert not any(map(in_page_cache, paths))
+        except OSError as error:
+            pytest.skip(f"/var/tmp is on a file system that cannot tell what is in the page cache: {error}")
+        next(iter(shuffled_places(split, seed=5, shuffle_buffer=len(split))))
+        assert all(map(in_page_cache, paths))
+
+
+def test_skipped_records_are_not_read(many_shards: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    load = Shards.load
+
+    def noted(self: Shards, places: np.ndarray) -> None:
+        loaded.extend(places.tolist())
+        load(self, places)
+
+    monkeypatch.setattr(Shards, "load", noted)
+    monkeypatch.setattr(stream, "_LOAD_RECORDS", 1)
+    monkeypatch.setattr(stream, "READ_BYTES", 1)
+    options = {"batch_size": 4, "image_size": 16, "seed": 5, "order": Stream(buffer=8)}
+    whole = next(iter(shardfeed.train_batches(many_shards, **options, start_step=0).skip(30)))
+    everything = len(set(loaded))
+    loaded.clear()
+    resumed = next(iter(shardfeed.train_batches(many_shards, **options, start_step=30)))
+    assert [part.numpy().tolist() for part in resumed] == [part.numpy().tolist() for part in whole]
+    assert 0 < len(set(loaded)) < everything // 2
 
 
 @pytest.mark.long
@@ -85,7 +146,7 @@ def test_the_order_does_not_depend_on_the_global_seed(flowers: Dataset, global_s
 @pytest.fixture
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch starts with a small buffer as soon as the large one holds sixteen records."""
-    monkeypatch.setattr(stream, "START_BYTES", 1)
+    monkeypatch.setattr(shuffled, "START_BYTES", 1)
 
 
 @pytest.mark.usefixtures("early")
@@ -178,9 +239,9 @@ def test_no_more_is_held_than_the_buffer(sizes: list[int], monkeypatch: pytest.M
 
 def test_a_small_buffer_is_not_started_early(many_shards: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = numbers(many_shards, seed=5, shuffle_buffer=80)
-    monkeypatch.setattr(stream, "START_BYTES", many_shards.record_bytes)
+    monkeypatch.setattr(shuffled, "START_BYTES", many_shards.record_bytes)
     assert numbers(many_shards, seed=5, shuffle_buffer=80) == usual
-    monkeypatch.setattr(stream, "START_BYTES", 1)
+    monkeypatch.setattr(shuffled, "START_BYTES", 1)
     assert numbers(many_shards, seed=5, shuffle_buffer=80) != usual
 
 
