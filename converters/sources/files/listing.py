@@ -82,6 +82,10 @@ class Choice:
         """Whether `exclude` fits `key`: a file, or with "/" at its end a folder, and then all that is in it."""
         return bool(self.exclude) and self.exclude.match(key)
 
+    def takes(self, key: bytes) -> bool:
+        """Whether to list the file `key`, or, with "/" at its end, to walk that folder."""
+        return not self.leaves_out(key) if key.endswith(b"/") else self.wants(key)
+
     def unused(self) -> list[str]:
         """A sentence for the report on each pattern that has fitted nothing so far."""
         both = (("include", self.include), ("exclude", self.exclude))

@@ -12,6 +12,7 @@ import stat
 from array import array
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from shardfeed.converters.images.no_image import NoImage, recognise_file
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
+from shardfeed.converters.sources.files.read_ahead import ReadAhead
 from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import StorageError, UsageError, argument, escape
@@ -89,6 +91,7 @@ class _Walk:
     def __init__(self, root: bytes, choice: Choice, *, follow_links: bool) -> None:
         self.root, self.choice, self.follow_links = root, choice, follow_links
         self.base = root.rstrip(b"/") + b"/"
+        self.disk = ReadAhead(self.base, deepcopy(choice).takes)  # a copy, since `choice` counts the patterns in use
         self.real_base = b""
         self.blob = bytearray()
         self.ends, self.sizes, self.mtimes = array("q", [0]), array("q"), array("q")
@@ -109,7 +112,10 @@ class _Walk:
         if not stat.S_ISDIR(mode):
             raise UsageError(self.root, "not a folder", "give the folder of the images")
         self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
-        self._walk()
+        try:
+            self._walk()
+        finally:
+            self.disk.close()
         report_progress("listing", len(self.sizes))
         return Listing(
             root=self.root,
@@ -127,13 +133,13 @@ class _Walk:
 
     def _walk(self) -> None:
         # A stack of our own: folders may be nested deeper than Python's calls.
-        stack = [(b"", iter(self._names(b"")), 0)]
+        stack = [(b"", self.disk.in_turn(b"", self._names(b"")), 0)]
         while stack:
             prefix, names, met_before = stack[-1]
             for name in names:
                 if name.endswith(b"/"):
                     key, met = prefix + name, self._names_seen()
-                    stack.append((key, iter(self._names(key)), met))
+                    stack.append((key, self.disk.in_turn(key, self._names(key)), met))
                     break
                 self._list(prefix + name)
             else:
@@ -151,7 +157,7 @@ class _Walk:
         try:
             if not self._first_visit(prefix):
                 return []
-            with os.scandir(self.base + prefix) as entries:
+            with self.disk.scandir(prefix) as entries:
                 for entry in entries:
                     if is_hidden(entry.name):
                         self.hidden.add(prefix + entry.name)
@@ -172,7 +178,7 @@ class _Walk:
 
     def _first_visit(self, prefix: bytes) -> bool:
         # A bind mount or a link into a hidden folder may lead to the same folder twice, or round in circles.
-        status = os.stat(self.base + prefix)
+        status = self.disk.stat(prefix)
         first = self.visited.setdefault((status.st_dev, status.st_ino), prefix)
         if first != prefix:
             self.aliases.append((prefix[:-1], first[:-1]))
@@ -180,8 +186,8 @@ class _Walk:
         return first == prefix
 
     def _wants(self, key: bytes) -> bool:
-        """Whether to list the file `key`, or, with "/" at its end, to walk that folder; counts the ones left out."""
-        wanted = not self.choice.leaves_out(key) if key.endswith(b"/") else self.choice.wants(key)
+        """Whether the patterns take the file or folder `key`; counts the ones left out."""
+        wanted = self.choice.takes(key)
         if not wanted:
             self.unwanted.add(key)
         return wanted
@@ -192,7 +198,7 @@ class _Walk:
         if self.choice.leaves_out(key + b"/"):
             return [name + b"/"]  # left out by the caller, wherever it leads
         try:
-            mode = os.stat(self.base + key).st_mode
+            mode = self.disk.stat(key).st_mode
         except OSError as error:
             if not self.choice.wants(key):
                 return [name]  # likewise
@@ -227,7 +233,7 @@ class _Walk:
 
     def _list(self, key: bytes) -> None:
         try:
-            status = os.stat(self.base + key)
+            status = self.disk.stat(key)
         except OSError as error:
             self._skip_unreadable(key, error)
             return

@@ -5,15 +5,26 @@ import os
 import pickle
 import socket
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardfeed.converters.sources.files import read_ahead
 from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.read_ahead import ReadAhead
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.errors import StorageError, UsageError
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["local disk", "slow disk"])
+def _disk(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ReadAhead, "_slow", request.param)
+        patch.setattr(read_ahead, "_MOST", 8)  # so that trees of these tests are also read in parts
+        yield
 
 
 def plant(root: Path, *keys: bytes | str) -> Path:
