@@ -165,7 +165,7 @@ def _print_changes(report: Report) -> None:
     reasons = [f"{what} {count:,}" for (what, asked), count in sorted(found.items()) if not asked]
     if reasons:
         changed = number(len({noted.key for noted in report.normalised if not noted.asked}), "image")
-        print(f"{changed} stored as upright RGB or gray, so that all loaders agree: {', '.join(reasons)}")
+        print(f"{changed} stored as upright RGB or grey, so that all loaders agree: {', '.join(reasons)}")
     for (what, asked), count in sorted(found.items()):
         if asked:
             print(f"{count:,} {what}, as requested")

@@ -18,8 +18,11 @@ _NAME_SHOWN = 24  # characters of a class name
 _BAR = 36  # characters of the longest bar
 
 
-def summary(data: Dataset) -> list[str]:
-    """Lines: splits with their image sizes, formats, objects, classes with bars, missing data, and the files."""
+def summary(data: Dataset, *, details: bool = False) -> list[str]:
+    """Lines: splits with their image sizes, formats, objects, classes with bars, missing data, and the files.
+
+    `details`: whether details follow, so that no hint is needed.
+    """
     manifest = data.manifest
     names = in_usual_order(manifest.splits)
     infos = [manifest.splits[name] for name in names]
@@ -53,7 +56,8 @@ def summary(data: Dataset) -> list[str]:
         last.append(f"annotations were clipped at the borders of their images, see {CLIPPED}")
     there = number(len(manifest.files()), "file", "files")
     last.append(f"{there}, sizes as expected; `shardfeed verify DIR` reads every byte")
-    last.append("more: --details (features, large images, classes by split), --records N, --json")
+    if not details:
+        last.append("more: --details (features, large images, classes by split), --records N, --json")
     room = _LINES - len(lines) - len(last)
     for key in keys[:2]:
         counts = [sum(of_class) for of_class in zip(*(info.class_counts[key] for info in infos), strict=True)]

@@ -74,7 +74,7 @@ class RejectLimits(NamedTuple):
         account = plan.findings.account or NOTHING
         bad, allowed = _bad(account), self.objects.allowed(account.read + plan.annotations)
         if len(bad) > allowed:
-            enough = self._enough("objects", len(bad))
+            enough = f"{self._enough('objects', len(bad))} (or more: the images have not been read yet)"
             raise _too_many(out, bad, "annotation", f"{allowed:,} allowed", remedy + enough)
 
     def _enough(self, name: str, count: int) -> str:

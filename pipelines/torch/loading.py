@@ -152,6 +152,12 @@ class TorchLoader(SampleLoader):
         self.endless = start_step is not None
         self._begun: int | None = None  # the epoch of the last batch, unless a state was loaded since
 
+    def __repr__(self) -> str:
+        assert isinstance(self.dataset, TorchSamples)
+        steps = f"{self.steps_per_epoch:,} steps {'per epoch, endless' if self.endless else 'per epoch'}"
+        order = f"batch size {self.order.batch_size:,}, order {self.order.kind}, seed {self.order.seed}"
+        return f"TorchLoader({self.dataset.samples.name!r}, {order}, {steps}, {self.step:,} done)"
+
     @property
     def steps_per_epoch(self) -> int:
         """Number of batches per epoch; `len(loader)` is the same."""

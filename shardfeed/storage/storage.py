@@ -183,6 +183,9 @@ class LocalStorage:
     most_open = 128  # a process may usually have 1024 descriptors
     survives_fork = True
 
+    def __repr__(self) -> str:  # in `help`, as a default
+        return "LocalStorage()"
+
     def entries(self, directory: str) -> list[Entry]:
         with os.scandir(directory) as entries:
             return [Entry(entry.name, _size(entry)) for entry in entries]

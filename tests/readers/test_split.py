@@ -1,5 +1,6 @@
 """Random access by index: right records, checked, from many threads and processes, sliced, pickled."""
 
+import inspect
 import os
 import pickle
 import shutil
@@ -74,6 +75,7 @@ def test_its_repr_is_that_of_the_same_records_in_the_same_order_alone(flowers: D
     train = flowers["train"]
     count = len(train)
     assert repr(train) == f"Split('train', {count} samples, fingerprint {train.fingerprint[:8]})"
+    assert str(inspect.signature(shardfeed.open).parameters["storage"]).endswith("= LocalStorage()")
     assert repr(train[:20]).startswith("Split('train'[0:20], 20 samples, fingerprint ")
     assert repr(train[::-1]).startswith(f"Split('train'[{count - 1}::-1], {count} samples, fingerprint ")
     assert repr(train.select([3, 1])).startswith("Split('train'[selected], 2 samples, fingerprint ")

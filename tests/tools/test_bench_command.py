@@ -105,9 +105,11 @@ def test_the_report_of_a_model_that_waits_and_of_one_that_does_not() -> None:
         "would not wait",
         "the model is the bottleneck",
         "train_batches(data['train']",
-        "ceiling      not measured",
+        "ceiling      not measured: Python threads decode, not TensorFlow's decoder",
     ):
         assert text in fast
+    raw = report_text(given(formats={"raw": 60}, decoder=None))
+    assert "ceiling      not measured: the records hold raw pixels" in raw
     hurried = report_text(given(advice=[]))
     assert "is unknown:" in hurried
     assert "--seconds 120 --model-ms 40" in hurried

@@ -273,6 +273,8 @@ def test_inspect(run: Run, flowers: Dataset) -> None:
     assert code == 0
     for text in ("image/class/label", "daisy", "train[1]:", "image/encoded", "bytes"):
         assert text in out
+    assert "more: --details" not in out
+    assert "more: --details" in run("inspect", flowers.directory)[1]
     described = json.loads(run("inspect", flowers.directory, "--json")[1])
     assert described["splits"]["train"]["records"] == len(flowers["train"])
     assert described["features"]["image/class/label"]["class_names"] == ["daisy", "rose", "tulip"]

@@ -34,7 +34,7 @@ def test_a_file_and_its_images(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert out.startswith(TOLD + "\n")
     assert out.count("recognised as") == 1
     assert "annotations: 3 read = 3 written (1 clipped, by at most 0.5 px) + 0 left out\n" in out
-    assert "note: classes without objects, kept: 1 (toothbrush (id 90))" in out
+    assert "note: classes without objects in the source, kept: 1 (toothbrush (id 90))" in out
 
 
 def test_a_folder_without_writing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +67,7 @@ def test_what_is_left_out_is_listed_and_stops_it(tmp_path: Path, capsys: pytest.
     code, out, err = typed(capsys, *words, "--dry-run")
     assert code == 3
     assert "1 annotation left out (1 E_ORPHAN):\n  instances.json: E_ORPHAN, annotation 77: its image_id is 99" in out
-    assert "nothing was written; repair them, or run again with --max-bad-objects 1" in err
+    assert "nothing was written; repair them, or run again with --max-bad-objects 1 (or more: " in err
     code, out, err = typed(capsys, *words)
     assert code == 3
     assert "--max-bad-objects 1" in err

@@ -376,7 +376,7 @@ def test_what_was_made_plain_is_counted_once_an_image(run: Run, tmp_path: Path) 
     Image.new("RGB", (9, 9)).save(root / "3.bmp")
     code, out, _ = run(root.parent, tmp_path / "out", "--workers", "1")
     assert code == 0
-    assert "4 images stored as upright RGB or gray, so that all loaders agree: alpha 3, bmp 1" in out
+    assert "4 images stored as upright RGB or grey, so that all loaders agree: alpha 3, bmp 1" in out
 
 
 @pytest.mark.long

@@ -55,6 +55,11 @@ def test_an_option_that_is_not_meant(run: Run, typed: str, said: str) -> None:
     assert err.splitlines()[1:] == ["usage: shardfeed convert SOURCE OUT [options]"]
 
 
+def test_export_to_shards_names_reshard(run: Run) -> None:
+    code, _, err = run("export", "a", "b", "--to", "webdataset")
+    assert (code, "csv; `shardfeed reshard DATASET OUT --to webdataset` writes" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

@@ -6,7 +6,7 @@ import sys
 
 from tqdm import tqdm
 
-from shardfeed.converters.existing.export.export import FORMS, export
+from shardfeed.converters.existing.export.export import FORMS, export, shard_remedy
 from shardfeed.converters.existing.export.report import Exported
 from shardfeed.errors import escape
 from shardfeed.text import number, size_text
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `export`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
     parser.add_argument("out", help="folder to create")
-    parser.add_argument("--to", choices=FORMS, required=True, help="format to export to")
+    parser.add_argument("--to", type=_form, choices=FORMS, required=True, help="format to export to")
     parser.add_argument(
         "--drop",
         metavar="A,B",
@@ -27,6 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="read everything, print the result, write nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def _form(name: str) -> str:
+    """A format as given. Refuses one of shards, which only another command writes."""
+    if remedy := shard_remedy(name):
+        raise argparse.ArgumentTypeError(f"got {name!r}, expected one of {', '.join(FORMS)}; {remedy}")
+    return name
 
 
 def run(args: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(description(data, args.records)))
         return 0
-    for line in summary(data):
+    for line in summary(data, details=args.details):
         print(line)
     if args.details:
         _print_details(data)

@@ -13,14 +13,14 @@ from shardfeed.converters.planning.sets import join
 from shardfeed.tools.report.image_numbers import TINY
 from shardfeed.tools.report.measure import Measured
 
-BLANK = 2.0  # spread of gray levels below which an image is blank, and similar to all blank ones
+BLANK = 2.0  # spread of grey levels below which an image is blank, and similar to all blank ones
 # Bits of 128 in which the hashes of near-duplicates may differ, and the least correlation of their pixels. Each level
 # finds more than the one before. The last counts that puts no more than _LARGEST images, or their share, into one
 # group: among icons, digits and frames of a video, different images look alike.
 _LEVELS = ((4, 0.998), (12, 0.98), (26, 0.95))
 _LARGEST, _LARGEST_SHARE = 20, 0.002
 _COLOR, _COLOR_SHARE = 12, 0.25  # levels, and share of them, by which red or blue, less green, may differ
-_STEP = 2  # gray levels: a smaller difference of neighbours is noise
+_STEP = 2  # grey levels: a smaller difference of neighbours is noise
 _NEIGHBOURS = 64  # of an image, in the order of a piece and then the whole hash, that it is compared with
 _PIECES = 8
 _TOGETHER = 1 << 16  # images or pairs at once, for the memory
@@ -87,7 +87,7 @@ def _hashes(tiny: np.ndarray) -> np.ndarray:
 
 
 def _correlation(images: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """float32 [k]: of the 9x9 gray pixels of each pair, int64 [k]; -1 where their colours differ."""
+    """float32 [k]: of the 9x9 grey pixels of each pair, int64 [k]; -1 where their colours differ."""
     both = [images["tiny"][at].reshape(len(at), TINY * TINY).astype(np.float32) for at in (left, right)]
     for pixels in both:
         pixels -= pixels.mean(1, keepdims=True)

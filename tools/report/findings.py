@@ -14,7 +14,7 @@ from shardfeed.tools.report.measure import Measured
 
 _GROUPS_SHOWN, _IN_GROUP, _SINGLES_SHOWN = 8, 4, 16  # pictures
 _USUAL = 0.25  # of all images: a property of more images is typical of the dataset, and not a finding
-_DARK, _BRIGHT = 40, 220  # gray levels: 95 % of the pixels are darker, or brighter
+_DARK, _BRIGHT = 40, 220  # grey levels: 95 % of the pixels are darker, or brighter
 _BLURRED = 0.012  # variance of the Laplacian by that of the pixels
 _ODD = 4.0  # longer side by shorter side, of unusually shaped images
 _SMALLER = 4  # factor in pixels between the largest images of a class and the smallest of all others
@@ -103,7 +103,7 @@ def _looks(measured: Measured) -> Iterator[Finding]:
     sharpness = images["sharp"] / np.maximum(images["spread"], 1) ** 2
     text = "Training stops at these images, or skips them."
     yield _removal(measured, "broken", "high", ~measured.decoded, "impossible to decode", text)
-    text = f"Their gray levels vary by less than {BLANK:g}."
+    text = f"Grey levels vary by less than {BLANK:g}."
     yield _removal(measured, "blank", "medium", blank, "blank", text)
     for code, chosen, what in (
         ("dark", images["high"] < _DARK, "dark"),

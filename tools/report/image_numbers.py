@@ -9,7 +9,7 @@ from simplejpeg import decode_jpeg
 
 from shardfeed.readers.pictures import FORMATS
 
-TINY, PATCHES = 9, 3  # pixels: sides of the squares, gray and in colour, used to compare images
+TINY, PATCHES = 9, 3  # pixels: sides of the squares, grey and in colour, used to compare images
 SIDE = 128  # pixels: maximum width and height at which images are measured
 KINDS = ("does not decode", "jpeg", "progressive jpeg", "png", "webp", "gif", "bmp", "raw", "other")
 _STANDARD = 3688  # sum of the luminance table of T.81 annex K, which encoders scale by their quality
@@ -17,8 +17,8 @@ _LIMITS = np.array((0.05, 0.95))
 _LEVELS = np.arange(256)
 
 # Of each image. `same`: of its source's or its own SHA-256. `kind`: of KINDS; if 0, the image does not decode, and the
-# following fields are 0. `tiny`: gray pixels. `color`: RGB pixels. `mean`, `spread` (standard deviation), `low`, `high`
-# (percentiles 5 and 95): of gray. `sharp`: variance of the Laplacian. `quality`: of a JPEG, about; 0 unknown. `label`:
+# following fields are 0. `tiny`: grey pixels. `color`: RGB pixels. `mean`, `spread` (standard deviation), `low`, `high`
+# (percentiles 5 and 95): of grey. `sharp`: variance of the Laplacian. `quality`: of a JPEG, about; 0 unknown. `label`:
 # a class, -1 without. `objects`, `caption` (characters): -1 where records have none.
 NUMBERS = np.dtype(
     [

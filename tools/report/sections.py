@@ -26,8 +26,8 @@ _CHARTS = {
     "aspect": ("Aspect ratio", "width by height"),
     "bytes": ("File size", "bytes"),
     "quality": ("JPEG quality", "about"),
-    "mean": ("Brightness", "mean gray level"),
-    "spread": ("Contrast", "spread of gray levels"),
+    "mean": ("Brightness", "mean grey level"),
+    "spread": ("Contrast", "spread of grey levels"),
     "objects": ("Objects per image", ""),
     "caption": ("Longest caption", "characters"),
 }

@@ -22,6 +22,7 @@ from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.existing.export.voc import VocForm
 from shardfeed.converters.existing.export.yolo import YoloForm
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, escape
+from shardfeed.formats.registry import FORMATS
 from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
@@ -86,7 +87,7 @@ def export(
     """
     started = time.monotonic()
     if to not in FORMS:
-        raise UsageError("to", f"got {to!r}, expected one of {', '.join(get_args(To))}")
+        raise UsageError("to", f"got {to!r}, expected one of {', '.join(get_args(To))}", shard_remedy(to))
     if not isinstance(dataset, Dataset):
         check_local(dataset)
         dataset = open_dataset(dataset)
@@ -128,6 +129,11 @@ def export(
         dry_run=dry_run,
         seconds=time.monotonic() - started,
     )
+
+
+def shard_remedy(to: str) -> str:
+    """The command that writes the format `to`, if it is one of shards; else ""."""
+    return f"`shardfeed reshard DATASET OUT --to {to}` writes these shards" if to in FORMATS else ""
 
 
 def _check_out(target: str, directory: str) -> None:

@@ -15,14 +15,18 @@ Keys = Iterable[str | bytes] | str | os.PathLike[str]
 def read_keys(keys: Keys) -> dict[bytes, None]:
     """The keys of an iterable, or of a file with one per line, in order and without repeats.
 
-    Raises UsageError if there are none, or the file cannot be read.
+    Raises UsageError if there are none, or the file cannot be read, or is not text.
     """
     if isinstance(keys, str | os.PathLike):
         try:
             with open(keys, "rb") as file:
-                lines = file.read().removeprefix(b"\xef\xbb\xbf").splitlines()
+                content = file.read()
         except OSError as error:
             raise UsageError(os.fspath(keys), f"cannot read the list of keys: {error.strerror}", "check it") from None
+        if b"\0" in content:  # which no file name has
+            problem = "got binary data, expected a list of keys (image/filename), one per line"
+            raise UsageError(os.fspath(keys), problem, "write the keys into a text file")
+        lines = content.removeprefix(b"\xef\xbb\xbf").splitlines()
         found = dict.fromkeys(line for line in lines if line)
     else:
         found = dict.fromkeys(key if isinstance(key, bytes) else name_bytes(key) for key in keys)

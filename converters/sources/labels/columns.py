@@ -127,7 +127,8 @@ def _is_header(table: LabelTable, first: Record, cells: Sequence[str], lookup: P
     if any(names_image(cell.encode("utf-8", "surrogateescape")) for cell in cells) or any(map(lookup.is_id, cells)):
         return False
     problem = f"the first row ({some(cells)}) has no file, and no column has a known name for paths"
-    remedy = f"give {argument('header', True)} or {argument('header', False)}"
+    remedy = f"give {argument('header', True)} or {argument('header', False)}; "
+    remedy += f"{argument('path_column', typed='NAME')} names the column of paths, in a file with a header"
     raise LabelFileError(table.place(first.line), problem, remedy)
 
 

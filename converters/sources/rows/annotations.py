@@ -34,7 +34,7 @@ from shardfeed.converters.sources.split_names import split_in_cell, splits_by_fo
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
 from shardfeed.text import counted, number
 
-_EMPTY = "classes without objects, kept"
+_EMPTY = "classes without objects in the source, kept"
 
 
 class Annotations:

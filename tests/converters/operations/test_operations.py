@@ -157,6 +157,9 @@ def test_conditions_leave_what_meets_them(small: Dataset, tmp_path: Path) -> Non
     assert sum(map(len, shardfeed.open(tmp_path / "two").values())) == 2
     with pytest.raises(UsageError, match="none of 24 records is left"):
         shardfeed.filter(small, tmp_path / "none", where="height > 10000")
+    with pytest.raises(UsageError, match=r"keys: got binary data, expected a list of keys .*; write the keys"):
+        (tmp_path / "keys").write_bytes(b"\xff\xd8\xff\xe0\0\x10JFIF\0")
+        shardfeed.filter(small, tmp_path / "none", keys=tmp_path / "keys")
     with pytest.raises(UsageError, match=r"1 key of 2 is not in .*: no.jpg; keys are file names such as"):
         shardfeed.filter(small, tmp_path / "none", keys=["no.jpg", "rose/0001.jpg"])
     for text in ("split == trian", "height > 3 and not split in (train, trian)"):

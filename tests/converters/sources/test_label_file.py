@@ -118,7 +118,7 @@ def test_header_or_none(images: Path) -> None:
     assert LabelFile(write(images, "lost.jpg,cat\na.jpg,cat\n")).findings.rejected[0].reason == "l.csv:1: no such file"
     assert refusal(images, "x,y\na.jpg,cat\n") == (
         "1: the first row (x, y) has no file, and no column has a known name for paths; "
-        "give header=True or header=False"
+        "give header=True or header=False; path_column names the column of paths, in a file with a header"
     )
     plant(images, "path")  # a file called like a header's word is a file
     assert labels(LabelFile(write(images, "path,cat\na.jpg,dog\n"))) == {"a.jpg": (1, b"dog"), "path": (0, b"cat")}

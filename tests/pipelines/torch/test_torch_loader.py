@@ -151,6 +151,8 @@ def test_batches(flowers: Dataset) -> None:
         assert (labels.shape, labels.dtype) == ((BATCH,), torch.int64)
     alone = torch_loader(flowers["train"], batch_size=BATCH, image_size=(20, 24), seed=1, workers=0)
     assert torch.equal(list(alone)[-1][0], images)
+    steps = f"{len(loader)} steps per epoch, {len(loader)} done"
+    assert repr(loader) == f"TorchLoader('train', batch size {BATCH}, order global, seed 1, {steps})"
 
 
 @pytest.mark.parametrize("size", [(20, 24), (8, 10)])  # the second is made smaller by decoders, and by areas

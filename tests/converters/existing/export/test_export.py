@@ -236,6 +236,8 @@ def test_what_a_format_cannot_hold_is_refused_by_its_name(tmp_path: Path) -> Non
         UsageError, match=r"folder needs one class per image .*; it can be exported to coco, yolo, voc, csv"
     ):
         export(data, tmp_path / "out", "folder")
+    with pytest.raises(UsageError, match=r"got 'parquet', .*shardfeed reshard DATASET OUT --to parquet"):
+        export(data, tmp_path / "out", "parquet")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="got 'pets', expected one of folder, coco"):
         export(data, tmp_path / "out", "pets")  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]

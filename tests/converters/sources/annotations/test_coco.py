@@ -114,7 +114,7 @@ def test_boxes_classes_crowd_area_and_numbers(tmp_path: Path) -> None:
     assert source[0].objects.columns[IS_CROWD] == [1]
     assert len(source[2].objects or ()) == 0
     assert OBJECT_MASK not in source.schema.features
-    assert any("classes without objects, kept: 1 (toothbrush (id 90))" in n for n in source.findings.notes)
+    assert any("without objects in the source, kept: 1 (toothbrush (id 90))" in n for n in source.findings.notes)
     assert source.described.endswith("instances.json: 3 images, 3 objects of 3 classes")
 
 

@@ -293,7 +293,7 @@ def test_a_file_of_labels_for_two_images_is_said(tmp_path: Path) -> None:
     source = read(str(root), options())
     assert told(source) == [("1", None, [0, 1])] * 2
     assert "images that share a label file: 2 (images/1.jpg, images/1.png)" in source.findings.notes
-    assert "classes without objects, kept: 1 (cow)" in source.findings.notes
+    assert "classes without objects in the source, kept: 1 (cow)" in source.findings.notes
 
 
 def test_a_flat_folder_may_have_many_files(tmp_path: Path) -> None:
