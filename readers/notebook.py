@@ -70,7 +70,7 @@ def pictures_html(split: Any) -> str:
         except Exception:  # decoders raise any error for damaged bytes; a notebook shows the other pictures
             continue
         data = base64.b64encode(file.getvalue()).decode()
-        cells.append(f'<td><img src="data:image/jpeg;base64,{data}">{_text(text, "p")}</td>')
+        cells.append(f'<td><img alt="" src="data:image/jpeg;base64,{data}">{_text(text, "p")}</td>')
     return f"<table><tr>{''.join(cells)}</tr></table>" if cells else ""
 
 

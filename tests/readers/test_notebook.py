@@ -37,8 +37,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         if tag == "img":
-            assert [name for name, _ in attrs] == ["src"]
-            self.pictures.append(str(attrs[0][1]))
+            assert [name for name, _ in attrs] == ["alt", "src"]
+            self.pictures.append(str(attrs[1][1]))
         else:
             assert attrs == []
             self.open.append(tag)
