@@ -283,7 +283,7 @@ def _streamed(
     skipped = first_number * (order.batch_size // share.parts)
     epochs = random_number(order.seed) if start_step is None else tf.data.Dataset.counter(first_epoch)
     records = epochs.flat_map(epoch)
-    return records.skip(skipped)
+    return records.skip(skipped) if skipped else records
 
 
 def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float | None) -> tf.data.Dataset:

