@@ -1,7 +1,6 @@
 """An emulator of Google Cloud Storage for tests: fake-gcs-server, of its Python package or on PATH."""
 
 import shutil
-import subprocess
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seaweed import free_ports, wait_for
+from seaweed import start
 
 
 def _program() -> str:
@@ -26,17 +25,14 @@ def gcs_server(folder: Path) -> Iterator[int]:
 
     The block gets its port. It takes any request without credentials, and ignores If-Match.
     """
-    (port,) = free_ports(1)
-    address = f"127.0.0.1:{port}"
-    options = ["-scheme=http", "-host=127.0.0.1", f"-port={port}", f"-public-host={address}"]
-    command = [_program(), *options, "-backend=memory", f"-data={folder}", "-log-level=error"]
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+    fixed = [_program(), "-scheme=http", "-host=127.0.0.1", "-backend=memory", f"-data={folder}", "-log-level=error"]
+    process, (port,) = start(
+        lambda ports: [*fixed, f"-port={ports[0]}", f"-public-host=127.0.0.1:{ports[0]}"], 1, folder / "log"
+    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GOOGLE_BASE_URL", f"http://{address}")
+        patch.setenv("GOOGLE_BASE_URL", f"http://127.0.0.1:{port}")
         patch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
         try:
-            wait_for(port, process, folder / "log")
             yield port
         finally:
             process.kill()

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -30,36 +30,53 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in held]
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a server takes connections."""
+def start(
+    command: Callable[[list[int]], list[str]], count: int, log: Path
+) -> tuple[subprocess.Popen[bytes], list[int]]:
+    """Start a server, `command` of `count` free ports, and wait until each port takes connections.
+
+    Another process may take a port before the server does; then the server is started again on other ports.
+    """
     deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text()[-2000:]
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except OSError:
-            time.sleep(0.1)
+    while True:
+        ports = free_ports(count)
+        with open(log, "wb") as out:
+            process = subprocess.Popen(command(ports), stdout=out, stderr=out, cwd=log.parent)
+        waiting = list(ports)
+        while waiting and process.poll() is None and time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", waiting[-1])).close()
+                waiting.pop()
+            except OSError:
+                time.sleep(0.1)
+        if process.poll() is None and not waiting:
+            return process, ports
+        process.kill()
+        process.wait()
+        text = log.read_text(errors="replace")
+        assert "address already in use" in text, text[-2000:]
+        assert time.monotonic() < deadline, text[-2000:]
 
 
 @contextmanager
 def seaweed(folder: Path, key: str, secret: str, volumes: int = 120) -> Iterator[int]:
     """Run an S3 server with one user until the block ends; the block gets its port. `volumes`: of 64 MB, at most."""
-    program, ports = _program(), iter(free_ports(10))
+    program = _program()
     user = {"name": "user", "credentials": [{"accessKey": key, "secretKey": secret}]}
     user["actions"] = ["Admin", "Read", "List", "Write"]
     (folder / "users.json").write_text(json.dumps({"identities": [user]}))
     (folder / "data").mkdir()
-    options = [f"-{part}.port{kind}={next(ports)}" for part in _PARTS for kind in (".grpc", "")]
-    port = int(options[-1].rpartition("=")[2])
-    options += [f"-s3.port.{part}={next(ports)}" for part in ("iceberg", "lance")]  # which it always opens
-    options += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder / 'data'}", f"-s3.config={folder / 'users.json'}"]
-    options += ["-filer", "-s3", "-master.volumeSizeLimitMB=64", f"-volume.max={volumes}", "-master.telemetry=false"]
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen([program, "server", *options], stdout=log, stderr=log, cwd=folder)
+    names = [f"{part}.port{kind}" for part in _PARTS for kind in (".grpc", "")]
+    names += ["s3.port.iceberg", "s3.port.lance"]  # which it always opens
+    fixed = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder / 'data'}", f"-s3.config={folder / 'users.json'}"]
+    fixed += ["-filer", "-s3", "-master.volumeSizeLimitMB=64", f"-volume.max={volumes}", "-master.telemetry=false"]
+
+    def command(ports: list[int]) -> list[str]:
+        return [program, "server", *(f"-{name}={port}" for name, port in zip(names, ports, strict=True)), *fixed]
+
+    process, ports = start(command, len(names), folder / "log")
     try:
-        wait_for(port, process, folder / "log")
-        yield port
+        yield ports[names.index("s3.port")]
     finally:
         process.kill()
         process.wait()
