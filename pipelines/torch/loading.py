@@ -38,8 +38,12 @@ def _begin_worker(number: int) -> None:
 
 
 def _is_loss(error: Exception) -> bool:
-    """Whether the memory of a batch could not be got from its worker, which is gone; not an error that it raised."""
-    return isinstance(error, ConnectionError | EOFError) and "DataLoader worker" not in str(error)
+    """Whether the memory of a batch could not be got from its worker, which is gone; not an error that it raised.
+
+    With pinned memory, it is a thread of PyTorch's that gets the batch, and ends.
+    """
+    lost = isinstance(error, ConnectionError | EOFError) and "DataLoader worker" not in str(error)
+    return lost or str(error) == "Pin memory thread exited unexpectedly"
 
 
 def _end_after(trainer: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.torch import to_device, torch_loader
+from shardfeed.pipelines.torch import Workers, to_device, torch_loader
 from shardfeed.readers import Dataset
 
 
@@ -125,7 +125,10 @@ def test_arguments_are_checked() -> None:
         to_device(Counted(1), "cpu").state_dict()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+@on_a_gpu
 def test_on_a_gpu() -> None:
     feed = to_device(Counted(20), "cuda", mean=(0, 0, 0), std=(1, 1, 1))
     for number, batch in enumerate(feed):
@@ -133,3 +136,24 @@ def test_on_a_gpu() -> None:
         assert batch["image"].is_cuda
         assert batch["image"].is_contiguous(memory_format=torch.channels_last)
         assert torch.allclose(batch["image"], torch.tensor(number / 255, device="cuda"))
+
+
+@on_a_gpu
+@pytest.mark.parametrize("start_method", [None, "fork", "spawn", "forkserver"])
+def test_a_late_gpu_reads_the_batches_of_the_cpu(flowers: Dataset, start_method: str | None) -> None:
+    """Steps that are queued far behind read batches after their tensors are gone and later ones were copied."""
+    workers: int | Workers = Workers(2, start_method=start_method) if start_method else 0
+
+    def batches(workers: int | Workers) -> Any:
+        return torch_loader(flowers["train"], batch_size=4, image_size=64, seed=3, workers=workers)
+
+    expected = list(batches(0))
+    for _ in range(3):
+        read = []
+        for images, labels in to_device(batches(workers), "cuda", ahead=3):
+            torch.cuda._sleep(10**7)
+            read.append((images.clone(), labels.clone()))
+        assert len(read) == len(expected) > 5
+        for (images, labels), (image, label) in zip(read, expected, strict=True):
+            assert torch.equal(images.cpu(), image)
+            assert torch.equal(labels.cpu(), label)

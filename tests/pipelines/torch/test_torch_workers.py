@@ -102,6 +102,11 @@ def slow(record: Mapping[str, Any], seed: int) -> int:
     return os.getpid()
 
 
+# With a GPU, a thread of PyTorch's takes the batches of workers, to pin them, and ends with an error of theirs.
+pinning_ends = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@pinning_ends
 @pytest.mark.timeout(60)
 def test_a_killed_worker_ends_the_run(flowers: Dataset) -> None:
     loader = torch_loader(flowers["train"], batch_size=8, transform=slow, workers=2)
@@ -127,6 +132,7 @@ def _dropped(record: Mapping[str, Any], seed: int) -> int:
     raise ConnectionResetError(errno.ECONNRESET, "of a server that the transform asks")
 
 
+@pinning_ends
 def test_a_batch_of_a_killed_worker(flowers: Dataset) -> None:
     """PyTorch raises one of several errors, depending on the moment; only an error of the worker is translated."""
     options: Any = {"batch_size": 8, "workers": 1}
