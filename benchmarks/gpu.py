@@ -4,7 +4,7 @@ PHOTOS is an image folder of JPEGs (photos.py draws one). FOLDER holds the two d
 made where they are missing. A step trains one of torchvision's models in bfloat16 on random resized crops, flipped by
 chance, normalised to float32. The images/s of each feed are divided by those of the same steps on one batch that stays
 on the GPU: 1 where the GPU never waits. Rounds take all feeds in turn, the order reversed from round to round; the
-first is not counted.
+first is not counted. It needs CUDA builds of torchvision and TorchCodec.
 
 - `to_device`: `torch_loader` as in its documentation.
 - "without to_device": the same loader, with `.to(device, non_blocking=True)` before the step.
