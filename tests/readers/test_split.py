@@ -253,3 +253,9 @@ def test_a_directory_that_is_no_dataset(tmp_path: Path) -> None:
         UsageError, match=r"no manifest.json in it; give the directory of a completed `shardfeed convert`"
     ):
         shardfeed.open(tmp_path)
+
+
+def test_a_manifest_that_is_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").mkdir()
+    with pytest.raises(UsageError, match=r"not a dataset: its manifest.json is a directory"):
+        shardfeed.open(tmp_path)
