@@ -32,7 +32,7 @@ from torch_folder import Folder  # isort: skip
 import torch
 import torchvision
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 from torch_loader import cpu_seconds
 from torchcodec.decoders import decode_jpeg
 
@@ -89,7 +89,10 @@ def decoded_there(loader: Iterable[Any], size: int) -> Feed:
         if encoded is not None:
             with torch.cuda.stream(stream):
                 pixels = torch.cat([crop(image) for image in decode_jpeg(encoded.split(lengths), device="cuda")])
-                made = ((pixels - mean) / std).contiguous(memory_format=torch.channels_last), labels.to(DEVICE)
+                made = (
+                    ((pixels - mean) / std).contiguous(memory_format=torch.channels_last),
+                    labels.pin_memory().to(DEVICE, non_blocking=True),
+                )
                 event = torch.cuda.Event()
                 event.record(stream)
         if waiting is not None:
@@ -103,9 +106,6 @@ def decoded_there(loader: Iterable[Any], size: int) -> Feed:
 
 
 def feeds(args: argparse.Namespace, workers: int) -> dict[str, Feed]:
-    def epochs(loader: Iterable[Any]) -> Iterator[Any]:
-        return itertools.chain.from_iterable(itertools.repeat(loader))
-
     def ours(name: str, antialias: bool = True) -> Iterable[Any]:
         data = args.folder / name
         if not data.exists():
@@ -116,8 +116,10 @@ def feeds(args: argparse.Namespace, workers: int) -> dict[str, Feed]:
     def folder(decoder: str | None) -> Iterator[Any]:
         made = Folder(args.photos, args.size, decoder) if decoder else Encoded(args.photos)
         options: dict[str, Any] = {} if decoder else {"collate_fn": joined}
-        options |= {"num_workers": workers, "persistent_workers": True, "drop_last": True, "pin_memory": bool(decoder)}
-        return epochs(DataLoader(made, args.batch, shuffle=True, **options))
+        options |= {"num_workers": workers, "pin_memory": bool(decoder)}
+        # Without end, as ours: at the end of each epoch, a DataLoader would wait until its queue is empty.
+        endless = RandomSampler(made, num_samples=10**9)
+        return iter(DataLoader(made, args.batch, sampler=endless, **options))
 
     def on_device(name: str, antialias: bool = True) -> Feed:
         return iter(to_device(ours(name, antialias), DEVICE, mean=MEAN, std=STD))
@@ -155,7 +157,8 @@ def training(name: str, classes: int) -> Callable[[torch.Tensor, torch.Tensor], 
 def rate(feed: Feed, step: Callable[[torch.Tensor, torch.Tensor], None], seconds: float) -> tuple[float, float]:
     """Images per second, from one step's end on the GPU to another's, and CPU microseconds per image.
 
-    The batches of the first two seconds do not count: some were made before.
+    The batches of the first two seconds do not count: some were made before. Up to two batches per worker were, which
+    is 8,192 images with 16 workers, so a turn of a feed that is nearly fast enough must be long.
     """
     begun, images, started, cpu = time.perf_counter(), 0, 0.0, 0.0
     while not started or time.perf_counter() - started < seconds:
@@ -177,17 +180,20 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--workers", type=int, nargs="+", default=[16], help="processes of each loader, in turn")
-    parser.add_argument("--seconds", type=float, default=6, help="of each feed in a round (6)")
+    parser.add_argument("--seconds", type=float, default=30, help="of each feed in a round (30)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--without", nargs="*", default=[], metavar="WORD", help="leave out feeds with this in the name"
     )
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    step = training(args.model, 10)
+    classes = 1 + max(photo_files(args.photos)[1], default=-1)
+    if not classes:
+        parser.error(f"{args.photos}: has no JPEGs")
+    step = training(args.model, classes)
     shape = (args.batch, 3, args.size, args.size)
     constant = torch.randn(shape, device=DEVICE).contiguous(memory_format=torch.channels_last)
-    batch = constant, torch.randint(10, (args.batch,), device=DEVICE)
+    batch = constant, torch.randint(classes, (args.batch,), device=DEVICE)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {args.model}, batches of {args.batch}\n")
     for workers in args.workers:
         sources = feeds(args, workers) | ({CONSTANT: itertools.repeat(batch)} if args.model != "none" else {})

@@ -116,7 +116,8 @@ class SampleLoader(DataLoader[Any]):
                 # The frames that raise a worker's error refer to it: a cycle, which would keep all frames above.
                 made, error = None, raised.with_traceback(None) if self.num_workers else raised
                 if self.num_workers and _is_loss(raised):
-                    error = WorkerLostError("DataLoader worker", "it exited unexpectedly", _FEWER)
+                    which = "it, or the thread that pins its batches," if "Pin memory" in str(raised) else "it"
+                    error = WorkerLostError("DataLoader worker", f"{which} exited unexpectedly", _FEWER)
             if error is not None:
                 self._iterator = None  # with it, the workers end: lost, or of no use, they are not the next iteration's
                 try:

@@ -43,12 +43,17 @@ def start(
         with open(log, "wb") as out:
             process = subprocess.Popen(command(ports), stdout=out, stderr=out, cwd=log.parent)
         waiting = list(ports)
-        while waiting and process.poll() is None and time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", waiting[-1])).close()
-                waiting.pop()
-            except OSError:
-                time.sleep(0.1)
+        try:
+            while waiting and process.poll() is None and time.monotonic() < deadline:
+                try:
+                    socket.create_connection(("127.0.0.1", waiting[-1]), timeout=1).close()
+                    waiting.pop()
+                except OSError:
+                    time.sleep(0.1)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
         if process.poll() is None and not waiting:
             return process, ports
         process.kill()
