@@ -19,6 +19,7 @@ import random
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,26 +84,20 @@ def decoded_there(loader: Iterable[Any], size: int) -> Feed:
         resized = nn.functional.interpolate(window, (size, size), mode="bilinear", antialias=True)
         return resized.flip(3) if random.random() < 0.5 else resized
 
-    waiting = None
-    for encoded, lengths, labels in itertools.chain(loader, [(None, None, None)]):
-        made = None
-        if encoded is not None:
-            with torch.cuda.stream(stream):
-                pixels = torch.cat([crop(image) for image in decode_jpeg(encoded.split(lengths), device="cuda")])
-                made = (
-                    ((pixels - mean) / std).contiguous(memory_format=torch.channels_last),
-                    labels.pin_memory().to(DEVICE, non_blocking=True),
-                )
-                event = torch.cuda.Event()
-                event.record(stream)
-        if waiting is not None:
-            batch, done = waiting
+    ahead: deque[tuple[tuple[torch.Tensor, torch.Tensor], torch.cuda.Event]] = deque()
+    for encoded, lengths, labels in loader:  # without end
+        with torch.cuda.stream(stream):
+            pixels = torch.cat([crop(image) for image in decode_jpeg(encoded.split(lengths), device="cuda")])
+            images = ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
+            made = images, labels.pin_memory().to(DEVICE, non_blocking=True)
+            ahead.append((made, stream.record_event()))
+        if len(ahead) > 1:
+            batch, done = ahead.popleft()
             current = torch.cuda.current_stream()
             current.wait_event(done)
             for tensor in batch:
                 tensor.record_stream(current)
             yield batch
-        waiting = (made, event) if made is not None else None
 
 
 def feeds(args: argparse.Namespace, workers: int) -> dict[str, Feed]:

@@ -298,9 +298,10 @@ def read_manifest(directory: str, storage: Storage = LOCAL, *, exact: bool = Fal
         file = storage.open(path)
         data = whole(file)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        what = f"no {MANIFEST} in it" if _is_directory(directory, storage) else "no such directory"
         if isinstance(error, IsADirectoryError):
             what = f"its {MANIFEST} is a directory"
+        else:
+            what = f"no {MANIFEST} in it" if _is_directory(directory, storage) else "no such directory"
         raise UsageError(
             directory, f"not a dataset: {what}", "give the directory of a completed `shardfeed convert`"
         ) from None

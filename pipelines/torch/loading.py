@@ -37,13 +37,14 @@ def _begin_worker(number: int) -> None:
         threading.Thread(target=_end_after, args=(trainer,), daemon=True).start()
 
 
-def _is_loss(error: Exception) -> bool:
-    """Whether the memory of a batch could not be got from its worker, which is gone; not an error that it raised.
-
-    With pinned memory, it is a thread of PyTorch's that gets the batch, and ends.
-    """
+def _loss(error: Exception) -> str | None:
+    """The message if the memory of a batch could not be got from its worker, which is gone; None for its own errors."""
+    if (
+        str(error) == "Pin memory thread exited unexpectedly"
+    ):  # a thread of PyTorch's got the batch, and ended with that
+        return "it, or the thread that pins its batches, exited unexpectedly"
     lost = isinstance(error, ConnectionError | EOFError) and "DataLoader worker" not in str(error)
-    return lost or str(error) == "Pin memory thread exited unexpectedly"
+    return "it exited unexpectedly" if lost else None
 
 
 def _end_after(trainer: Any) -> None:
@@ -115,9 +116,8 @@ class SampleLoader(DataLoader[Any]):
             except Exception as raised:
                 # The frames that raise a worker's error refer to it: a cycle, which would keep all frames above.
                 made, error = None, raised.with_traceback(None) if self.num_workers else raised
-                if self.num_workers and _is_loss(raised):
-                    which = "it, or the thread that pins its batches," if "Pin memory" in str(raised) else "it"
-                    error = WorkerLostError("DataLoader worker", f"{which} exited unexpectedly", _FEWER)
+                if self.num_workers and (what := _loss(raised)):
+                    error = WorkerLostError("DataLoader worker", what, _FEWER)
             if error is not None:
                 self._iterator = None  # with it, the workers end: lost, or of no use, they are not the next iteration's
                 try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seaweed import start
+from seaweed import server
 
 
 def _program() -> str:
@@ -26,14 +26,11 @@ def gcs_server(folder: Path) -> Iterator[int]:
     The block gets its port. It takes any request without credentials, and ignores If-Match.
     """
     fixed = [_program(), "-scheme=http", "-host=127.0.0.1", "-backend=memory", f"-data={folder}", "-log-level=error"]
-    process, (port,) = start(
-        lambda ports: [*fixed, f"-port={ports[0]}", f"-public-host=127.0.0.1:{ports[0]}"], 1, folder / "log"
-    )
-    with pytest.MonkeyPatch.context() as patch:
+
+    def command(ports: list[int]) -> list[str]:
+        return [*fixed, f"-port={ports[0]}", f"-public-host=127.0.0.1:{ports[0]}"]
+
+    with server(command, 1, folder / "log") as (port,), pytest.MonkeyPatch.context() as patch:
         patch.setenv("GOOGLE_BASE_URL", f"http://127.0.0.1:{port}")
         patch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
-        try:
-            yield port
-        finally:
-            process.kill()
-            process.wait()
+        yield port

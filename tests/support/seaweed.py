@@ -30,10 +30,9 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in held]
 
 
-def start(
-    command: Callable[[list[int]], list[str]], count: int, log: Path
-) -> tuple[subprocess.Popen[bytes], list[int]]:
-    """Start a server, `command` of `count` free ports, and wait until each port takes connections.
+@contextmanager
+def server(command: Callable[[list[int]], list[str]], count: int, log: Path) -> Iterator[list[int]]:
+    """Run a server, `command` of `count` free ports, until the block ends; each of its ports takes connections.
 
     Another process may take a port before the server does; then the server is started again on other ports.
     """
@@ -42,25 +41,28 @@ def start(
         ports = free_ports(count)
         with open(log, "wb") as out:
             process = subprocess.Popen(command(ports), stdout=out, stderr=out, cwd=log.parent)
-        waiting = list(ports)
         try:
-            while waiting and process.poll() is None and time.monotonic() < deadline:
-                try:
-                    socket.create_connection(("127.0.0.1", waiting[-1]), timeout=1).close()
-                    waiting.pop()
-                except OSError:
-                    time.sleep(0.1)
-        except BaseException:
+            if _listens(process, ports, deadline):
+                yield ports
+                return
+        finally:
             process.kill()
             process.wait()
-            raise
-        if process.poll() is None and not waiting:
-            return process, ports
-        process.kill()
-        process.wait()
         text = log.read_text(errors="replace")
         assert "address already in use" in text, text[-2000:]
         assert time.monotonic() < deadline, text[-2000:]
+
+
+def _listens(process: subprocess.Popen[bytes], ports: list[int], deadline: float) -> bool:
+    """Wait until all ports take connections. False if the process has ended, or at the deadline."""
+    waiting = list(ports)
+    while waiting and process.poll() is None and time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", waiting[-1]), timeout=1).close()
+            waiting.pop()
+        except OSError:
+            time.sleep(0.1)
+    return not waiting and process.poll() is None
 
 
 @contextmanager
@@ -79,9 +81,5 @@ def seaweed(folder: Path, key: str, secret: str, volumes: int = 120) -> Iterator
     def command(ports: list[int]) -> list[str]:
         return [program, "server", *(f"-{name}={port}" for name, port in zip(names, ports, strict=True)), *fixed]
 
-    process, ports = start(command, len(names), folder / "log")
-    try:
+    with server(command, len(names), folder / "log") as ports:
         yield ports[names.index("s3.port")]
-    finally:
-        process.kill()
-        process.wait()
