@@ -39,9 +39,8 @@ def _begin_worker(number: int) -> None:
 
 def _loss(error: Exception) -> str | None:
     """The message if the memory of a batch could not be got from its worker, which is gone; None for its own errors."""
-    if (
-        str(error) == "Pin memory thread exited unexpectedly"
-    ):  # a thread of PyTorch's got the batch, and ended with that
+    # With pinned memory, a thread of PyTorch's gets the batch, and ends.
+    if str(error) == "Pin memory thread exited unexpectedly":
         return "it, or the thread that pins its batches, exited unexpectedly"
     lost = isinstance(error, ConnectionError | EOFError) and "DataLoader worker" not in str(error)
     return "it exited unexpectedly" if lost else None
