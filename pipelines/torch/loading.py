@@ -1,16 +1,22 @@
 """DataLoaders over `TorchSamples`: errors are raised unchanged, and batches are counted, so that a run can resume."""
 
+import atexit
 import gc
 import multiprocessing
 import os
+import re
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader
 
 from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.machine.processes import signals_later
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
@@ -21,11 +27,14 @@ from shardfeed.readers.skip import Skip
 
 _END = object()
 _FEWER = "workers are killed when memory runs out: use fewer workers"
+_STDERR = "its stderr may say why"
+_LOST = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) ([^.]+)")  # as PyTorch begins such errors
 
 
 def _begin_worker(number: int) -> None:
     """Initialise a worker to use one thread: PyTorch has one there, but OpenCV would use every core in each worker."""
     del number
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the trainer decides
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     if cv2 := sys.modules.get("cv2"):  # inherited
         cv2.setNumThreads(0)  # with 1 it would join threads that a forked process does not have, and hang
@@ -37,13 +46,38 @@ def _begin_worker(number: int) -> None:
         threading.Thread(target=_end_after, args=(trainer,), daemon=True).start()
 
 
-def _loss(error: Exception) -> str | None:
-    """The message if the memory of a batch could not be got from its worker, which is gone; None for its own errors."""
-    # With pinned memory, a thread of PyTorch's gets the batch, and ends.
-    if str(error) == "Pin memory thread exited unexpectedly":
-        return "it, or the thread that pins its batches, exited unexpectedly"
-    lost = isinstance(error, ConnectionError | EOFError) and "DataLoader worker" not in str(error)
-    return "it exited unexpectedly" if lost else None
+def _loss(error: Exception) -> WorkerLostError | None:
+    """The error to raise if `error` says that a worker is gone; None for errors of the worker's own."""
+    text, place, what = str(error), "DataLoader worker", "it exited unexpectedly"
+    if isinstance(error.__cause__, WorkerLostError):  # of the signal's handler, while PyTorch waited for a batch
+        return error.__cause__.with_traceback(None)
+    if said := _LOST.match(text):
+        place, what = f"{place} {said[1]}", said[2]
+    elif text == "Pin memory thread exited unexpectedly":  # that thread gets the batch, and ends
+        what = "it, or the thread that pins its batches, exited unexpectedly"
+    elif not isinstance(error, ConnectionError | EOFError) or place in text:
+        return None
+    return WorkerLostError(place, what, _STDERR if re.search("exit code|signal: (?!Killed)", what) else _FEWER)
+
+
+def _translate_losses() -> None:
+    """Translate the errors of PyTorch's handler of SIGCHLD, which raises them anywhere, also in the user's own code."""
+    handler: Any = signal.getsignal(signal.SIGCHLD)
+    ours = not callable(handler) or getattr(handler, "func", None) is _raise_lost
+    if not ours and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, partial(_raise_lost, handler))
+        atexit.register(signal.signal, signal.SIGCHLD, signal.SIG_DFL)  # Python then ends the workers: no loss
+
+
+def _raise_lost(handler: Any, number: int, frame: Any) -> None:
+    try:
+        return handler(number, frame)
+    except RuntimeError as raised:
+        error = _loss(raised) or raised
+    try:
+        raise error  # not above: it would refer to PyTorch's, and so to all frames
+    finally:
+        del error  # as in `_delivered`
 
 
 def _end_after(trainer: Any) -> None:
@@ -97,11 +131,17 @@ class SampleLoader(DataLoader[Any]):
         if not self._given_ranks:
             check_unchanged(self._process)
         self._iteration = iteration = object()
-        if self._iterator is None:  # workers are about to start, and batch sizes will be known
+        if not all(worker.is_alive() for worker in getattr(self._iterator, "_workers", ())):  # lost in the user's code
+            self._iterator = None
+        undisturbed: Any = nullcontext()
+        if self._iterator is None and self.num_workers:  # workers are about to start, and batch sizes will be known
+            method = (self.multiprocessing_context or multiprocessing).get_start_method()
+            undisturbed = signals_later(fork=method == "fork")
             self._collate.check_room = shared_memory_check(self._workers, self._process.ranks_on_this_machine)
         assert isinstance(self.batch_sampler, SharedSteps)
-        with self.batch_sampler.for_our_loader():
+        with self.batch_sampler.for_our_loader(), undisturbed:
             batches = super().__iter__()
+            _translate_losses()
         return self._delivered(batches, iteration)
 
     def _delivered(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
@@ -115,8 +155,8 @@ class SampleLoader(DataLoader[Any]):
             except Exception as raised:
                 # The frames that raise a worker's error refer to it: a cycle, which would keep all frames above.
                 made, error = None, raised.with_traceback(None) if self.num_workers else raised
-                if self.num_workers and (what := _loss(raised)):
-                    error = WorkerLostError("DataLoader worker", what, _FEWER)
+                if self.num_workers:
+                    error = _loss(raised) or error
             if error is not None:
                 self._iterator = None  # with it, the workers end: lost, or of no use, they are not the next iteration's
                 try:

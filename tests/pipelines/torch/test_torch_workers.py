@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_transforms import slow_pid
 
 from shardfeed.errors import StorageError, UsageError, WorkerLostError
 from shardfeed.machine import free_space as room
-from shardfeed.pipelines.torch import torch_loader
+from shardfeed.pipelines.torch import torch_eval_loader, torch_loader, torch_predict_loader
 from shardfeed.pipelines.torch import workers as torch_workers
 from shardfeed.pipelines.torch.workers import Planned, Workers, batch_bytes, plan_workers, shared_memory_check
 from shardfeed.readers import Dataset
+
+from repository import SUPPORT
 
 
 def test_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,24 +100,80 @@ def test_the_size_of_a_batch() -> None:
     assert batch_bytes([UserDict(x=np.zeros(3)), (np.zeros(2, np.int16),)]) == 28
 
 
-def slow(record: Mapping[str, Any], seed: int) -> int:
-    time.sleep(0.02)
-    return os.getpid()
-
-
 # With a GPU, a thread of PyTorch's takes the batches of workers, to pin them, and ends with an error of theirs.
 pinning_ends = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
 
 @pinning_ends
-@pytest.mark.timeout(60)
-def test_a_killed_worker_ends_the_run(flowers: Dataset) -> None:
-    loader = torch_loader(flowers["train"], batch_size=8, transform=slow, workers=2)
-    with pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"):
-        for pids in loader:
-            os.kill(int(pids[0]), signal.SIGKILL)
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("method", "place"),
+    [
+        ("fork", "step"),
+        pytest.param("spawn", "step", marks=pytest.mark.long),
+        pytest.param("forkserver", "next", marks=pytest.mark.long),  # which gets the signal, instead of the trainer
+    ],
+)
+def test_a_killed_worker_ends_the_run(method: str, place: str, flowers: Dataset) -> None:
+    """The error is the same in the user's own code, where PyTorch's handler of the signal raises it."""
+    workers = Workers(2, start_method=method)
+    loader = torch_loader(flowers["train"], batch_size=8, transform=slow_pid, workers=workers)
+    for _ in range(2):
+        where = "next"
+        with pytest.raises(WorkerLostError, match=r"exited unexpectedly|killed by signal: Killed; .*fewer workers"):
+            for pids in loader:
+                os.kill(int(pids[0]), signal.SIGKILL)
+                where = "step"
+                while place == "step":
+                    time.sleep(0.01)
+                where = "next"
+        assert where == place
     assert len(list(loader)) == len(loader)  # by workers of their own
     assert not [name for name in Path("/dev/shm").iterdir() if name.name.startswith(f"torch_{os.getpid()}_")]
+
+
+@pinning_ends
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("make", [torch_eval_loader, torch_predict_loader])
+def test_a_worker_killed_between_two_iterations(make: Any, flowers: Dataset) -> None:
+    loader = make(flowers["validation"], batch_size=8, image_size=16, workers=2)
+    assert len(list(loader)) == len(loader)
+    with pytest.raises(WorkerLostError, match=r"worker \d+: is killed by signal: Killed; .*fewer workers"):
+        os.kill(loader._iterator._workers[1].pid, signal.SIGKILL)
+        time.sleep(100)  # in the user's code
+    assert len(list(loader)) == len(loader)
+
+
+def _exits(samples: Any) -> None:
+    os._exit(3)
+
+
+def _crashes(samples: Any) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def _killed(samples: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pinning_ends
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("place", ["collate_fn", "image_transform"])
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (_exits, "exited unexpectedly with exit code 3; its stderr may say why"),
+        (_crashes, "is killed by signal: Segmentation fault; its stderr may say why"),
+        (_killed, "is killed by signal: Killed; workers are killed when memory runs out: use fewer workers"),
+    ],
+)
+def test_why_a_worker_ended_in_the_users_function(
+    place: str, end: Callable[..., None], message: str, flowers: Dataset
+) -> None:
+    options: dict[str, Any] = {"image_size": 16, "collate_fn": end} if place == "collate_fn" else {place: end}
+    loader = torch_loader(flowers["train"], batch_size=8, workers=1, **options)
+    with pytest.raises(WorkerLostError, match=rf"^DataLoader worker \d+: {message}$"):
+        next(iter(loader))
 
 
 class OfAKilledWorker:
@@ -141,6 +200,48 @@ def test_a_batch_of_a_killed_worker(flowers: Dataset) -> None:
         next(iter(loader))
     with pytest.raises(ConnectionResetError, match="of a server"):
         next(iter(torch_loader(flowers["train"], transform=_dropped, **options)))
+
+
+CTRL_C = """
+import sys, time
+import shardfeed
+from loader_transforms import slow_pid
+from shardfeed.pipelines.torch import Workers
+
+if __name__ == "__main__":
+    split = shardfeed.open(sys.argv[1])["train"]
+    workers = Workers(2, start_method=sys.argv[2])
+    loader = shardfeed.torch_loader(split, batch_size=4, transform=slow_pid, workers=workers, start_step=0)
+    print("starting", flush=True)
+    batches = iter(loader)
+    print("started", flush=True)
+    next(batches)
+    print("waiting", flush=True)
+    for batch in batches: pass
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "moment", ["started", *(pytest.param(m, marks=pytest.mark.long) for m in ("starting", "waiting"))]
+)
+@pytest.mark.parametrize(
+    "method", ["spawn", *(pytest.param(m, marks=pytest.mark.long) for m in ("fork", "forkserver"))]
+)
+def test_ctrl_c_gives_one_traceback(method: str, moment: str, flowers: Dataset, tmp_path: Path) -> None:
+    """Only the trainer prints one: workers, even while they import, ignore the signal that the whole group gets."""
+    script = tmp_path / "trainer.py"
+    script.write_text(CTRL_C)
+    program = [sys.executable, str(script), flowers.directory, method]
+    environment = os.environ | {"PYTHONPATH": str(SUPPORT)}
+    options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
+    with subprocess.Popen(program, start_new_session=True, **options) as trainer:
+        assert trainer.stdout is not None
+        assert moment in iter(lambda: trainer.stdout.readline().strip(), "")
+        os.killpg(trainer.pid, signal.SIGINT)
+        errors = trainer.communicate()[1]  # until the last worker has closed it
+    assert (errors.count("Traceback"), errors.splitlines()[-1]) == (1, "KeyboardInterrupt"), errors
+    assert trainer.returncode == -signal.SIGINT
 
 
 TRAINER = """
