@@ -1,31 +1,31 @@
 """Checks of the arguments of training pipelines, for TensorFlow and for PyTorch."""
 
 import inspect
-import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
+MOST_PIXELS = 65_535  # of a side: that of the largest JPEG
 Size = int | tuple[int, int]
 T = TypeVar("T")
 S = TypeVar("S", bound=Samples)
 
 
 def image_size(size: Size) -> tuple[int, int]:
-    """(height, width) in pixels. Raises UsageError unless both are positive integers."""
+    """(height, width) in pixels. Raises UsageError unless both are integers from 1 to 65,535."""
     sides = size if isinstance(size, tuple | list) else (size, size)
-    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
-        raise UsageError("image_size", f"got {size!r}, expected pixels: one positive integer, or (height, width)")
-    height, width = sides
+    if len(sides) != 2:
+        raise UsageError("image_size", f"got {size!r}, expected pixels: one number, or (height, width)")
+    height, width = (at_least("image_size", side, 1, MOST_PIXELS) for side in sides)
     return height, width
 
 
@@ -164,10 +164,3 @@ def tag_count(schema: Schema, label: str) -> int | None:
     if not names:
         raise UsageError("label", f"{escape(key)} has no class names", "give multi_hot the number of classes")
     return len(names)
-
-
-def at_least(place: str, value: int, least: int) -> int:
-    """`value` as an int. Raises UsageError unless it is an integer of at least `least`."""
-    if not isinstance(value, SupportsIndex) or operator.index(value) < least:
-        raise UsageError(place, f"got {value!r}, expected an integer of at least {least}")
-    return operator.index(value)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from numbers import Real
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -174,8 +174,14 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
         both = mix([(flowers["train"], 3), (plants["train"], 1)])
         batches = train_batches(both, batch_size=256, image_size=224)
     """
+    expected = "expected pairs of a split and its weight"
+    given: Any = parts if isinstance(parts, tuple | list) else [parts]
     if not parts:
-        raise UsageError("mix", "got no splits, expected pairs of a split and its weight")
+        raise UsageError("mix", f"got no splits, {expected}")
+    for pair in given:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Split)):
+            remedy = 'for example mix([(data["train"], 3), (more["train"], 1)])'
+            raise UsageError("mix", f"got {type(pair).__name__}, {expected}", remedy)
     for split, weight in parts:
         if not (isinstance(weight, Real) and 0 < weight < float("inf")):
             raise UsageError("mix", f"got the weight {weight!r} for split {split.name}, expected a number above 0")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, RecordError, UsageError
+from shardfeed.errors import IntegrityError, RecordError, UsageError, at_least
 
 ReadPayloads = Callable[[np.ndarray], list[bytes]]
 
@@ -31,9 +31,7 @@ class Skip:
     """
 
     def __init__(self, limit: int) -> None:
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-            raise UsageError("limit", f"got {limit!r}, expected a number of records, 0 or more")
-        self.limit = limit
+        self.limit = at_least("limit", limit, 0)
         self._found: dict[str, RecordError] = {}
         self._lock = threading.Lock()
 
@@ -67,6 +65,12 @@ class Skip:
             self._found[error.place] = error
             number = len(self._found)
         warnings.warn(f"left out, {number} of at most {self.limit}: {error}", RuntimeWarning, stacklevel=2)
+
+
+def check_skip(damaged: Any) -> None:
+    """Raise UsageError unless this is a `Skip` or None."""
+    if not (damaged is None or isinstance(damaged, Skip)):
+        raise UsageError("damaged", f"got {damaged!r}, expected a Skip or None", "damaged=Skip(10) leaves out up to 10")
 
 
 @dataclass(frozen=True)

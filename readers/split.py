@@ -22,7 +22,7 @@ from shardfeed.readers.columns import read_column
 from shardfeed.readers.copy import Copy
 from shardfeed.readers.notebook import split_html
 from shardfeed.readers.shards import Shards
-from shardfeed.readers.skip import Skip
+from shardfeed.readers.skip import Skip, check_skip
 from shardfeed.schema import Schema
 from shardfeed.storage.storage import LOCAL, Storage
 
@@ -266,6 +266,7 @@ class Split(Sequence[Record]):
             names = [record["image/filename"] for record in data["train"].without_damaged(skip)]
             print(skip.found)
         """
+        check_skip(damaged)
         for i in range(len(self)):
             try:
                 yield self[i]

@@ -8,6 +8,7 @@ A message names arguments as the caller wrote them: `argument("max_bad", 8)` rea
 8` on the command line. The same applies to an argument's name as the place of a UsageError.
 """
 
+import operator
 import os
 import re
 import shlex
@@ -235,6 +236,18 @@ class BusyError(ShardfeedError):
 
 class OrderMismatchError(UsageError):
     """A position belongs to another order: other data, seed or batch size (exit 2). Nothing was changed."""
+
+
+def at_least(place: str, value: Any, least: int, most: int | None = None) -> int:
+    """`value` as an int. Raises UsageError unless it is an integer of at least `least`, and at most `most`."""
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or (most is not None and number > most):
+        expected = f"of at least {least}" if most is None else f"from {least} to {most:,}"
+        raise UsageError(place, f"got {value!r}, expected an integer {expected}")
+    return number
 
 
 @contextmanager

@@ -15,7 +15,7 @@ class LocalWorkers:
     """Worker processes on this machine.
 
     Args:
-        count: number of processes; default one per CPU available to this process.
+        count: number of processes, 1 to 4,096; default one per CPU available to this process.
         start_method: "spawn" (default), "forkserver" or "auto". "auto", the default of the command line, forks if
             there are few images and this process has one thread, which halves the start time, and spawns otherwise.
 
@@ -52,7 +52,7 @@ class RayWorkers:
     start_method: str = "spawn"
 
     def __post_init__(self) -> None:
-        check_workers(1 if self.count is None else self.count, self.start_method)
+        check_workers(1 if self.count is None else self.count, self.start_method, most=None)
 
 
 Workers = int | LocalWorkers | RayWorkers | Engine | None

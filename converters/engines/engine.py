@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, runtime_checkable
 
 from shardfeed.converters.shards.task import Receipt, ShardTask
-from shardfeed.errors import UsageError
-from shardfeed.machine.processes import START_METHODS
+from shardfeed.errors import UsageError, at_least
+from shardfeed.machine.processes import MOST_WORKERS, START_METHODS
 
 IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
 
@@ -50,9 +50,8 @@ class Engine(Protocol):
         ...
 
 
-def check_workers(workers: int, start_method: str) -> None:
-    """Raise UsageError for fewer than one worker, or for an unknown start method."""
-    if workers < 1:
-        raise UsageError("workers", f"got {workers}, expected at least 1")
+def check_workers(workers: int, start_method: str, most: int | None = MOST_WORKERS) -> None:
+    """Raise UsageError unless there are 1 to `most` workers, and for an unknown start method."""
+    at_least("workers", workers, 1, most)
     if start_method not in (AUTO, *START_METHODS):
         raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join((AUTO, *START_METHODS))}")

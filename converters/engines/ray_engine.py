@@ -70,7 +70,7 @@ class RayEngine:
         start_method: str = "spawn",
         image_timeout: float = IMAGE_TIMEOUT,
     ) -> None:
-        check_workers(1 if workers is None else workers, start_method)
+        check_workers(1 if workers is None else workers, start_method, most=None)
         check_address(address)
         self.warnings: list[str] = []
         self._tries, self._address, self._wanted = tries, address, workers

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal
 
-from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import at_least
+from shardfeed.errors import UsageError, at_least
 
 Weights = Mapping[str, float] | Sequence[float]
 
@@ -73,7 +72,7 @@ class Global:
 
     def __post_init__(self) -> None:
         _check_counts(None, self.epoch_samples)
-        if self.balance is not None and not isinstance(self.balance, str):
+        if self.balance is not None and not (isinstance(self.balance, str) and self.balance):
             raise UsageError("balance", f"got {self.balance!r}, expected 'class' or the key of a label")
         if self.weights is not None:
             numbers = list(self.weights.values() if isinstance(self.weights, Mapping) else self.weights)

@@ -1,8 +1,8 @@
 """Creation of an order from the user's choice: `order_samples` reads the samples and defines the order fully."""
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, at_least
 from shardfeed.machine.budget import memory_budget
-from shardfeed.pipelines.arguments import at_least, check_samples
+from shardfeed.pipelines.arguments import check_samples
 from shardfeed.pipelines.orders.by_class import class_strata
 from shardfeed.pipelines.orders.choices import (
     Blocks,
@@ -14,6 +14,7 @@ from shardfeed.pipelines.orders.choices import (
     order_object,
 )
 from shardfeed.pipelines.orders.order import (
+    MAX_STEPS,
     BlockOrder,
     GlobalOrder,
     Order,
@@ -59,8 +60,9 @@ def order_samples(
     """
     check_samples(samples)
     batch_size = at_least("batch_size", batch_size, 1)
-    if at_least("seed", seed, 0) > _MAX_SEED:
-        raise UsageError("seed", f"got {seed!r}, expected at most 2^63 - 1")
+    seed = at_least("seed", seed, 0, _MAX_SEED)
+    if not isinstance(drop_remainder, bool):
+        raise UsageError("drop_remainder", f"got {drop_remainder!r}, expected True or False")
     if len(samples) == 0:
         raise UsageError(f"split {samples.name}", "it has no samples", "use another split")
     if len(samples) > MAX_SIZE:
@@ -77,7 +79,7 @@ def order_samples(
         samples.check_streamable()
     asked = None if isinstance(wanted, Stored) else wanted.epoch_samples
     length = _epoch_samples(samples, batch_size, asked, drop_remainder)
-    common = (samples.fingerprint, len(samples), batch_size, length, int(seed))
+    common = (samples.fingerprint, len(samples), batch_size, length, seed)
     if isinstance(wanted, Stream):
         return samples, StreamOrder(*common, _buffer(samples, wanted))
     if isinstance(wanted, Blocks):
@@ -145,10 +147,11 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
         whole = sum(inner)
         shares += [part_weight * weight / whole for weight in inner]
     count = len(samples) if wanted.epoch_samples is None else wanted.epoch_samples
+    at_least("epoch_samples", count, 1, min(MAX_STEPS * batch_size, MAX_SIZE))
     length = _whole_batches(samples, batch_size, count)
     view = Mixture(tuple(arranged), tuple(part_weights)) if isinstance(samples, Mixture) else arranged[0]
     quotas = apportion(length, shares)
-    order = StratifiedOrder(view.fingerprint, len(view), batch_size, length, int(seed), tuple(strata), quotas)
+    order = StratifiedOrder(view.fingerprint, len(view), batch_size, length, seed, tuple(strata), quotas)
     return view, order
 
 

@@ -3,8 +3,8 @@
     with prefetch_processes([producer] * 4, buffer=2) as batches:
         for batch in batches: ...
 
-`producers`: callables or iterables, each run by one worker; see `shardfeed.pipelines.prefetch.producers`. All three
-functions have these options and guarantees:
+`producers`: 1 to 4,096 callables or iterables, each run by one worker; see `shardfeed.pipelines.prefetch.producers`.
+All three functions have these options and guarantees:
 
 - `buffer`: maximum number of ready batches per producer.
 - `ordered`: whether batches come from each running producer in turn, in the same order in each run; otherwise they come

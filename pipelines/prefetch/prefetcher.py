@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.prefetch.producers import (
     Batch,
     Failure,
@@ -76,15 +76,11 @@ class Prefetcher:
         ordered: bool,
         seed: int,
     ) -> None:
-        if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:
-            raise UsageError("buffer", f"got {buffer!r}, expected the batches to prefetch per producer, at least 1")
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise UsageError("seed", f"got {seed!r}, expected an integer of at least 0")
         self._producers = producers
         self._make = make
-        self._buffer = buffer
+        self._buffer = at_least("buffer", buffer, 1)
         self._ordered = ordered
-        self._seed = seed
+        self._seed = at_least("seed", seed, 0)
         self._epoch = 0
         self._closed = False
         self._workers: Workers | None = None

@@ -7,6 +7,7 @@ arrays.
 
 import copy
 import inspect
+import itertools
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.machine.processes import MOST_WORKERS
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,9 @@ def check_producers(producers: Iterable[Producer]) -> tuple[Producer, ...]:
         raise UsageError(
             "producers", f"got a {type(producers).__name__}, expected a list of producers", "for example [producer] * 4"
         )
-    found = tuple(producers)
-    if not found:
-        raise UsageError("producers", "got none, expected at least one")
+    found = tuple(itertools.islice(producers, MOST_WORKERS + 1))
+    if not 1 <= len(found) <= MOST_WORKERS:
+        raise UsageError("producers", f"got {'more' if found else 'none'}, expected 1 to {MOST_WORKERS:,}")
     for number, producer in enumerate(found):
         place = f"producers[{number}]"
         if isinstance(producer, (np.ndarray, Mapping, str, bytes)) or not isinstance(producer, Callable | Iterable):

@@ -20,7 +20,7 @@ from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, St
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
 from shardfeed.pipelines.tensorflow.unverified_images import image_checker, tensorflow_decodes
-from shardfeed.readers.skip import Skip, read_intact
+from shardfeed.readers.skip import Skip, check_skip, read_intact
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number, parse_spec, random_number
 from shardfeed.readers.tensorflow.stream import all_local, serialized_records, shuffled_places
@@ -106,6 +106,7 @@ def assemble_batches(
         parallelism: samples transformed, and shards or batches read, at once.
         batch_transform: function applied to each replica's batch; None: none.
     """
+    check_skip(damaged)
     share = share or Share()
     samples = read_through_fetcher(samples, order, part=share.part, parts=share.parts)
     counted = damaged is None or fill  # else the number of samples is unknown

@@ -12,8 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import at_least
+from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.tensorflow.distribute import Distributed, Feed
 from shardfeed.pipelines.tensorflow.saved_state import RECORD, SavedState

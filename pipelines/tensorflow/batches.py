@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, at_least
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.pipelines.arguments import Size, at_least, check_transforms, images_and_labels
+from shardfeed.machine.processes import MOST_WORKERS
+from shardfeed.pipelines.arguments import Size, check_transforms, images_and_labels
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
@@ -188,5 +189,5 @@ def make_batches(
 
 
 def threads(workers: int | None) -> int:
-    """`workers`, or the number of available CPUs. Raises UsageError unless it is at least 1."""
-    return cpu_budget() if workers is None else at_least("workers", workers, 1)
+    """`workers`, or the number of available CPUs. Raises UsageError unless it is from 1 to 4,096."""
+    return cpu_budget() if workers is None else at_least("workers", workers, 1, MOST_WORKERS)

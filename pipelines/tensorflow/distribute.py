@@ -6,15 +6,8 @@ from functools import cached_property
 
 import tensorflow as tf
 
-from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import (
-    Size,
-    at_least,
-    check_samples,
-    check_shared_batch,
-    check_transforms,
-    image_or_transform,
-)
+from shardfeed.errors import UsageError, at_least
+from shardfeed.pipelines.arguments import Size, check_samples, check_shared_batch, check_transforms, image_or_transform
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
@@ -24,7 +17,7 @@ from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Share, Trans
 from shardfeed.pipelines.tensorflow.augment import random_resized_crop
 from shardfeed.pipelines.tensorflow.batches import threads
 from shardfeed.pipelines.tensorflow.labels import labelled
-from shardfeed.readers.skip import Skip
+from shardfeed.readers.skip import Skip, check_skip
 from shardfeed.schema import LABEL
 
 Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
@@ -149,6 +142,7 @@ def distribute(
     if isinstance(chosen, StreamOrder):
         chosen = replace(chosen, parts=pipelines)
     at_once = threads(workers)
+    check_skip(damaged)  # now, not at the first batch
 
     def build(start: int) -> Distributed:
         def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:

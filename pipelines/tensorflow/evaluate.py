@@ -24,7 +24,7 @@ from shardfeed.pipelines.tensorflow.batches import make_batches, threads
 from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_share
 from shardfeed.pipelines.tensorflow.host_decoding import HostTransform
 from shardfeed.pipelines.tensorflow.labels import labelled
-from shardfeed.readers.skip import Skip
+from shardfeed.readers.skip import Skip, check_skip
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL
 
@@ -293,6 +293,7 @@ def distribute_eval(
     # Samples that fill the last step are in their second pass or a later one, and the seed depends on the pass.
     first_pass = order.sample_seeds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0, 0]
     at_once = threads(workers)
+    check_skip(damaged)  # now, not at the first batch
 
     def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         return assemble_batches(

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from shardfeed.annotations import CAPTION
-from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.arguments import at_least, tag_count
+from shardfeed.errors import UsageError, at_least, escape
+from shardfeed.pipelines.arguments import tag_count
 from shardfeed.pipelines.tensorflow.augment import ImageTransform
 from shardfeed.pipelines.windows import OWN_KEY, SPARE, UNIFORMS
 from shardfeed.schema import Schema

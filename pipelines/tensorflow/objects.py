@@ -21,8 +21,7 @@ from shardfeed.annotations import (
     OBJECT_MASK,
     RASTER,
 )
-from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import at_least
+from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.geometry import MIN_VISIBLE
 from shardfeed.pipelines.objects import (
     BoxFormat,
@@ -237,8 +236,8 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
         model.fit(train, epochs=3)
     """
     check_image(image, GeometricTransform, "shardfeed.pipelines")
-    if void is not None and not 0 <= at_least("void", void, 0) <= 65535:
-        raise UsageError("void", f"got {void!r}, expected 0 to 65535")
+    if void is not None:
+        at_least("void", void, 0, 65_535)
     return Segmentation(image, sample_weight, void)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import at_least
+from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.nests import map_leaves
 from shardfeed.pipelines.torch.collate import writable
 from shardfeed.pipelines.torch.loading import TorchLoader

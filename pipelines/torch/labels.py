@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from shardfeed.annotations import CAPTION
-from shardfeed.errors import IntegrityError, UsageError, escape
-from shardfeed.pipelines.arguments import at_least, tag_count
+from shardfeed.errors import IntegrityError, UsageError, at_least, escape
+from shardfeed.pipelines.arguments import tag_count
 from shardfeed.pipelines.windows import SPARE, SampleSeed, sample_seeds
 from shardfeed.schema import Schema
 

@@ -7,11 +7,10 @@ it in a worker, and its state is the order and a step. Nothing here imports Tens
 from collections.abc import Callable
 from typing import Any
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.arguments import (
     S,
     Size,
-    at_least,
     check_samples,
     check_shared_batch,
     image_and_label_keys,
@@ -116,7 +115,7 @@ def torch_loader(
         problem = f"got {order!r}, an order that only TensorFlow's batches have"
         raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
-    process = ranks or this_process()
+    process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
@@ -261,7 +260,7 @@ def _every_sample(
     ranks: Ranks | None,
 ) -> SampleLoader:
     """A loader of the samples after the transform `made`."""
-    process = ranks or this_process()
+    process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)

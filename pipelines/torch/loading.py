@@ -21,9 +21,9 @@ from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
-from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, SharedSteps, Steps, check_unchanged
+from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, SharedSteps, Steps, check_unchanged, state_entry
 from shardfeed.pipelines.torch.workers import Planned, shared_memory_check, start_method
-from shardfeed.readers.skip import Skip
+from shardfeed.readers.skip import Skip, check_skip
 
 _END = object()
 _FEWER = "workers are killed when memory runs out: use fewer workers"
@@ -105,6 +105,7 @@ class SampleLoader(DataLoader[Any]):
         process: Ranks,
         given_ranks: bool,
     ) -> None:
+        check_skip(damaged)
         collate = Collate(pad, collate_fn)
         collate.lends = workers.count > 0
         super().__init__(
@@ -238,8 +239,8 @@ class TorchLoader(SampleLoader):
         """Continue after the batch at which `state` was taken: the next iteration gives the epoch's remaining batches.
 
         Raises OrderMismatchError for a state of a different dataset, seed, batch size or order, IntegrityError for a
-        damaged state.
+        damaged state, UsageError for anything else.
         """
-        position = Position.from_json(state["position"], "state_dict")
+        position = Position.from_json(state_entry(state, "position"), "state_dict")
         position.check(self.order, "state_dict")
         self.step, self._begun = position.step, None

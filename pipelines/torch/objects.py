@@ -25,8 +25,7 @@ from shardfeed.annotations import (
     RASTER,
     Keypoints,
 )
-from shardfeed.errors import IntegrityError, MissingExtraError, UsageError
-from shardfeed.pipelines.arguments import at_least
+from shardfeed.errors import IntegrityError, MissingExtraError, UsageError, at_least
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import (
     MIN_VISIBLE,

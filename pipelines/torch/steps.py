@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,7 @@ from typing import Any
 import torch.distributed
 from torch.utils.data import Sampler
 
-from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.arguments import at_least
+from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.torch.samples import Key, StepKeys
 
@@ -39,11 +38,9 @@ class Ranks:
 
     def __post_init__(self) -> None:
         at_least("ranks", self.ranks, 1)
-        if at_least("rank", self.rank, 0) >= self.ranks:
-            problem = f"got rank {self.rank} of {self.ranks}, expected 0 to {self.ranks - 1}"
-            raise UsageError("ranks", problem)
-        if self.local is not None and at_least("local", self.local, 1) > self.ranks:
-            raise UsageError("ranks", f"got local={self.local}, expected 1 to {self.ranks}")
+        at_least("rank", self.rank, 0, self.ranks - 1)
+        if self.local is not None:
+            at_least("local", self.local, 1, self.ranks)
 
     @property
     def ranks_on_this_machine(self) -> int:
@@ -60,11 +57,15 @@ def check_unchanged(made_for: Ranks) -> None:
         raise UsageError("ranks", problem, f"{remedy}, or give ranks=Ranks(...)")
 
 
-def this_process() -> Ranks:
-    """Return the rank from torch.distributed if it is initialised, else from RANK and WORLD_SIZE; else 0 of 1.
+def this_process(given: Ranks | None = None) -> Ranks:
+    """Return `given`, else the rank from torch.distributed if initialised, else from RANK and WORLD_SIZE; else 0 of 1.
 
-    Raises UsageError for invalid environment variables.
+    Raises UsageError for anything else that is given, and for invalid environment variables.
     """
+    if isinstance(given, Ranks):
+        return given
+    if given is not None:
+        raise UsageError("ranks", f"got {given!r}, expected Ranks or None", "for example ranks=Ranks(rank=0, ranks=2)")
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
     ranks = _number("WORLD_SIZE", 1)
@@ -81,6 +82,14 @@ def _number(name: str, default: int) -> int:
     if text and not text.isdecimal():
         raise UsageError(name, f"got {escape(text)!r} in the environment, expected a number")
     return int(text) if text else default
+
+
+def state_entry(state: Any, key: str) -> Any:
+    """`state[key]`. Raises UsageError for a state that no `state_dict` has returned."""
+    if not isinstance(state, Mapping) or key not in state:
+        problem = f"got a {type(state).__name__} without {key!r}, expected what state_dict() returned"
+        raise UsageError("state_dict", problem)
+    return state[key]
 
 
 class SharedSteps(Sampler[list[Key]]):
@@ -141,7 +150,7 @@ class Steps(SharedSteps):
         return {"step": self.start}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.start = state["step"]
+        self.start = at_least("step", state_entry(state, "step"), 0)
 
 
 class EvenSteps(SharedSteps):

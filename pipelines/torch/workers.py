@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, at_least
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.machine.free_space import Room, room_in
-from shardfeed.pipelines.arguments import at_least
+from shardfeed.machine.processes import MOST_WORKERS
 from shardfeed.pipelines.nests import leaves
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
@@ -30,7 +30,7 @@ class Workers:
     Each process has one PyTorch thread and one OpenCV thread. A transform that needs more threads can set their number.
 
     Args:
-        count: number of processes, 0 for none. None: available CPUs, divided among the ranks of this machine.
+        count: number of processes, 0 to 4,096. None: available CPUs, divided among the ranks of this machine.
         prefetch: number of batches that each process prepares in advance, 1 or more. None: 2, or 1 if 2 from every
             process would take more than a quarter of the available memory.
         pin_memory: whether batches are copied to pinned (page-locked) memory. None: True if there is a CUDA GPU.
@@ -51,7 +51,7 @@ class Workers:
 
     def __post_init__(self) -> None:
         if self.count is not None:
-            at_least("workers", self.count, 0)
+            at_least("workers", self.count, 0, MOST_WORKERS)
         if self.prefetch is not None:
             at_least("prefetch", self.prefetch, 1)
         if self.start_method not in (None, *_START_METHODS):

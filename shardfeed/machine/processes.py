@@ -15,6 +15,8 @@ from multiprocessing.connection import Connection
 # Not fork: it copies the locks of whatever threads the caller has running. See `single_threaded`.
 START_METHODS = ("spawn", "forkserver")
 
+MOST_WORKERS = 4096  # on one machine: none has more CPUs. A typing mistake would start processes until memory runs out.
+
 
 def single_threaded() -> bool:
     """Whether this process has no other thread, of Python or of a library; False if unknown.

@@ -208,6 +208,9 @@ def test_too_few_seconds_are_refused_with_more_of_them(run: Run, flowers: Any) -
     ("arguments", "said"),
     [
         (["--split", "night"], "no split 'night'; it has 'train', 'validation'"),
+        (["--workers", "0"], "--workers: got 0, expected an integer from 1 to 4,096"),
+        (["--workers", "1" + "0" * 30], "--workers: got 10"),
+        (["--image-size", "1000000"], "--image-size: got 1000000, expected an integer from 1 to 65,535"),
         (["--batch-size", "5000"], "--batch-size: got 5000, expected at most 161"),
         (["--batch-size", "0"], "--batch-size: got 0"),
         (["--seconds", "nan"], "--seconds: got nan"),

@@ -13,8 +13,10 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 import shardfeed
-from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, check_extra, escape
+from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, at_least, check_extra, escape
 from shardfeed.machine.budget import cpu_budget
+from shardfeed.machine.processes import MOST_WORKERS
+from shardfeed.pipelines.arguments import MOST_PIXELS
 from shardfeed.storage.address import check_local
 from shardfeed.text import in_usual_order, shell_quoted
 from shardfeed.tools.bench.report import head_text, report_text
@@ -94,13 +96,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Check the options before anything is opened; raise UsageError for an invalid value."""
-    for option, value, least in (
-        ("--batch-size", args.batch_size, 1),
-        ("--image-size", args.image_size, 1),
-        ("--workers", args.workers, 1),
+    for option, value, most in (
+        ("--batch-size", args.batch_size, None),
+        ("--image-size", args.image_size, MOST_PIXELS),
+        ("--workers", args.workers, MOST_WORKERS),
     ):
-        if value is not None and value < least:
-            raise UsageError(option, f"got {value}, expected at least {least}")
+        if value is not None:
+            at_least(option, value, 1, most)
     for option, number in (("--seconds", args.seconds), ("--model-ms", args.model_ms)):
         if number is not None and not 0 < number < 1e6:
             raise UsageError(option, f"got {number:g}, expected more than 0 and less than a million")

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shardfeed.converters import LocalWorkers
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.images.options import ImageOptions
@@ -193,10 +195,14 @@ def test_a_workers_error_keeps_its_class_and_trace(tmp_path: Path, image: bytes)
     assert "write_shard" in "".join(caught.value.__notes__)
 
 
-@pytest.mark.parametrize(("workers", "method"), [(0, "spawn"), (1, "fork"), (1, "x")])
-def test_arguments_are_checked(workers: int, method: str) -> None:
+@pytest.mark.parametrize("make", [LocalEngine, LocalWorkers])
+@pytest.mark.parametrize(
+    ("workers", "method"),
+    [(1, "fork"), (1, "x"), *((count, "spawn") for count in (0, 4097, 10**30, 1.5, float("nan"), "2", True))],
+)
+def test_arguments_are_checked(make: Callable[..., Any], workers: Any, method: str) -> None:
     with pytest.raises(UsageError):
-        LocalEngine(workers, method)
+        make(workers, method)
 
 
 def descendants(pid: int) -> set[int]:

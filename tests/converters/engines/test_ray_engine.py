@@ -411,7 +411,7 @@ def test_no_free_cpu_is_said_and_waited_for(
     ("workers", "said"),
     [
         (lambda: "ray", "expected a number, LocalWorkers, RayWorkers or an Engine"),
-        (lambda: RayWorkers(0), "expected at least 1"),
+        (lambda: RayWorkers(0), "expected an integer of at least 1"),
         (lambda: RayWorkers(start_method="fork"), "expected one of"),
         (lambda: RayWorkers(address="ray://127.0.0.1:10001"), "on a machine of the cluster"),
         (lambda: RayWorkers(address="headnode"), "expected HOST:PORT"),

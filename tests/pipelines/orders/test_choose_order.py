@@ -174,6 +174,7 @@ def test_classes_within_the_parts_of_a_mixture(flowers: Dataset) -> None:
             "weights: got 'lily', which is not a class; .*daisy, rose",
         ),
         (Global(balance="class", epoch_samples=7), "batch_size: got 8, expected at most 7"),
+        (Global(balance="class", epoch_samples=10**30), "epoch_samples: got 10+, .* from 1 to 17,179,"),
         ("random", r"order: got 'random', expected one of 'stream', .*, or Stream\(...\), Global\(...\)"),
         (Global, "order: got <class"),
         ({"balance": "class"}, "order: got {'balance'"),
@@ -187,7 +188,12 @@ def test_bad_orders(train: Split, order: Any, message: str) -> None:
 def test_bad_arguments(train: Split) -> None:
     with pytest.raises(UsageError, match="drop_remainder: got False"):
         order_samples(train, batch_size=8, order=Global(balance="class"), drop_remainder=False)
+    for flag in ("False", 0, None):
+        with pytest.raises(UsageError, match=r"drop_remainder: got .*, expected True or False"):
+            order_samples(train, batch_size=8, drop_remainder=flag)  # type: ignore[arg-type]
     both = mix([(train, 1), (train[:50], 1)])
+    with pytest.raises(UsageError, match=r"epoch_samples: got 10+, expected"):
+        order_samples(both, batch_size=2**40, order=Global(epoch_samples=10**30))
     for order in (Stream(), "blocks", Stored()):
         with pytest.raises(UsageError, match=r"order: got .*, expected 'global', or Global\(...\): a mixture"):
             order_samples(both, batch_size=8, order=order)

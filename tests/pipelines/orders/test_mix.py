@@ -104,6 +104,9 @@ def test_bad_arguments(flowers: Dataset) -> None:
     train = flowers["train"]
     with pytest.raises(UsageError, match="mix: got no splits"):
         mix([])
+    for parts in ([train, train], [(train, 1), "a"], [("a", 1)], [(train, 1, 1)], train, {"train": 1}, 3):
+        with pytest.raises(UsageError, match=r"mix: got \w+, expected pairs of a split and its weight; for example"):
+            mix(parts)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="mix: split train has no samples; leave it out"):
         mix([(train[:0], 1)])
     for weight in (0, -1, float("inf"), float("nan"), "1"):

@@ -1,6 +1,7 @@
 """The contract of prefetching, over threads, processes and Ray."""
 
 import gc
+import itertools
 import multiprocessing
 import os
 import threading
@@ -314,6 +315,7 @@ def test_who_is_the_bottleneck(prefetch: Callable[..., Prefetcher]) -> None:
     ("arguments", "says"),
     [
         (([],), "got none"),
+        ((itertools.repeat(producers.counting),), "got more, expected 1 to 4,096"),
         ((producers.counting,), "expected a list of producers"),
         ((np.zeros(3),), "expected a list of producers"),
         (([3],), "callable or an iterable"),

@@ -72,7 +72,7 @@ def test_the_rank_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Ranks(0, 2).ranks_on_this_machine == 2
     assert Ranks(0, 8, local=1).ranks_on_this_machine == 1
     monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(UsageError, match="got rank 3 of 3, expected 0 to 2"):
+    with pytest.raises(UsageError, match="rank: got 3, expected an integer from 0 to 2"):
         this_process()
     monkeypatch.setenv("WORLD_SIZE", "three")
     with pytest.raises(UsageError, match=r"WORLD_SIZE: got 'three' in the environment"):
