@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import os
 import re
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -315,18 +317,93 @@ def test_what_differs(report: Report, tmp_path: Path) -> None:
     (images / "b" / "8.jpg").write_bytes(jpeg(photo(21)))
     convert(ImageFolder(images), "new", split={"train": 0.5, "test": 0.5})
     content = report("old", "new", "-o", "page.html")
-    moved = sum(
-        key in ("b/1.jpg", "b/3.jpg", "b/5.jpg", "b/7.jpg", "a/2.jpg", "a/6.jpg") for key in names("new", "test")
-    )
+    moved = len({*names("new", "test")} - {"b/8.jpg"})
     assert [one["title"] for one in content["findings"]] == [
+        f"{moved} image{'s' * (moved != 1)} in another split",
+        "1 image with other bytes",
+        *(["1 image renamed"] if "a/new.jpg" not in names("new", "test") else []),
         "1 image removed",
         "1 image added",
-        "1 image renamed",
-        *([f"{moved} image{'s' * (moved != 1)} in another split"] if moved else []),
-        "1 image with other bytes",
     ]
     assert content["sections"]["Counts"][1]["rows"] == [["a", 4, 3, -1], ["b", 4, 5, 1]]
     assert "a/2.jpg" in ReportPage((tmp_path / "page.html").read_text()).text
+
+
+# Changes to a folder {path: number of a picture}, and the differences that they are.
+CHANGES = {
+    "relabelled": ({"a/0.jpg": "b/0.jpg", "a/2.jpg": "b/9.jpg"}, ["2 images with another label"]),
+    "moved": ({"test/a/6.jpg": "train/a/6.jpg"}, ["1 image in another split"]),
+    "both": ({"test/a/6.jpg": "train/b/6.jpg"}, ["1 image with another label", "1 image in another split"]),
+    "renamed": ({"a/0.jpg": "a/new.jpg"}, ["1 image renamed"]),
+    "exchanged": ({"a/0.jpg": "b/1.jpg", "b/1.jpg": "a/0.jpg"}, ["2 images with another label"]),
+    "one name for another": ({"a/2.jpg": "a/0.jpg", "a/0.jpg": "b/0.jpg"}, [
+        "1 image with another label", "1 image renamed",
+    ]),
+    "a copy with another label": ({"b/copy.jpg": "b/other.jpg"}, ["1 image renamed"]),
+    "labels of copies": ({"b/copy.jpg": "a/other.jpg"}, ["1 image with another label"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_file_with_another_label_or_split_is_not_only_renamed(case: str, report: Report, tmp_path: Path) -> None:
+    paths = {"a/0.jpg": 0, "b/1.jpg": 1, "a/2.jpg": 2, "b/3.jpg": 3, "a/copy.jpg": 5, "b/copy.jpg": 5}
+    paths |= {"test/a/6.jpg": 6, "test/b/7.jpg": 7}
+    renamed, expected = CHANGES[case]
+    for out, change in (("old", {}), ("new", renamed)):
+        for path, number in paths.items():
+            name = change.get(path, path)
+            file = tmp_path / f"{out} images" / (name if name.startswith("t") else f"train/{name}")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(jpeg(photo(number)))
+        convert(ImageFolder(tmp_path / f"{out} images"), out)
+    assert [one["title"] for one in report("old", "new")["findings"]] == expected
+
+
+def test_other_annotations_of_the_same_file_are_a_difference(report: Report, tmp_path: Path) -> None:
+    said = json.loads((SCENES / "coco" / "instances.json").read_text())
+    of_image: dict[int, list[dict[str, Any]]] = {}
+    for one in said["annotations"]:
+        of_image.setdefault(one["image_id"], []).append(one)
+    second = next(of[1] for of in of_image.values() if len(of) > 1)
+    names = [one["id"] for one in said["categories"]]
+    boxes = ["--images", str(SCENES / "images")]
+    for out in ("old", "new"):
+        (tmp_path / f"{out}.json").write_text(json.dumps(said))
+        assert main(["convert", f"{out}.json", out, *boxes, "--quiet"]) == 0
+        second["category_id"] = next(name for name in names if name != second["category_id"])
+    assert [one["title"] for one in report("old", "new")["findings"]] == ["1 image with other annotations"]
+    captions = json.loads((SCENES / "coco" / "captions.json").read_text())
+    for out in ("before", "after"):
+        (tmp_path / f"{out}.json").write_text(json.dumps(captions))
+        assert main(["convert", f"{out}.json", out, *boxes, "--quiet"]) == 0
+        captions["annotations"][0]["caption"] += ", at night"
+    assert [one["title"] for one in report("before", "after")["findings"]] == ["1 image with other annotations"]
+
+
+def test_measurements_are_of_the_files_as_they_are_now(report: Report, tmp_path: Path) -> None:
+    """Damage and repairs change no manifest; a copy of a damaged dataset has the same manifest."""
+    images = tmp_path / "images" / "a"
+    images.mkdir(parents=True)
+    for i in range(6):
+        (images / f"{i}.jpg").write_bytes(jpeg(photo(i)))
+    convert(ImageFolder(images.parent), "set", shards=1)
+    (shard,) = (tmp_path / "set").glob("train-*")
+    whole = shard.read_bytes()
+    shutil.copytree("set", "copy")
+
+    def broken(dataset: str = "set") -> int:
+        return sum(one["count"] for one in report(dataset)["findings"] if one["code"] == "broken")
+
+    def rewrite(content: bytes, seconds: int) -> None:
+        shard.write_bytes(content)
+        os.utime(shard, (seconds, seconds))  # a clock of coarse ticks would be no other time
+
+    assert broken() == 0
+    rewrite(whole[:2000] + bytes(100) + whole[2100:], 1_000_000_000)
+    assert broken() == 1
+    assert broken("copy") == 0
+    rewrite(whole, 1_000_000_000)
+    assert broken() == 0, "what was damaged is measured again, though nothing shows the repair"
 
 
 def names(dataset: str, split: str) -> list[str]:

@@ -14,16 +14,41 @@ from shardfeed.tools.report.pictures import Pictures
 
 _SHOWN = 16  # pictures of a difference
 _MOST_ROWS = 1_000
+# What the same image has in common in both datasets, the surest first. A file may have a new name, label or split, and
+# copies of a file may have different ones. Only the last rule pairs different files.
+_SAME = (("keys", "same"), ("same", "label", "split"), ("same", "label"), ("same", "split"), ("same",), ("keys",))
 
 
 class _Side:
-    """One of the two datasets: a key, file, label (a name) and split (a name) of each image, [n] each."""
+    """One of the two datasets: a key, file, label (a name), split (a name) and annotations of each image, [n] each."""
 
     def __init__(self, measured: Measured) -> None:
         self.pictures, self.keys, self.same = Pictures(measured), measured.keys, measured.images["same"]
         classes, labels = measured.classes, measured.images["label"]
         self.label = np.array([*classes, ""], object)[np.where(labels < len(classes), labels, -1)]
         self.split = np.array([*measured.splits, ""], object)[measured.split]
+        self.annotations = measured.images["annotations"]
+
+
+def _pairs(sides: tuple[_Side, _Side]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The images that are in both datasets, int64 [2, k]: their places there, by the rules of _SAME; and all others."""
+    pairs, rest = np.zeros((2, 0), int), [np.arange(len(side.keys)) for side in sides]
+    for names in _SAME:
+        each = [of[side.same[of] > 0] if "same" in names else of for side, of in zip(sides, rest, strict=True)]
+        one, other = (_numbers(side, of, names) for side, of in zip(sides, each, strict=True))
+        _, *at = np.intersect1d(one, other, return_indices=True)
+        pairs = np.concatenate([pairs, [of[chosen] for of, chosen in zip(each, at, strict=True)]], axis=1)
+        rest = [np.setdiff1d(of, found) for of, found in zip(rest, pairs, strict=True)]
+    return pairs, rest
+
+
+def _numbers(side: _Side, places: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """A number for each image at `places`, int64 [k]: a hash of its `names`, plus how many before it are equal."""
+    values = zip(*(getattr(side, name)[places].tolist() for name in names), strict=True)
+    numbers = np.array([*map(hash, values)], np.int64)
+    order = np.argsort(numbers, kind="stable")
+    numbers[order] += np.arange(len(numbers)) - np.searchsorted(numbers[order], numbers[order])
+    return numbers
 
 
 # Images of a difference: in the older and in the newer dataset, int64 [k]; in one alone if they are not in both.
@@ -33,7 +58,7 @@ _Places = list[tuple[_Side, np.ndarray]]
 class Comparison:
     """Two measured datasets, as a `Subject` of a report; `titles`: the user's names for them.
 
-    Images are matched by their keys; images that are only in one dataset, by their files' hashes.
+    Images are matched by their files' hashes, and then by their keys.
     """
 
     kind = "Differences"
@@ -41,23 +66,25 @@ class Comparison:
     def __init__(self, older: Measured, newer: Measured, titles: Sequence[str]) -> None:
         self._measured, self._titles = (older, newer), titles
         before, after = _Side(older), _Side(newer)
-        both, there, here = np.intersect1d(before.keys, after.keys, return_indices=True)
-        gone, come = np.setdiff1d(np.arange(len(before.keys)), there), np.setdiff1d(np.arange(len(after.keys)), here)
-        _, left, right = np.intersect1d(before.same[gone], after.same[come], return_indices=True)
-        places: dict[str, _Places] = {
-            "removed": [(before, np.delete(gone, left))],
-            "added": [(after, np.delete(come, right))],
-            "renamed": [(before, gone[left]), (after, come[right])],
+        (there, here), (gone, come) = _pairs((before, after))
+
+        def differ(name: str) -> np.ndarray:
+            return getattr(before, name)[there] != getattr(after, name)[here]
+
+        # Of images with several classes the label is one of them, and the annotations have all.
+        label, split = differ("label") & older.labelled & newer.labelled, differ("split")
+        different = {
+            "with another label": label,
+            "in another split": split,
+            "with other annotations": differ("annotations"),
+            "with other bytes": differ("same"),
+            "renamed": differ("keys") & ~(label | split),
         }
-        for what, name in (
-            ("with another label", "label"),
-            ("in another split", "split"),
-            ("with other bytes", "same"),
-        ):
-            differ = getattr(before, name)[there] != getattr(after, name)[here]
-            places[what] = [(before, there[differ]), (after, here[differ])]
+        places: dict[str, _Places] = {
+            what: [(before, there[of]), (after, here[of])] for what, of in different.items()
+        } | {"removed": [(before, gone)], "added": [(after, come)]}
         self._found = [(f"{number(len(of[0][1]), 'image')} {what}", of) for what, of in places.items() if len(of[0][1])]
-        self._summary = f"{len(both):,} keys are in both datasets."
+        self._summary = f"{number(len(there), 'image is', 'images are')} in both datasets."
         self._summary += " Pictures: the older version left, the newer right." if self._found else " Nothing differs."
         self.title = " and ".join(titles)
         self.headline = " and ".join(measured.headline for measured in self._measured)

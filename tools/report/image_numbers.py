@@ -16,13 +16,14 @@ _STANDARD = 3688  # sum of the luminance table of T.81 annex K, which encoders s
 _LIMITS = np.array((0.05, 0.95))
 _LEVELS = np.arange(256)
 
-# Of each image. `same`: of its source's or its own SHA-256. `kind`: of KINDS; if 0, the image does not decode, and the
-# following fields are 0. `tiny`: grey pixels. `color`: RGB pixels. `mean`, `spread` (standard deviation), `low`, `high`
-# (percentiles 5 and 95): of grey. `sharp`: variance of the Laplacian. `quality`: of a JPEG, about; 0 unknown. `label`:
-# a class, -1 without. `objects`, `caption` (characters): -1 where records have none.
+# Of each image. `same`: of its source's or its own SHA-256; 0 of a damaged record. `annotations`: a hash of these.
+# `kind`: of KINDS; if 0, the image does not decode, and the following fields are 0. `tiny`: grey pixels. `color`: RGB
+# pixels. `mean`, `spread` (standard deviation), `low`, `high` (percentiles 5 and 95): of grey. `sharp`: variance of the
+# Laplacian. `quality`: of a JPEG, about; 0 unknown. `label`: a class, -1 without. `objects`, `caption` (characters): -1
+# where records have none.
 NUMBERS = np.dtype(
     [
-        ("same", "<u8"),
+        *((name, "<u8") for name in ("same", "annotations")),
         *((name, "<i4") for name in ("label", "objects", "caption", "height", "width", "bytes")),
         *((name, "u1") for name in ("kind", "quality", "mean", "low", "high")),
         *((name, "<f4") for name in ("spread", "sharp")),

@@ -31,11 +31,11 @@ def report(
 ) -> "DatasetReport":
     """Decode all images of a dataset and report its probable faults, or compare two datasets.
 
-    Datasets are only read. The report takes 150 bytes of memory per image and needs `pip install 'shardfeed[report]'`.
+    Datasets are only read. The report takes 160 bytes of memory per image and needs `pip install 'shardfeed[report]'`.
 
     Args:
         data: a dataset's directory or URL, or an open `Dataset`.
-        newer: a newer version of the dataset, to compare with `data`. Images are matched by their keys.
+        newer: a newer version of the dataset, to compare with `data`. Images are matched by hashes, then by keys.
         source: the image folder that the dataset was created from, so that the page can show the images that were left
             out. No other file in the folder is read.
         keep: a folder in which measurements are cached, created if missing; a later report that uses it takes seconds.
