@@ -7,9 +7,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal
 
-from shardfeed.annotations import BOX, KEYPOINT_X, OBJECT_MASK, OBJECTS, RASTER, Keypoints, Raster
+from shardfeed.annotations import BOX, KEYPOINT_X, OBJECT_LABEL, OBJECT_MASK, OBJECTS, RASTER, Keypoints, Raster
 from shardfeed.errors import UsageError, escape
 
 # Control characters, line separators (a name is one line of the labels file) and lone surrogates (bytes that are not
@@ -188,6 +189,17 @@ class Schema:
         """Keys of the features of objects, sorted; empty if no feature has the kind "box"."""
         keys = sorted(key for key in self.features if key.startswith(OBJECTS))
         return keys if any(self.kind(key) == "box" for key in keys) else []
+
+    @property
+    def category_ids(self) -> tuple[int, ...]:
+        """The id of each class of objects, by label, among COCO's categories, as `export` writes it.
+
+        The ids in the source (`class_ids`) if they ascend; else 1, 2, 3, ... Empty without class names.
+        """
+        ids = self.class_ids.get(OBJECT_LABEL, ())
+        if ids and all(a < b for a, b in pairwise(ids)):  # readers of COCO number classes by ascending ids
+            return ids
+        return tuple(range(1, len(self.class_names.get(OBJECT_LABEL, ())) + 1))
 
     def of_kind(self, kind: Kind) -> list[str]:
         """Keys of the features of a kind, sorted."""

@@ -23,11 +23,13 @@ import shardfeed
 import shardfeed.pipelines
 import shardfeed.pipelines.torch
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.converters import AnnotationOptions, ImageOptions, convert, open_source
+from shardfeed.converters import AnnotationOptions, ImageOptions, convert, export, open_source
 from shardfeed.pipelines import boxes_to_source, masks_to_source
 from shardfeed.pipelines.geometry import cropped, letterboxed, see_raster, to_source
 from shardfeed.pipelines.windows import Window
 from shardfeed.readers import Dataset, Split
+
+from repository import ROOT
 
 SCENES = 20
 CATEGORIES = {3: "cat", 17: "dog", 44: "nothing has it", 90: "owl"}  # not in a row, and not in this order in the file
@@ -254,3 +256,56 @@ def test_what_a_model_did_not_see_is_no_mask() -> None:
     expected = np.zeros((8, 8), np.uint8)
     expected[2:6, 2:6] = 1
     assert np.array_equal(masks_to_source(np.ones((1, 4, 4), np.uint8), scale, offset, (8, 8))[0], expected)
+
+
+DRAWN = ROOT / "data_samples" / "scenes"
+
+
+def sparse_coco(folder: Path) -> str:
+    """The scenes' COCO file with ids that have gaps, and not in the order of the names."""
+    whole = json.loads((DRAWN / "coco" / "instances.json").read_text())
+    own = {one["id"]: number for one, number in zip(whole["categories"], (90, 3, 17), strict=True)}
+    for one in whole["categories"]:
+        one["id"] = own[one["id"]]
+    for one in whole["annotations"]:
+        one["category_id"] = own[one["category_id"]]
+    (folder / "sparse.json").write_text(json.dumps(whole))
+    return str(folder / "sparse.json")
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
+@pytest.mark.parametrize("form", ["coco", "yolo", "voc", "boxes.csv"])
+def test_the_ids_of_categories_are_those_of_the_export(form: str, tmp_path: Path) -> None:
+    """As docs/train-objects.md evaluates: a dataset from any format has the ground truth that `export` writes."""
+    path = sparse_coco(tmp_path) if form == "coco" else str(DRAWN / form)
+    images = None if form == "yolo" else str(DRAWN / "images")
+    tasks: Any = frozenset({"boxes"})
+    options = AnnotationOptions(images=None if form == "voc" else images, tasks=tasks)
+    convert(open_source(path, options=options), tmp_path / "out", workers=1)
+    data = shardfeed.open(tmp_path / "out")
+    export(data, tmp_path / "coco", "coco", drop=["all"])
+    results = []
+    torch_side = shardfeed.pipelines.torch
+    transform = torch_side.detection(torch_side.letterbox(128), label_offset=1)
+    (name, split), *_ = data.items()
+    ids = split.schema.category_ids
+    for _, targets in torch_side.torch_eval_loader(split, batch_size=4, transform=transform, workers=0):
+        for target in targets:
+            boxes = boxes_to_source(target["boxes"].numpy(), target["scale"].numpy(), target["offset"].numpy())
+            for (x0, y0, x1, y1), label in zip(boxes.tolist(), target["labels"].tolist(), strict=True):
+                box = {"bbox": [x0, y0, x1 - x0, y1 - y0], "score": 1.0}
+                results.append({"image_id": int(target["image_id"]), "category_id": ids[label - 1], **box})
+    truths = [tmp_path / "coco" / "annotations" / f"instances_{'val' if name == 'validation' else name}.json"]
+    for file in [*truths, *([Path(path)] if form == "coco" else [])]:
+        assert ap(file, results) == pytest.approx((1.0, 1.0), abs=1e-6), file
+
+
+def ap(truth: Path, results: list[dict[str, Any]]) -> tuple[float, float]:
+    """Average precision and recall of boxes."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco: Any = COCO(str(truth))
+        evaluation = COCOeval(coco, coco.loadRes(results), "bbox")
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    return float(evaluation.stats[0]), float(evaluation.stats[8])

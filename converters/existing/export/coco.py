@@ -9,7 +9,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -63,11 +62,9 @@ class CocoForm:
         self._category_ids: tuple[int, ...] = ()
         if self._objects:
             names = class_names(items, OBJECT_LABEL, "coco")
-            ids = schema.class_ids.get(OBJECT_LABEL, ())
-            rising = all(a < b for a, b in pairwise(ids))
-            if ids and not rising:
+            self._category_ids = schema.category_ids
+            if schema.class_ids.get(OBJECT_LABEL, self._category_ids) != self._category_ids:
                 self.notes.append("the original class ids are not in label order, so they are not kept")
-            self._category_ids = ids if ids and rising else tuple(range(1, len(names) + 1))
             points: dict[str, Any] = {}
             if self._points is not None:
                 points = {
