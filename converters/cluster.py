@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.upload import Upload
 from shardfeed.converters.conversion import carry_out, shard_task
-from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.options import ImageOptions, check_flags
 from shardfeed.converters.job import Job
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_shard import PlannedShard
@@ -86,6 +86,7 @@ def shard_tasks(
             write_shard(task)
         report = commit_shards(tasks)
     """
+    check_flags(no_leaks=no_leaks, replace=replace, restart=restart)
     groups = Groups(group_column, group_pattern, group_duplicates)
     job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=True)
     with job.output(restart=restart) as output:

@@ -14,7 +14,7 @@ from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.staging import Staging, keep_shards
 from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended
 from shardfeed.converters.engines.engine import Engine
-from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.options import ImageOptions, check_flags
 from shardfeed.converters.job import Job
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_shard import PlannedShard
@@ -119,6 +119,7 @@ def convert(
         data = shardfeed.open("out")
     """
     started = time.monotonic()
+    check_flags(no_leaks=no_leaks, replace=replace, restart=restart, verify=verify, dry_run=dry_run)
     groups = Groups(group_column, group_pattern, group_duplicates)
     by_nodes = isinstance(workers, RayWorkers)
     job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=by_nodes)

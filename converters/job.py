@@ -60,6 +60,8 @@ class Job(NamedTuple):
         made_with = source.made_with if isinstance(source, RecordedSource) else None
         onto = source.onto if isinstance(source, GrowingSource) else None
         drawn, (number, size) = Shares.of(split), number_or_size(shards)
+        if not isinstance(image, ImageOptions | None):
+            raise UsageError("image", f"got {image!r}, expected ImageOptions", "for example ImageOptions(size=64)")
         image = image or ImageOptions()
         options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
         limits = RejectLimits.of(max_bad)

@@ -11,13 +11,13 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 
 
 def byte_size(text: str) -> int:
-    """`256MB` in bytes. Raises ValueError unless the text is a size of at least one byte."""
-    number, unit = text.upper().strip(), "B"
+    """`256MB` in bytes. Raises ValueError unless the text is a size of at least one byte, with its unit."""
+    number, unit = text.upper().strip(), ""
     for candidate in _UNITS:
         if number.endswith(candidate):
             number, unit = number.removesuffix(candidate), candidate
             break
-    size = int(float(number) * _UNITS[unit])
+    size = int(float(number) * _UNITS.get(unit, 0))  # a number alone may be meant as a count
     if size < 1:
         raise ValueError(text)
     return size

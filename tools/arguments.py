@@ -1,26 +1,37 @@
 """Arguments shared by several commands: shares, numbers of shards, sizes in bytes."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from shardfeed.converters.engines.choose_engine import LocalWorkers, RayWorkers
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape
 from shardfeed.text import byte_size
 
 
-def assignments(option: str, text: str, kind: Callable[[str], Any]) -> dict[str, Any]:
-    """Parse `train=0.9,validation=0.1` into a mapping. Raises UsageError with `option` as its place."""
-    values: dict[str, Any] = {}
-    for part in text.split(","):
-        name, equals, value = part.strip().partition("=")
-        try:
-            values[name.strip()] = kind(value)
-        except ValueError:
-            equals = ""
-        if not equals or not name.strip():
-            raise UsageError(option, f"got {text!r}, expected NAME=VALUE,NAME=VALUE")
+def named_once(option: str, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The names and values of an option as a mapping. Raises UsageError for a name that is given twice."""
+    values: dict[Any, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise UsageError(option, f"got {escape(name)!r} twice", "give each name once")
+        values[name] = value
     return values
+
+
+def assignments(option: str, given: str | Sequence[str], kind: Callable[[str], Any]) -> dict[str, Any]:
+    """Parse `train=0.9,validation=0.1`, or its parts, into a mapping. Raises UsageError with `option` as its place."""
+
+    def pair(part: str) -> tuple[str, Any]:
+        name, _, value = part.strip().partition("=")
+        try:
+            if name.strip() and value:
+                return name.strip(), kind(value)
+        except ValueError:
+            pass
+        raise UsageError(option, f"got {escape(part)!r}, expected NAME=VALUE")
+
+    return named_once(option, map(pair, given.split(",") if isinstance(given, str) else given))
 
 
 def shards_of(args: argparse.Namespace) -> int | str | Mapping[str, int] | None:
@@ -52,7 +63,9 @@ def size_argument(text: str) -> str:
     try:
         byte_size(text)
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected a size like 256MB") from None
+        remedy = f"; write {text}MB, or --shards {text}" if text.isdecimal() else ""
+        problem = f"got {text!r}, expected a size with its unit like 256MB{remedy}"
+        raise argparse.ArgumentTypeError(problem) from None
     return text
 
 

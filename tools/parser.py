@@ -45,6 +45,11 @@ class CommandParser(argparse.ArgumentParser):
             raise UsageError(
                 self.prog, f"got {escape(rest[0])!r}, one argument too many", "quote names that contain spaces"
             )
+        for action in self._actions:  # an empty variable of a shell must not count as an option left out
+            value = getattr(found, action.dest, None)
+            if "" in (value if isinstance(value, list) else [value]):
+                place = action.option_strings[-1] if action.option_strings else action.dest.upper()
+                raise UsageError(place, "got '', expected a value", "check the shell variable that should hold it")
         return found
 
     def _check_names(self, typed: Iterable[str]) -> None:

@@ -109,18 +109,17 @@ class ImageOptions:
             raise UsageError("encode", f"got {self.encode!r}, expected keep or raw")
         if self.resize_filter not in get_args(Filter):
             raise UsageError("resize_filter", f"got {self.resize_filter!r}, expected {', '.join(get_args(Filter))}")
-        _check_range("resize_shorter", self.resize_shorter, _LONGEST, optional=True)
-        _check_range("quality", self.quality, 100, optional=True)
-        _check_range("max_pixels", self.max_pixels, MAX_PIXELS)
-        _check_range("max_bytes", self.max_bytes, MAX_FILE_BYTES)
+        check_range("resize_shorter", self.resize_shorter, _LONGEST, optional=True)
+        check_range("quality", self.quality, 100, optional=True)
+        check_range("max_pixels", self.max_pixels, MAX_PIXELS)
+        check_range("max_bytes", self.max_bytes, MAX_FILE_BYTES)
         self._check_size()
         if self.encode == "raw" and self.quality is not None:
             raise UsageError("quality", "does not apply to raw pixels", "leave it out")
+        check_flags(sha256=self.sha256, baseline=self.baseline, png_to_jpeg=self.png_to_jpeg)
+        check_flags(seekable=self.seekable is not None and self.seekable)
         for name in ("baseline", "png_to_jpeg", "seekable"):
-            asked = getattr(self, name)
-            if not isinstance(asked, bool) and not (name == "seekable" and asked is None):
-                raise UsageError(name, f"got {asked!r}, expected True or False")
-            if asked and self.encode == "raw":
+            if getattr(self, name) and self.encode == "raw":
                 raise UsageError(name, "does not apply to raw pixels", "leave it out")
         _ = self.background_rgb
 
@@ -128,10 +127,10 @@ class ImageOptions:
         if self.size is None:
             return
         sides = (self.size,) if isinstance(self.size, int) else self.size
-        if not isinstance(sides, tuple) or len(sides) not in (1, 2):
+        if not isinstance(sides, tuple) or len(sides) != 1 + isinstance(self.size, tuple):
             raise UsageError("size", f"got {self.size!r}, expected (height, width) or one number")
         for side in sides:
-            _check_range("size", side, _LONGEST)
+            check_range("size", side, _LONGEST)
         if sides[0] * sides[-1] > MAX_PIXELS:
             raise UsageError("size", f"got {sides[0]} x {sides[-1]} pixels, expected at most {MAX_PIXELS}")
         if self.resize_shorter is not None:
@@ -198,7 +197,15 @@ class ImageOptions:
         return cls(**known)
 
 
-def _check_range(name: str, value: object, most: int, *, optional: bool = False) -> None:
+def check_flags(**flags: object) -> None:
+    """Raise UsageError unless each is True or False: any text, also "no", would count as True."""
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise UsageError(name, f"got {flag!r}, expected True or False")
+
+
+def check_range(name: str, value: object, most: int, *, optional: bool = False) -> None:
+    """Raise UsageError unless `value` is an integer from 1 to `most`, or None if it is optional."""
     if value is None and optional:
         return
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:

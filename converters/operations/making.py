@@ -13,7 +13,7 @@ from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import SHA256
-from shardfeed.storage.address import is_address
+from shardfeed.storage.address import is_address, local_path
 
 
 class MakingOptions(TypedDict, total=False):
@@ -80,7 +80,7 @@ def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> No
     """Raise UsageError for an output that is, or lies in, one of the datasets' directories: they are only read."""
     if is_address(out):
         return
-    place = os.path.realpath(os.fspath(out))
+    place = os.path.realpath(local_path(out))
     for directory in directories:
         root = os.path.realpath(directory)
         if os.path.commonpath([root, place]) == root:

@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.converters.operations.change import Change
 from shardfeed.converters.operations.dataset_source import Part
-from shardfeed.converters.planning.split_shares import draw
+from shardfeed.converters.planning.split_shares import check_seed, draw
 from shardfeed.errors import UsageError, argument, name_text
 from shardfeed.schema import SOURCE_ID
 
@@ -21,6 +21,7 @@ def numbered(parts: Sequence[Part], seed: int, *, renumber: bool) -> list[Part]:
 
     Ids that come from the source (COCO) are only changed with `renumber`; otherwise raise UsageError for a clash.
     """
+    check_seed(seed)
     anew = {name for name in {part.split for part in parts} if _clash(name, parts, seed, renumber=renumber)}
     return [
         replace(part, change=replace(part.change or Change(part.records.split.schema), renumber=True))

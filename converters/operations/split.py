@@ -56,7 +56,9 @@ def split(
     if of is not None and of not in opened.splits:
         raise SplitError(opened.directory, f"no split {of!r}", f"it has {', '.join(map(repr, opened.splits))}")
     kept = [name for name in opened.splits if of is not None and name != of]
-    if clash := sorted(set(kept) & {*(Shares.of(split).shares or ())}):
+    if not (shares := Shares.of(split).shares):
+        raise UsageError("split", f"got {shares!r}, expected the share of each new split")
+    if clash := sorted(set(kept) & shares.keys()):
         problem = f"{clash[0]!r} is an existing split that is kept"
         raise UsageError("split", problem, f"choose other names, or leave {argument('of')} out to divide all records")
     parts = [

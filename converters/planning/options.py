@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shardfeed.annotations import OBJECT_AREA
-from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.options import ImageOptions, check_range
 from shardfeed.converters.planning.append_target import AppendTarget
-from shardfeed.converters.planning.split_shares import SPLIT_BY, Groups, SplitBy
+from shardfeed.converters.planning.split_shares import SPLIT_BY, Groups, SplitBy, check_seed
 from shardfeed.converters.sources.source import RecordedSource, Source
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.registry import NATIVE, shard_format
@@ -23,7 +23,7 @@ class PlanOptions:
     `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
     `shards`: number of shards of each split, or of each split by name; None: as `shard_size` requires. `shard_size`:
     approximate bytes per shard: of source images, or of raw pixels if these have one size; None: 256 MB at most, and
-    less if a dataset would have fewer than 16 shards (see shard_count.py). `seed`: any integer; decides split by
+    less if a dataset would have fewer than 16 shards (see shard_count.py). `seed`: an integer; decides split by
     fraction and order. `to`: the format of shards, by name. `made_with`: for existing records, the replacement of
     `image`. `onto`: the dataset that is appended to; then `fractions`, `shards` and `seed` apply to the new samples.
     `split_by`: "exact": shares exact to one image, also in each class; or "hash": each sample's key decides. `groups`:
@@ -48,15 +48,16 @@ class PlanOptions:
             raise UsageError("split", "got no split", "for example train=0.9,validation=0.1")
         for name, share in fractions.items():
             check_split_name(name)
-            if not 0 < share <= 1:
-                raise UsageError(f"split {name}", f"got the share {share}, expected more than 0 and at most 1")
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+                problem = f"got the share {share!r}, expected a number of more than 0 and at most 1"
+                raise UsageError(f"split {name}", problem)
         if abs(sum(fractions.values()) - 1) > 1e-6:
             total = sum(fractions.values())
             raise UsageError("split", f"the shares add up to {total:g}, expected 1", "change one of them")
         counts = self.shards.values() if isinstance(self.shards, Mapping) else [self.shards]
         for count in counts:
-            if count is not None and not 1 <= count <= 99_999:
-                raise UsageError("shards", f"got {count}, expected 1 to 99999")
+            check_range("shards", count, 99_999, optional=count is self.shards)
+        check_seed(self.seed)
         if self.shard_size is not None and self.shard_size < 1:
             raise UsageError("shard_size", f"got {self.shard_size} bytes, expected at least 1")
         if self.split_by not in SPLIT_BY:
@@ -125,4 +126,6 @@ def number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | N
     try:
         return None, byte_size(shards)
     except (ValueError, OverflowError):
-        raise UsageError("shards", f"got {shards!r}, expected numbers, or a size like '256MB'") from None
+        remedy = f"write {shards} without quotes for so many shards, or '{shards}MB'" if shards.isdecimal() else ""
+        problem = f"got {shards!r}, expected numbers, or a size with its unit like '256MB'"
+        raise UsageError("shards", problem, remedy) from None

@@ -63,9 +63,11 @@ def shard_counts(
 
 
 def asked(images: Mapping[str, int], shards: int | Mapping[str, int]) -> dict[str, int]:
-    """The number of shards of each split as set by `shards`. Raises UsageError if a split is missing."""
+    """The number of shards of each split as set by `shards`. Raises UsageError unless it names just these splits."""
     if not isinstance(shards, Mapping):
         return dict.fromkeys(images, shards)
+    if unknown := [split for split in shards if split not in images]:
+        raise UsageError("shards", f"got the split {unknown[0]!r}, expected {' and '.join(map(repr, images))}")
     for split in images:
         if split not in shards:
             raise UsageError("shards", f"has no value for the split {split!r}", f"add {split}=N")

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from shardfeed.converters.images.options import check_flags
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, Schema
@@ -43,6 +44,11 @@ class Shares:
     shares: Mapping[str, float] | None
     by: SplitBy = "exact"
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.shares, Mapping | None):
+            remedy = "write {'train': 0.9, 'validation': 0.1}"
+            raise UsageError("split", f"got {self.shares!r}, expected the share of each split", remedy)
+
     @classmethod
     def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
         """Create `Shares` from a mapping; a `Shares` is returned unchanged."""
@@ -61,6 +67,7 @@ class Groups:
     duplicates: bool = False
 
     def __post_init__(self) -> None:
+        check_flags(group_duplicates=self.duplicates)
         if self.pattern is not None and "group" not in self.compiled.groupindex:
             problem = f"{self.pattern!r} has no group 'group'"
             raise UsageError("group_pattern", problem, "write it like '(?P<group>[^_]+)_.*', or roboflow")
@@ -85,6 +92,12 @@ class Groups:
 _DENOMINATOR = 10**9  # of a share: 0.1 is then a tenth, and 1 / 3 a third, whatever a float makes of them
 _OFFSETS = 2**32  # what an offset is a part of
 _GOLDEN = 2654435769  # of it, by the golden ratio: multiples of this lie as far apart as they can
+
+
+def check_seed(seed: object) -> None:
+    """Raise UsageError unless `seed` is an integer, of no more digits than `draw` takes."""
+    if type(seed) is not int or abs(seed) >= 10**63:
+        raise UsageError("seed", f"got {seed!r}, expected an integer of at most 63 digits")
 
 
 def draw(key: bytes, seed: int) -> bytes:

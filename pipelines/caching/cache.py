@@ -80,7 +80,7 @@ class Cache:
         except (KeyError, TypeError, ValueError):
             size = 0
         if size < 1:
-            raise UsageError("limit", f"got {self.limit!r}, expected a size in bytes, or a text such as '500GB'")
+            raise UsageError("limit", f"got {self.limit!r}, expected a number of bytes, or text like '500GB'")
         if self.decoded:
             raise UsageError("limit", "got a limit and decoded=True", "give one of them")
         object.__setattr__(self, "limit", size)

@@ -44,7 +44,9 @@ def local_output(path: str | os.PathLike[str]) -> str:
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """The absolute path. Raises UsageError if it is a URL (s3://...)."""
+    """The absolute path. Raises UsageError if it is a URL (s3://...), or no path."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise UsageError("path", f"got {path!r}, expected the path of a directory")
     check_local(path)
     return os.path.abspath(os.fspath(path))
 

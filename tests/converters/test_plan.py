@@ -266,7 +266,8 @@ def test_shards_by_size(source: ImageFolder) -> None:
     ("options", "problem"),
     [
         (PlanOptions({"train": 1 - 1e-7, "test": 1e-7}), "split test: none of 60 samples is in it"),
-        (PlanOptions(shards={"test": 2}), "has no value for the split 'train'"),
+        (PlanOptions(shards={}), "has no value for the split 'train'"),
+        (PlanOptions(shards={"train": 2, "tarin": 3}), "shards: got the split 'tarin', expected 'train'"),
     ],
 )
 def test_what_cannot_be_planned(source: ImageFolder, options: PlanOptions, problem: str) -> None:
@@ -283,6 +284,7 @@ def test_what_cannot_be_planned(source: ImageFolder, options: PlanOptions, probl
         {"fractions": {"a/b": 1.0}},
         {"shards": 0},
         {"shards": {"train": 100_000}},
+        {"shards": {"train": None}},
         {"shard_size": 0},
         {"split_by": "chance"},
     ],

@@ -299,7 +299,7 @@ def test_a_cache_that_is_too_small_is_refused(there: Split, tmp_path: Path) -> N
         torch_loader(cached(there, Cache(tmp_path, limit=limit)), batch_size=8, image_size=32, order=SMALL)
     with pytest.raises(UsageError, match=r"limit=.*expected at least"):
         torch_loader(cached(there, Cache(tmp_path, limit=limit)), batch_size=8, image_size=32, order="global")
-    for wrong in ("much", 0, -1, 2.5):
+    for wrong in ("much", "500", "1e9", 0, -1, 2.5):
         with pytest.raises(UsageError, match="limit"):
             Cache(tmp_path, limit=wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="decoded"):

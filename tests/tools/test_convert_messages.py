@@ -193,6 +193,18 @@ def test_messages_speak_the_language_they_were_called_in(
         ),
         (["--split", "a=0.5"], "--split"),
         (["--shard-size", "0"], "--shard-size"),
+        (
+            ["--shard-size", "5"],
+            "--shard-size: got '5', expected a size with its unit like 256MB; write 5MB, or --shards 5",
+        ),
+        (["--split", "train=0.8,test=0.1,test=0.2"], "--split: got 'test' twice"),
+        (["--shards", "train=2,train=1"], "--shards: got 'train' twice"),
+        (["--shards", "train=2,tset=1"], "--shards: got the split 'tset', expected 'train'"),
+        (["--columns", "image=a,image=b"], "--columns: got 'image' twice"),
+        (["--columns", "image="], "--columns: got 'image=', expected NAME=VALUE"),
+        (["--missing", "age=1", "--missing", "age=2"], "--missing: got 'age' twice"),
+        (["--number-column", "a:int", "--number-column", "a"], "--number-column: got 'a' twice"),
+        (["--label-separator", "a=;", "--label-separator", "a=|"], "--label-separator: got 'a' twice"),
     ],
 )
 def test_the_place_of_a_bad_argument_is_its_flag(

@@ -95,6 +95,28 @@ def test_no_option_can_be_abbreviated(command: str) -> None:
                     parser.parse_args([name[:-1], "1"])
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_value_is_not_an_option_left_out(command: str) -> None:
+    """A script with an empty variable: `--class-names "$NAMES"`."""
+    parser = command_parser(command)
+    _, _, *valid = shlex.split(EXAMPLES[command][0].split(" > ")[0])
+    for action in parser._actions:
+        if action.option_strings and action.nargs != 0:
+            with pytest.raises(UsageError) as caught:
+                parser.parse_args([*valid, action.option_strings[-1], ""])
+            assert caught.value.place == action.option_strings[-1]
+            assert "''" in caught.value.problem
+
+
+def test_an_empty_argument_is_no_path(run: Run) -> None:
+    code, _, err = run("convert", "photos", "")
+    assert (code, err.splitlines()[0]) == (
+        2,
+        "shardfeed: OUT: got '', expected a value; check the shell variable that should hold it",
+    )
+    assert run("merge", "a", "", "b")[2].startswith("shardfeed: DATASETS: got ''")
+
+
 def test_what_stands_after_two_dashes_is_no_option() -> None:
     args = command_parser("convert").parse_args(["--", "--a", "--b"])
     assert (args.source, args.out) == ("--a", "--b")

@@ -3,7 +3,6 @@
 import argparse
 import json
 import time
-from collections.abc import Sequence
 
 from tqdm import tqdm
 
@@ -17,6 +16,7 @@ from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
 from shardfeed.storage.address import local_output, local_path
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
+from shardfeed.tools.arguments import assignments
 from shardfeed.tools.convert_report import feature_table
 
 IN_PYTHON = {"splits": "--split"}
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(args.folder, problem, "`shardfeed rebuild DIR` restores its indexes")
     started = time.monotonic()
     names = None if args.class_names is None else read_named_classes(args.class_names)
-    patterns = _patterns(args.split)
+    patterns = assignments("--split", args.split, str) if args.split else None
     if args.out is not None:
         check_new_output(local_output(args.out))  # before hours of reading
     elif not args.dry_run:
@@ -102,18 +102,6 @@ def _as_json(found: Survey, out: str | None, seconds: float) -> dict[str, object
         "bytes": found.size,
         "seconds": round(seconds, 3),
     }
-
-
-def _patterns(given: Sequence[str] | None) -> dict[str, str] | None:
-    """Split -> pattern, of `--split NAME=PATTERN`."""
-    patterns: dict[str, str] = {}
-    for text in given or ():
-        name, equals, pattern = text.partition("=")
-        if not equals or not pattern or name in patterns:
-            problem = "is given twice" if name in patterns else "expected NAME=PATTERN"
-            raise UsageError("--split", f"got {escape(text)!r}: {problem}", "for example --split train='train/*.tfrec'")
-        patterns[name] = pattern
-    return patterns or None
 
 
 def _print(found: Survey, args: argparse.Namespace, seconds: float) -> None:

@@ -29,6 +29,7 @@ from shardfeed.tools.arguments import (
     add_group_arguments,
     assignments,
     groups_given,
+    named_once,
     shards_of,
     size_argument,
     workers_of,
@@ -346,7 +347,7 @@ def source_of(args: argparse.Namespace) -> Source:
         "path_column": _column(args.path_column),
         "label_columns": [_column(name) for name in args.label_column or ()],
         "text_columns": [_column(name) for name in args.text_column or ()],
-        "number_columns": dict(map(_number_column, args.number_column or ())),
+        "number_columns": named_once("--number-column", map(_number_column, args.number_column or ())),
         "one_hot": [_column(name.strip()) for name in args.one_hot.split(",")] if args.one_hot else (),
         "split_column": _column(args.split_column),
         "group_column": getattr(args, "group_column", None),
@@ -354,7 +355,7 @@ def source_of(args: argparse.Namespace) -> Source:
         "delimiter": args.delimiter,
         "encoding": args.encoding,
         "label_separator": _separators(args.label_separator),
-        "missing": dict(map(_missing, args.missing or ())),
+        "missing": named_once("--missing", map(_missing, args.missing or ())),
         "unlabelled": args.unlabelled,
         "images": args.images,
         "tasks": [cast("Task", task.strip()) for task in args.tasks.split(",")] if args.tasks else (),
@@ -402,7 +403,8 @@ def _separators(texts: Sequence[str] | None) -> str | dict[Any, str] | None:
     whole = [text for text, (name, _, separator) in zip(texts or (), named, strict=True) if not (name and separator)]
     if whole and len(named) > 1:
         raise UsageError("label_separator", f"got {whole[0]!r} with others", "write COLUMN=SEPARATOR for each")
-    return whole[0] if whole else {_column(name): separator for name, _, separator in named} or None
+    pairs = ((_column(name), separator) for name, _, separator in named)
+    return whole[0] if whole else named_once("--label-separator", pairs) or None
 
 
 def _missing(text: str) -> tuple[Any, str]:

@@ -21,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drop",
         metavar="A,B",
-        default="",
         help="data that may be left out: crowds, masks, ids, ... or all",
     )
     parser.add_argument("--dry-run", action="store_true", help="read everything, print the result, write nothing")
@@ -38,7 +37,7 @@ def _form(name: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Export and print the result; exit code 0 if the folder was made."""
-    drop = [word.strip() for word in args.drop.split(",") if word.strip()]
+    drop = [word.strip() for word in (args.drop or "").split(",") if word.strip()]
     with tqdm(unit=" images", disable=True if args.quiet or args.json else None) as bar:
         result = export(args.dataset, args.out, args.to, drop=drop, dry_run=args.dry_run, progress=bar.update)
     if args.json:

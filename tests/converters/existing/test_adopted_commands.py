@@ -67,8 +67,8 @@ def test_patterns_of_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     for options, match in (
         (["--split", "train=*.tfrecord"], "--split train=*.tfrecord: matches no file in"),
         (["--split", "train=*.tar", "--split", "val=7_*"], "which train also matches"),
-        (["--split", "train"], "expected NAME=PATTERN"),
-        (["--split", "a=*.tar", "--split", "a=x"], "is given twice"),
+        (["--split", "train"], "--split: got 'train', expected NAME=VALUE"),
+        (["--split", "a=*.tar", "--split", "a=x"], "--split: got 'a' twice; give each name once"),
         (["--split", "a b=*.tar"], "got the name 'a b'"),
         (["--split", "a=*.tar", "--split-name", "b"], "a split name and split patterns"),
     ):

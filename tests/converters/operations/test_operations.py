@@ -314,6 +314,31 @@ def test_options_that_there_are_not_are_refused(small: Dataset, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_arguments_that_cannot_be_meant_are_refused(small: Dataset, tmp_path: Path) -> None:
+    out, halves = tmp_path / "out", {"train": 0.5, "test": 0.5}
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: reshard(small, out, shards="2"), "shards"),
+        (lambda: reshard(small, out, shards=2.5), "shards"),  # type: ignore[arg-type]
+        (lambda: reshard(small, out, shards={"train": 1, "validaton": 1}), "shards"),
+        (lambda: reshard(small, out, replace="no"), "replace"),  # type: ignore[arg-type]
+        (lambda: reshard(small, ""), "path"),
+        (lambda: relabel(small, None, {"rose": None}), "path"),  # type: ignore[arg-type]
+        (lambda: append(small, small.directory, None), "path"),  # type: ignore[arg-type]
+        (lambda: shardfeed.split(small, out, None), "split"),  # type: ignore[arg-type]
+        (lambda: shardfeed.split(small, out, "train"), "split"),  # type: ignore[arg-type]
+        (lambda: shardfeed.split(small, out, {"train": True}), "split train"),
+        *(
+            (lambda seed=seed: shardfeed.split(small, out, halves, seed=seed), "seed")
+            for seed in ("x", None, 1.5, True, -(10**64))
+        ),
+    ]
+    for call, place in calls:
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert caught.value.place == place
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", EACH_FORMAT)
 def test_a_damaged_record_is_named_and_nothing_is_committed(
     name: str, of_format: Callable[[str], Dataset], tmp_path: Path
