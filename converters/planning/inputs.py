@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from json.encoder import encode_basestring_ascii
 
 import PIL
 import simplejpeg
-from PIL import features
+from PIL import Image, features
 
 from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
@@ -14,6 +15,7 @@ from shardfeed.converters.images.seekable import check_coder
 from shardfeed.converters.sources.source import Content, Sample
 from shardfeed.errors import name_text
 from shardfeed.formats.registry import NATIVE, shard_format
+from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.spill import Spill
 from shardfeed.version import __version__
 
@@ -106,14 +108,27 @@ def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
     return hashlib.blake2b(repr((sample.key, sample.split, content, labels)).encode(), digest_size=16).digest()
 
 
+@cache
+def _png_checksum() -> str:
+    """CRC-32C of a test picture as in a PNG, 8 hex digits.
+
+    In place of zlib's version: Pillow uses the zlib that this process loaded first, which may be TensorFlow's.
+    """
+    pixels = hashlib.shake_128().digest(3 << 16).translate(bytes(i & 7 for i in range(256)))
+    packed = Image.frombytes("RGB", (256, 256), pixels).tobytes("zip", "RGB", False, -1, -1, b"")  # as its PNG plugin
+    return f"{crc32c(packed):08x}"
+
+
 def made_by(image: ImageOptions, to: str = NATIVE.name) -> dict[str, str]:
     """Versions of what decides bytes: ours, the codecs that re-encode, the one that refuses damaged images.
 
-    And the package that writes shards of the format `to`, where one does.
+    And the package that writes shards of the format `to`, where one does. None may depend on what this process has
+    imported: a resume would be refused.
 
     Raises UsageError where `image` asks for a package that is not installed.
     """
-    codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo", "zlib") if features.check(name)}
+    codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo",) if features.check(name)}
+    codecs["png"] = _png_checksum()
     if image.baseline:
         codecs[transcode.PACKAGE] = transcode.tool_version()
     if image.seekable:

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from PIL import Image, features
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, LocalWorkers, Sample, Shares, convert
 from shardfeed.converters.images.store import store_image
+from shardfeed.converters.planning.inputs import _png_checksum, made_by
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards import write_shard as shard_writer
@@ -144,6 +145,31 @@ def test_replace_swaps_everything(folder: Callable[..., Path], tmp_path: Path, s
     assert sorted(os.listdir(tmp_path)) == ["fresh", "images", "out"]
 
 
+# Arguments that cannot be meant, and the place of the error.
+BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    *(({"shards": value}, "shards") for value in ("4", "0.5", "4XB", 2.5, True, 0, {"train": 2.0}, {"train": True})),
+    ({"shards": {"train": 2, "validation": 1, "tset": 1}, "split": SPLIT}, "shards"),
+    *(({"split": value}, "split") for value in ("train", ["train"], 0.9, {}, {1: 1.0})),
+    *(({"split": {"train": value}}, "split train") for value in (True, "1", None, 1.5)),
+    *(({"seed": value}, "seed") for value in ("1", "x", None, 1.5, True, 10**64)),
+    *(({"image": value}, "image") for value in ({"size": 64}, {}, 64, ImageOptions)),
+    *(({"out": value}, "path") for value in (None, "", b"out")),
+    *(({name: "no"}, name) for name in ("replace", "restart", "verify", "dry_run", "no_leaks", "group_duplicates")),
+]
+
+
+@pytest.mark.parametrize(("arguments", "place"), BAD_ARGUMENTS, ids=[f"{bad}" for bad, _ in BAD_ARGUMENTS])
+def test_arguments_are_checked_before_anything_is_staged(
+    arguments: dict[str, Any], place: str, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = folder(4)
+    given = {"out": tmp_path / "out", "workers": OwnEngine(1), **arguments}
+    with pytest.raises(UsageError) as caught:
+        convert(ImageFolder(root), **given)
+    assert caught.value.place == place
+    assert os.listdir(tmp_path) == ["images"]
+
+
 def half_done(root: Path, out: Path) -> None:
     """Leave a staging directory behind, as a stopped run does."""
     bad = root / "daisy" / "bad.jpg"
@@ -196,6 +222,46 @@ def test_resume_with_other_options_is_refused(folder: Callable[..., Path], tmp_p
             convert(ImageFolder(root), tmp_path / "out", workers=OwnEngine(1), **{"seed": 1, "shards": 3, **options})
         assert caught.value.exit_code == 2
         assert tree(tmp_path / ".out.staging") == before
+
+
+def test_another_zlib_that_packs_alike_is_no_other_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow uses the zlib that the process loaded first, perhaps TensorFlow's: only its output counts."""
+    before, version = made_by(ImageOptions()), features.version
+    monkeypatch.setattr(features, "version", lambda name: "0" if name == "zlib" else version(name))
+    assert made_by(ImageOptions()) == before
+    pack = Image.Image.tobytes
+    monkeypatch.setattr(Image.Image, "tobytes", lambda image, *how: pack(image, *how[:3], 1, *how[4:]))  # level 1
+    _png_checksum.cache_clear()
+    assert made_by(ImageOptions()) != before
+    monkeypatch.undo()
+    _png_checksum.cache_clear()
+
+
+BEGIN_AFTER_TENSORFLOW = """
+import sys
+import tensorflow
+from shardfeed.tools.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.promise(11)
+def test_a_conversion_begun_after_tensorflow_was_imported_is_resumed_without(
+    folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    root, arguments = folder(3), ("images", "out", "--quiet", "--size", "24")
+    for i in range(3):  # become PNGs
+        Image.radial_gradient("L").rotate(i).convert("P").save(root / "daisy" / f"{i}.png")
+    (root / "daisy" / "bad.jpg").write_bytes(b"no image")
+    first = subprocess.run([sys.executable, "-c", BEGIN_AFTER_TENSORFLOW, "convert", *arguments], cwd=tmp_path)
+    assert first.returncode == TooManyRejectedError.exit_code
+    (root / "daisy" / "bad.jpg").unlink()
+    command = [sys.executable, "-m", "shardfeed.tools.cli", "convert"]
+    subprocess.run([*command, *arguments], cwd=tmp_path, check=True)
+    (tmp_path / "alone").mkdir()
+    subprocess.run([*command, "images", "alone/out", *arguments[2:]], cwd=tmp_path, check=True)
+    assert tree(tmp_path / "out") == tree(tmp_path / "alone" / "out")
 
 
 @contextmanager
