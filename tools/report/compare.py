@@ -36,9 +36,9 @@ def _pairs(sides: tuple[_Side, _Side]) -> tuple[np.ndarray, list[np.ndarray]]:
     for names in _SAME:
         each = [of[side.same[of] > 0] if "same" in names else of for side, of in zip(sides, rest, strict=True)]
         one, other = (_numbers(side, of, names) for side, of in zip(sides, each, strict=True))
-        _, *at = np.intersect1d(one, other, return_indices=True)
+        _, *at = np.intersect1d(one, other, assume_unique=True, return_indices=True)
         pairs = np.concatenate([pairs, [of[chosen] for of, chosen in zip(each, at, strict=True)]], axis=1)
-        rest = [np.setdiff1d(of, found) for of, found in zip(rest, pairs, strict=True)]
+        rest = [np.setdiff1d(of, found, assume_unique=True) for of, found in zip(rest, pairs, strict=True)]
     return pairs, rest
 
 
