@@ -123,10 +123,14 @@ def _locate(directory: str, split: SplitInfo, shard: int, storage: Storage) -> l
     """The damaged records of a shard whose checksum is wrong."""
     name = split.shard_file(shard)
     path = os.path.join(directory, name)
-    damages = [Damage(name, split.shards[shard].data.difference(FileInfo.of_file(path, storage)))]
-    for _, record, offset, error in _walk(directory, split, shard, storage):
-        if error is not None:
-            damages.append(Damage(name, error.problem, record, offset))
+    problem = split.shards[shard].data.difference(FileInfo.of_file(path, storage))
+    damages = [Damage(name, problem or "changes while it is read")]
+    try:
+        for _, record, offset, error in _walk(directory, split, shard, storage):
+            if error is not None:
+                damages.append(Damage(name, error.problem, record, offset))
+    except IntegrityError as error:  # another file in a bucket: its records are not those of the manifest
+        damages += [Damage(name, error.problem)] if error.problem != problem else []
     if len(damages) > _DAMAGES_SHOWN:
         more = len(damages) - _DAMAGES_SHOWN
         damages = [*damages[:_DAMAGES_SHOWN], Damage(name, f"{more} more damaged records")]

@@ -46,10 +46,11 @@ _EXTRA_OF = {
 }
 
 
-# A user's name and password in a URL, and its query, which may be a signature, are not shown in messages. A key may
-# contain slashes, and a host's name may be followed by a port.
+# A user's name and password in a URL, and what follows its path (query, parameter, fragment), which may be a signature
+# or a token, are not shown in messages. A key may contain slashes, and a host's name may be followed by a port. In
+# names of objects "?", ";" and "#" are usual; there they begin a secret only if "=" follows.
 _PASSWORD = re.compile(r"(?<=://)(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@")
-_QUERY = re.compile(r"(https?://[^?]*?|://[^?]*?(?=\?\S*=))\?[^\s'\"`]+", re.IGNORECASE)
+_QUERY = re.compile(r"(https?://(?:[^\s'\"`]*?|[^?]*?(?=\?))|://[^?#;]*?(?=[?#;]\S*=))[?#;][^\s'\"`]+", re.IGNORECASE)
 
 _LONGEST = 20_000  # characters of a text from outside that a message shows
 
@@ -59,7 +60,7 @@ _ARGUMENT = re.compile("\ue000(.*?)\ue001(.*?)\ue001(.*?)\ue002", re.DOTALL)
 
 
 def without_secrets(text: str) -> str:
-    """Remove queries and passwords from the URLs in a text."""
+    """Remove queries, parameters, fragments and passwords from the URLs in a text."""
     return _QUERY.sub(r"\1", _PASSWORD.sub("", text)) if "://" in text else text
 
 

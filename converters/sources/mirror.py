@@ -12,7 +12,7 @@ import io
 import os
 import weakref
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
@@ -24,10 +24,11 @@ from shardfeed.converters.sources.guard import EVERY, mirrors, report_progress
 from shardfeed.converters.sources.remote import Ranges, placed, read_in_place, storage_of, version_number
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Rasters
 from shardfeed.converters.sources.source import Content, RasterImage, Source
-from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, argument
+from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
 from shardfeed.machine.free_space import room_in
-from shardfeed.storage.address import check_without_secrets
-from shardfeed.storage.objects import ObjectStorage
+from shardfeed.storage.address import check_url
+from shardfeed.storage.destination import bucket_of
+from shardfeed.storage.objects import ObjectStorage, is_odd
 from shardfeed.storage.storage import OpenFile, Part
 from shardfeed.text import counted, number, size_text
 
@@ -88,7 +89,7 @@ class Mirror:
         address = f"{scheme.lower()}://{rest.rstrip('/')}"
         web = address.startswith("http")
         access = "download the file, and give its path" if web else "give only the URL, with credentials as usual"
-        check_without_secrets(address, access)
+        check_url(address, access)
         storage, path = storage_of(address), self.path_of(address)
         if any(f"{address}/".startswith(f"{taken}/") for taken in self._taken) and os.path.lexists(path):
             return path
@@ -121,7 +122,7 @@ class Mirror:
     def _list(self, storage: ObjectStorage, address: str, copies: list[_Copy]) -> int:
         """Create the files below a prefix, and add other files than images to `copies`. Returns the number of files."""
         count = 0
-        for page in storage.below(address):
+        for page in storage.below(address, partial(_names, storage, address)):
             for name, size, version in page:
                 key = name[len(storage.key(address)) :].lstrip("/")
                 one = _Copy(f"{storage.root}/{name}", size, version_number(version), "")
@@ -141,10 +142,9 @@ class Mirror:
 
     def _make_empty_file(self, one: _Copy) -> bool:
         """Make an empty file in place of an object; False if no file can have this name."""
-        parts = one.address.partition("://")[2].split("/")
         folder = os.path.dirname(one.path)
         try:
-            if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            if is_odd(one.address.partition("://")[2]):
                 raise OSError(errno.EINVAL, "no name of a file")
             if folder not in self._folders:
                 self._make(folder)
@@ -239,6 +239,15 @@ def _opened(root: bytes, copies: Container[bytes], path: bytes) -> BinaryIO | No
     if path in copies or not os.path.isfile(path):
         return None
     return io.BufferedReader(Ranges(path, root))  # type: ignore[return-value]  # as files are
+
+
+def _names(storage: ObjectStorage, address: str) -> list[str]:
+    """All names below an address, in the order of listings, by the store's own client; [] without it."""
+    with suppress(MissingExtraError):
+        found = () if storage.root.startswith("az") else bucket_of(storage.root).below(address)
+        above = storage.key(address)
+        return sorted((f"{above}/{name}".lstrip("/").removesuffix("/") for name in found), key=str.encode)
+    return []
 
 
 @contextmanager

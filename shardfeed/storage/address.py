@@ -20,10 +20,12 @@ def is_address(path: object) -> bool:
     return isinstance(path, str | bytes | os.PathLike) and _ADDRESS.match(os.fsdecode(path)) is not None
 
 
-def check_without_secrets(address: str, remedy: str) -> None:
-    """Raise UsageError for a URL with a query or a password, which would be in errors, manifests and pickles."""
+def check_url(address: str, remedy: str) -> None:
+    """Raise UsageError for a URL with a secret, which would be in errors, manifests and pickles, or on two lines."""
     if without_secrets(address) != address:
-        raise UsageError(address, "got a URL with a query or a password", remedy)
+        raise UsageError(address, "got a URL with a query or a password, or the like (;x, #x)", remedy)
+    if re.search(r"[\x00-\x1f\x7f]", address):
+        raise UsageError(address, "got a URL with a control character, such as a newline", "remove it")
 
 
 def check_local(path: str | bytes | os.PathLike[str]) -> None:
@@ -62,7 +64,7 @@ def located(path: str | os.PathLike[str], storage: Storage = LOCAL) -> tuple[Sto
         return storage, text
     if not _ADDRESS.match(text):
         return storage, os.path.abspath(text)
-    check_without_secrets(text, "give only the URL, and the credentials in the environment")
+    check_url(text, "give only the URL, and the credentials in the environment")
     from shardfeed.storage.hub import bound  # not above: a local dataset needs no client
     from shardfeed.storage.objects import ObjectStorage
 

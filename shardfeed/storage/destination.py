@@ -5,7 +5,7 @@ one creates it, and the others compare checksums.
 """
 
 from shardfeed.errors import UsageError
-from shardfeed.storage.address import check_without_secrets, is_address
+from shardfeed.storage.address import check_url, is_address
 from shardfeed.storage.bucket_destination import Destination
 
 _OTHER_TOOLS = {
@@ -24,19 +24,26 @@ def destination(url: str) -> Destination:
         bucket = destination("s3://bucket/flowers")
         bucket.put_new("s3://bucket/flowers/note.txt", b"hello", FileInfo.of(b"hello"))
     """
-    check_without_secrets(url, "give only the URL, and the credentials in the environment")
+    check_url(url, "give only the URL, and the credentials in the environment")
     scheme, _, rest = url.partition("://")
-    bucket, _, key = rest.partition("/")
+    scheme, (bucket, _, key) = scheme.lower(), rest.partition("/")
     if not is_address(url) or scheme not in ("s3", "gs"):
         problem = "got a URL that shardfeed does not write to, expected s3://BUCKET/NAME or gs://BUCKET/NAME"
         tool = _OTHER_TOOLS.get(scheme, "the server's own tool")
         raise UsageError(url, problem, f"write to a local directory, and copy it with {tool}")
-    if not bucket or not key.strip("/") or {"", ".", ".."}.intersection(key.rstrip("/").split("/")):
+    if not bucket or not key.strip("/"):
         raise UsageError(url, "names no prefix in a bucket", f"write for example {scheme}://bucket/name")
-    if scheme == "gs":
+    if {"", ".", ".."}.intersection(key.rstrip("/").split("/")):
+        raise UsageError(url, "has an empty part, '.' or '..' in its path", "remove it")
+    return bucket_of(f"{scheme}://{bucket}")
+
+
+def bucket_of(root: str) -> Destination:
+    """The bucket "s3://BUCKET" or "gs://BUCKET". Raises MissingExtraError."""
+    if root.startswith("gs:"):
         from shardfeed.storage.google_destination import GoogleDestination
 
-        return GoogleDestination(f"gs://{bucket}")
+        return GoogleDestination(root)
     from shardfeed.storage.s3_destination import S3Destination
 
-    return S3Destination(f"s3://{bucket}")
+    return S3Destination(root)

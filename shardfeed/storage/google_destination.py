@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from shardfeed.errors import check_extra
 from shardfeed.storage.bucket_destination import DAMAGED, GONE, TAKEN, Destination, RefusedError, failed_because
+from shardfeed.storage.objects import redirected
 from shardfeed.storage.storage import FileInfo
 
 _T = TypeVar("_T")
@@ -49,7 +50,7 @@ class GoogleDestination(Destination):
         yield self._guarded(path, lambda: self._blob(path).download_as_bytes(raw_download=True))
 
     def below(self, prefix: str) -> dict[str, int]:
-        above = self._key(prefix) + "/"
+        above = f"{self._key(prefix)}/".lstrip("/")
         listing = self._client_here().list_blobs(self.bucket, prefix=above)
         try:
             return {blob.name[len(above) :]: blob.size for blob in self._guarded(prefix, lambda: list(listing))}
@@ -73,7 +74,7 @@ class GoogleDestination(Destination):
         from google.api_core.exceptions import GoogleAPICallError, RetryError
         from google.auth.exceptions import GoogleAuthError
         from google.cloud.storage.exceptions import DataCorruption
-        from requests.exceptions import RequestException, SSLError
+        from requests.exceptions import RequestException, SSLError, TooManyRedirects
 
         try:
             return request()
@@ -85,6 +86,8 @@ class GoogleDestination(Destination):
             text = f"status code: {error.code}"
         except GoogleAuthError:
             text = "credential provider"
+        except TooManyRedirects as error:
+            raise redirected(path, error.response.headers["Location"] if error.response is not None else "") from None
         except SSLError:
             text = "invalid certificate"
         except ValueError:  # an endpoint that is no URL
@@ -103,11 +106,13 @@ def _new_client() -> Any:
 
     anonymous = os.environ.get("GOOGLE_SKIP_SIGNATURE", "").lower() in ("1", "true", "yes", "on", "t", "y")
     endpoint = os.environ.get("GOOGLE_BASE_URL")
-    return Client(
+    client = Client(
         project=None,
         credentials=AnonymousCredentials() if anonymous else None,
         client_options={"api_endpoint": endpoint} if endpoint else None,
     )
+    client._http.max_redirects = 0  # a store has no reason for any
+    return client
 
 
 def _info(blob: Any) -> tuple[int, int | None]:

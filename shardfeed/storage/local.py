@@ -53,7 +53,9 @@ def _guard(path: str | bytes, verb: str, action: Callable[[], _T]) -> _T:
 
 
 def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
-    """The StorageError for an `error` of `verb` ("write", "rename") at `path`; keeps its errno."""
+    """The StorageError for an `error` of `verb` ("write", "rename") at `path`; keeps its errno, or one of a bucket."""
+    if isinstance(error, StorageError):
+        return error
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     remedy = "run the same command again to resume"
     if error.errno in NO_ROOM:

@@ -5,21 +5,28 @@ obstore's threads belong to one process. A child forked after their first use wo
 error here instead.
 """
 
+import asyncio
 import errno
 import io
 import os
+import random
 import re
 import sys
 import threading
 import time
-from collections.abc import Hashable, Iterator, Sequence
+import urllib.request
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
+from urllib.parse import urlsplit
 
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, check_extra
 from shardfeed.storage.hub import authorization, files_url
+from shardfeed.storage.redirects import Guard, guard
 from shardfeed.storage.storage import READ_BYTES, Entry, OpenFile, Part
 from shardfeed.text import number as counted
 
@@ -36,13 +43,14 @@ _ROOT = re.compile(r"([a-z0-9]+)://([^/?#]+)", re.IGNORECASE)
 _PAGE = 1000  # files of a listing in one answer
 _AT_ONCE = 32  # concurrent requests of one process: more did not help at 30 ms per request
 _REQUEST_SECONDS = 45  # for a request of at most READ_BYTES (larger reads are divided): 280 kB/s is the minimum speed
-_DEADLINE_SECONDS = 120  # after which no request is repeated
-_TRIES = 3  # for errors after obstore's own retries: an answer that was truncated, late or wrong
-_PAUSE_SECONDS = 0.1  # before the second attempt, and twice as long before each later one
+_DEADLINE_SECONDS = 120  # for a request with all its attempts, while the store is out
+_HALVINGS = 7  # of _REQUEST_SECONDS, for attempts near the deadline: the last ones are of a third of a second
+_TRIES = 3  # for other errors, which waiting does not mend: a wrong answer, or no server since the process began
+_PAUSE_SECONDS, _LONGEST_PAUSE = 0.2, 10  # before the second attempt, and twice as long before each later one
+# obstore's own retries, within an attempt: they continue a truncated answer where it ended.
 _RETRY = {
-    "max_retries": 6,
-    "retry_timeout": timedelta(seconds=_DEADLINE_SECONDS / _TRIES),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+    "max_retries": 3,
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
 }
 _FORKED = (
     "this process was forked from one that had read from there, and the client does not survive a fork",
@@ -53,9 +61,25 @@ _ACCESS = (
 )
 NETWORK = "check the URL, the endpoint and the network, and run the same command again"
 _NOT_VALID = "a setting in the environment is not valid", _ACCESS
-_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "HF_")
+_RENAME = "rename it; in S3 and Google Cloud Storage it is skipped if shardfeed's extra cloud-write is installed"
+_SETTINGS = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_", "IDENTITY_", "MSI_"), "hf": ("HF_",)}
+_PREFIXES = tuple(prefix for prefixes in _SETTINGS.values() for prefix in prefixes)
+# Besides the store, hosts from which its client gets credentials, and which it may reach; for a store of the provider
+# itself, all its hosts.
+_SIGN_IN = ("169.254.0.0/16", "fd00:ec2::/32", "metadata.google.internal", "oauth2.googleapis.com")
+_SIGN_IN += ("sts.googleapis.com", "iamcredentials.googleapis.com", "login.microsoftonline.com", "sts.amazonaws.com")
+_PROVIDERS = {
+    "s3": ".amazonaws.com,.amazonaws.com.cn",
+    "gs": ".googleapis.com",
+    "az": "127.0.0.1,.windows.net,.chinacloudapi.cn,.usgovcloudapi.net,.fabric.microsoft.com",
+}
 # Text in obstore's error -> problem and remedy; the first that matches. A retry would not help.
 _CAUSES = (
+    (
+        "TimeTooSkewed|Signature (?:expired|not yet current)|reasonable timeframe|date header too old",
+        "this machine's clock is wrong",
+        "set it, for example with `timedatectl set-ntp true`",
+    ),
     ("ExpiredToken|RequestExpired|TokenRefresh", "the credentials have expired", "renew them, then run again"),
     ("without LOCATION|HeaderMalformed", "the bucket is in another region", "set AWS_REGION to its region"),
     ("NoSuchBucket", "no such bucket", "check the URL and AWS_ENDPOINT_URL"),
@@ -73,6 +97,7 @@ _PASSING = (
     ("connection ?(?:closed|reset)|incomplete|broken pipe", "the connection was lost"),
     ("expected range|range request not", "the response has a different range than requested"),
 )
+_OUTAGE = re.compile("HTTP status (5|408|429)|no response|the connection|the server refuses|no server")
 _REPLACED = "replaced since it was opened", "open the dataset again"
 
 _process: int | None = None  # which has used obstore
@@ -114,7 +139,10 @@ class ObjectStorage:
         self._forget()
 
     def _forget(self) -> None:
-        self._store: Any = None
+        self._connect: Callable[[float], Any] | None = None
+        self._guard: Guard | None = None
+        self._clients: dict[float, Any] = {}  # by the seconds that an attempt may take
+        self._answered = False  # by the server, with any status
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -131,35 +159,82 @@ class ObjectStorage:
         if self._scheme in _WEB:
             raise io.UnsupportedOperation(f"{directory}: a web server cannot list files")
         prefix = self.key(directory)
-        found = self.call(directory, lambda: obstore.list_with_delimiter(self.store, f"{prefix}/" if prefix else None))
+        below = f"{prefix}/" if prefix else None
+        try:
+            found = self.call(directory, lambda store: obstore.list_with_delimiter(store, below))
+        except OddNameError as error:
+            raise io.UnsupportedOperation(f"{directory}: has an object that cannot be listed") from error
         entries = [Entry(one["path"].rpartition("/")[2], one["size"]) for one in found["objects"]]
         entries += [Entry(one.rstrip("/").rpartition("/")[2], -1) for one in found["common_prefixes"]]
         if not entries:
             raise FileNotFoundError(errno.ENOENT, "no such prefix", directory)
         return entries
 
-    def below(self, prefix: str) -> Iterator[list[tuple[str, int, Version]]]:
+    def below(
+        self, prefix: str, names: Callable[[], Sequence[str]] = tuple
+    ) -> Iterator[list[tuple[str, int, Version]]]:
         """Yield the files below a prefix, by pages: name in the bucket, bytes, version. None: no such prefix.
 
-        An interrupted listing continues after the last page. Raises StorageError.
+        An interrupted listing continues after the last page. Raises StorageError, also for a server that lists the same
+        names again and again. obstore cannot list a page with a name that `is_odd`: its files are then those of
+        `names`, which returns all names below the prefix, in the order of listings. OddNameError if it returns none.
         """
         import obstore
 
         key, last, stream = self.key(prefix), "", None
 
-        def next_page() -> Any:
+        def next_page(store: Any) -> Any:
             nonlocal stream
             pages, stream = stream, None  # an iterator that has raised is not used again: it would seem to end
             if pages is None:
                 below = f"{key}/" if key else None
-                pages = iter(obstore.list(self.store, below, offset=last or None, chunk_size=_PAGE))
-            page = next(pages, None)
+                pages = obstore.list(store, below, offset=last or None, chunk_size=_PAGE)
+
+            async def within() -> Any:
+                return await asyncio.wait_for(anext(pages, None), _DEADLINE_SECONDS)
+
+            try:  # in a thread, since this one may have a running loop
+                with ThreadPoolExecutor(1) as pool:
+                    page = pool.submit(asyncio.run, within()).result()
+            except TimeoutError:  # pages without a name do not end obstore's call
+                raise _endless(prefix, last) from None
             stream = pages
             return page
 
-        while page := self.call(prefix, next_page):
-            yield [(one["path"], one["size"], _version(one)) for one in page]
-            last = page[-1]["path"]
+        marked: Any = None  # the first file of page 1, 2, 4, 8, ...: any cycle is noticed when it is over
+        listed: Sequence[str] = ()
+        repeated = 0
+        for number in count(1):
+            files: list[tuple[str, int, Version]] = []
+            try:
+                for one in self.call(prefix, next_page) or ():
+                    files.append((one["path"], one["size"], _version(one)))
+            except OddNameError:
+                if not (listed := listed or names()):
+                    raise
+                files = self._past_odd(listed[bisect_right(listed, last.encode(), key=str.encode) :])
+            if not files:
+                return
+            repeated += files.count(marked)
+            if repeated > 1:  # once: "a" and "a/" have the same name here
+                raise _endless(prefix, files[-1][0])
+            if not number & (number - 1):
+                marked, repeated = files[0], 0
+            yield files
+            last = files[-1][0]
+
+    def _past_odd(self, names: Sequence[str]) -> list[tuple[str, int, Version]]:
+        """The files of a listing until the first with an ordinary name after the odd ones; odd ones with 0 bytes."""
+        odd = [is_odd(name) for name in names]
+        end = next((i for i in range(1, len(names)) if odd[i - 1] and not odd[i]), len(names))
+
+        def one(name: str, odd: bool) -> tuple[str, int, Version] | None:
+            with suppress(FileNotFoundError):  # deleted, or a folder of a web console
+                version = (None, None, 0) if odd else self.version(f"{self.root}/{name}")
+                return name, version[2], version
+            return None
+
+        return [each for each in self._threads().map(one, names[: end + 1], odd[: end + 1]) if each]
 
     def open(self, path: str, size: int | None = None) -> OpenFile:
         """A file. If `size` is given, no request is made before the first read, which may raise FileNotFoundError."""
@@ -172,7 +247,7 @@ class ObjectStorage:
         """The version of a file now. Raises FileNotFoundError."""
         import obstore
 
-        return self.version_of(self.call(path, lambda: obstore.head(self.store, self.key(path))))
+        return self.version_of(self.call(path, lambda store: obstore.head(store, self.key(path))))
 
     def version_of(self, meta: Any) -> Version:
         """The version of an answer. In a repository of the Hub it is the commit, whatever its servers report."""
@@ -182,11 +257,14 @@ class ObjectStorage:
         """The bytes of parts of files, in their order, up to 32 requests at a time."""
         if len(parts) == 1:
             return [parts[0].read()]
+        return list(self._threads().map(Part.read, parts))
+
+    def _threads(self) -> ThreadPoolExecutor:
         self.check_process()
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-read")
-        return list(self._pool.map(Part.read, parts))
+            return self._pool
 
     def key(self, path: str) -> str:
         """The name of a file in the bucket."""
@@ -199,39 +277,58 @@ class ObjectStorage:
             raise StorageError(self.root, *_FORKED)
         _process = os.getpid()
 
-    @property
-    def store(self) -> Any:
-        """obstore's client, made when it is first needed."""
-        self.check_process()
+    def _client(self, left: float) -> Any:
+        """obstore's client, made when it is first needed, whose requests with its retries take at most `left` s."""
+        seconds = _REQUEST_SECONDS
+        for _ in range(_HALVINGS):
+            seconds /= 1 if 2 * seconds <= left else 2
         with self._lock:
-            if self._store is None:
-                self._store = _new_store(self.root, self._scheme)
-            return self._store
+            if self._connect is None:
+                self._connect, self._guard = _client_settings(self.root, self._scheme)
+            if seconds not in self._clients:
+                self._clients[seconds] = self._connect(seconds)
+            return self._clients[seconds]
 
-    def call(self, path: str, request: Any, part: str = "") -> Any:
-        """Return what `request` returns; errors name the `part` of the file.
+    def call(self, path: str, request: Callable[[Any], Any], part: str = "") -> Any:
+        """Return what `request` returns, which gets obstore's client; errors name the `part` of the file.
 
-        Raises FileNotFoundError, StorageError, UsageError, IntegrityError.
+        While the server answers 5xx or 429, or is away after it had answered, the request is repeated until
+        `_DEADLINE_SECONDS` have passed, attempts included. obstore does not pass on `Retry-After`.
+
+        Raises FileNotFoundError, StorageError, UsageError, IntegrityError, OddNameError.
         """
         from obstore import exceptions
 
         self.check_process()
-        begun, tries = time.monotonic(), 0
+        begun, tries, left = time.monotonic(), 0, float(_DEADLINE_SECONDS)
         while True:
             tries += 1
             try:
-                return request()
+                answer = request(self._client(left))
+                self._answered = True
+                return answer
             except exceptions.PreconditionError:
                 raise IntegrityError(path, *_REPLACED) from None
+            except exceptions.InvalidPathError as error:
+                found = re.search(r'path: .*?"(.*?)"', str(error), re.DOTALL)
+                problem = f"has the object {found[1] if found else ''!r}, whose name is no path"
+                raise OddNameError(path, problem, _RENAME) from None
             except (FileNotFoundError, exceptions.BaseError) as error:
-                problem, remedy = cause(error)
+                text, guard = str(error), self._guard
+                if guard and guard.refused:
+                    there, guard.refused = guard.refused, ""
+                    raise redirected(path, there) from None
+                problem, remedy = cause(Exception(f"{text} {guard.unreachable if guard else ''}"))
                 if not remedy and isinstance(error, FileNotFoundError | exceptions.NotFoundError):
                     raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
                 if remedy:
                     number = errno.EACCES if problem.startswith("access denied") else errno.EIO
                     raise failed(path, number, problem, remedy) from None
-                seconds = time.monotonic() - begun
-                if tries == _TRIES or seconds > _DEADLINE_SECONDS:
+                self._answered |= problem.startswith("HTTP")
+                left = _DEADLINE_SECONDS - (time.monotonic() - begun)
+                waits = self._answered and _OUTAGE.match(problem)
+                if left < 1 or (tries >= _TRIES and not waits):
+                    seconds = time.monotonic() - begun
                     problem = f"{part}cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
                     raise failed(path, errno.EIO, problem, NETWORK) from None
             except ShardfeedError:
@@ -239,10 +336,12 @@ class ObjectStorage:
             except ValueError:  # of obstore
                 raise UsageError(path, "is not a valid URL", "check host, port and path (no '..')") from None
             except BaseException as error:
-                if type(error).__name__ == "PanicException":  # of obstore, for values that do not fit into a request
+                if type(error).__name__ in ("PanicException", "RustPanic"):  # of obstore: no request can hold a value
                     raise UsageError(path, *_NOT_VALID) from None
                 raise
-            time.sleep(_PAUSE_SECONDS * 2 ** (tries - 1))
+            pause = min(_LONGEST_PAUSE, _PAUSE_SECONDS * 2 ** (tries - 1), left / 2)
+            time.sleep(pause * random.uniform(0.5, 1))  # else all requests under way would be repeated at once
+            left = _DEADLINE_SECONDS - (time.monotonic() - begun)
 
 
 def buffers(part: Part) -> Iterator[Buffer]:
@@ -297,8 +396,8 @@ class _Object:
         if self._etag is not None:
             options["if_match"] = self._etag
 
-        def request() -> Buffer:
-            got = obstore.get(self._storage.store, self._storage.key(self.path), options=options)
+        def request(store: Any) -> Buffer:
+            got = obstore.get(store, self._storage.key(self.path), options=options)
             self._bind(self._storage.version_of(got.meta))
             data = got.bytes()  # obstore's own buffer: a copy would take four times as long as the request
             wanted = span or (0, self.size)
@@ -328,17 +427,17 @@ def _version(meta: Any) -> Version:
     return meta["e_tag"], None if meta["e_tag"] else meta["last_modified"], meta["size"]
 
 
-def _new_store(root: str, scheme: str) -> Any:
+def _client_settings(root: str, scheme: str) -> tuple[Callable[[float], Any], Guard | None]:
+    """Return the function that makes a client, of the seconds that an attempt may take, and the clients' guard."""
     from obstore import store
 
     for name, value in os.environ.items():
-        if name.startswith(_SETTINGS) and value != value.strip():
+        if name.startswith(_PREFIXES) and value != value.strip():
             raise UsageError(name, "begins or ends with a space or a newline", "remove it")
-    named = next(filter(os.environ.get, _ENDPOINTS.get(scheme, ())), "")
-    endpoint = os.environ.get(named, "")
+    named, endpoint = _endpoint(scheme)
     if not re.match("(https?://[^/]|$)", endpoint):
         raise UsageError(named, "is not a URL", "set it to one such as http://localhost:9000")
-    options: dict[str, Any] = {"timeout": timedelta(seconds=_REQUEST_SECONDS), "connect_timeout": timedelta(seconds=10)}
+    options: dict[str, Any] = {"connect_timeout": timedelta(seconds=10)}
     if scheme == "http" or endpoint.startswith("http://"):  # as the URL requires
         options["allow_http"] = True
     if scheme == "hf":
@@ -357,8 +456,70 @@ def _new_store(root: str, scheme: str) -> Any:
             except BotoCoreError as error:
                 problem = f"boto3 has no valid credentials ({type(error).__name__})"
                 raise failed(root, errno.EIO, problem, "check AWS_PROFILE and ~/.aws/config") from None
+    guarding = None if scheme in _WEB else _guard_of(scheme, endpoint, options)
     from_url: Any = store.from_url  # whose overloads are by the kind of store
-    return from_url(files_url(root) or root, client_options=options, retry_config=_RETRY, **given)
+
+    def connect(seconds: float) -> Any:
+        limits = {"timeout": timedelta(seconds=seconds)}
+        last = _RETRY["backoff"]["max_backoff"]  # an attempt of obstore may begin so long after this deadline
+        retry = _RETRY | {"retry_timeout": max(timedelta(0), timedelta(seconds=seconds) - last)}
+        return from_url(files_url(root) or root, client_options=options | limits, retry_config=retry, **given)
+
+    return connect, guarding
+
+
+def _guard_of(scheme: str, endpoint: str, options: dict[str, Any]) -> Guard | None:
+    """Add the options that keep a client from other hosts than the store's; None behind a proxy of the environment."""
+    try:
+        place = urlsplit(endpoint or "https://")
+        host, authority = place.hostname or "", place.netloc.rpartition("@")[2].lower().removesuffix(":80")
+    except ValueError:
+        return None  # obstore names the error
+    proxies = urllib.request.getproxies()
+    if (place.scheme in proxies or "all" in proxies) and not urllib.request.proxy_bypass(host):
+        return None
+    # Secrets that a redirect would take along: a session token, the key of an object, a signature as a query. (HTTPS
+    # with another port of the same host needs the same certificate.)
+    secrets = any(re.search("TOKEN|SAS|SSE", name) for name in os.environ if name.startswith(_SETTINGS[scheme]))
+    secrets |= scheme == "s3" and not {"AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"}.intersection(os.environ)
+    relays = place.scheme == "http" and secrets
+    named = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS[scheme])}
+    hosts = {found[1] for value in named.values() if (found := re.match(r"https?://(?:[^/@]*@)?([^/:]+)", value))}
+    reached = {*hosts, *_SIGN_IN, f"sts.{os.environ.get('AWS_REGION')}.amazonaws.com", host or _PROVIDERS[scheme]}
+    found = guard(authority if relays else "")
+    options["proxy_url"] = found.url
+    options["proxy_excludes"] = ",".join(reached - ({host} if relays else set()))
+    return found
+
+
+def is_odd(name: str) -> bool:
+    """Whether obstore cannot read an object of this name: it has an empty part, "." or "..", or a control character."""
+    return re.search(r"(?:^|/)\.{0,2}(?=/|$)|[\x00-\x1f\x7f]", name.removesuffix("/")) is not None
+
+
+class OddNameError(StorageError):
+    """A listing has an object that obstore cannot list."""
+
+
+def _endless(prefix: str, last: str) -> StorageError:
+    problem = f"the server lists the same names again and again, last {last!r}" if last else "the listing does not end"
+    return failed(prefix, errno.EIO, problem, "report it to whoever runs the server, or copy the files to this machine")
+
+
+def redirected(path: str, there: str) -> StorageError:
+    """The error for a store that redirects to `there`, a URL or another host, which gets no request."""
+    scheme = path.partition("://")[0].lower()
+    named, endpoint = _endpoint(scheme)
+    here = urlsplit(endpoint).netloc.rpartition("@")[2] or _PROVIDERS[scheme].partition(",")[0]
+    there = (urlsplit(there).netloc or there).rpartition("@")[2]
+    problem = f"{here} redirects to another host, {there}, which would get credentials"
+    return failed(path, errno.EIO, problem, f"set {named or _ENDPOINTS[scheme][0]} to the address of the store itself")
+
+
+def _endpoint(scheme: str) -> tuple[str, str]:
+    """The name and value of the variable that is set to a store's endpoint; both "" if none is."""
+    named = next(filter(os.environ.get, _ENDPOINTS.get(scheme, ())), "")
+    return named, os.environ.get(named, "")
 
 
 def failed(path: str, number: int, problem: str, remedy: str) -> StorageError:
@@ -375,6 +536,17 @@ def cause(error: Exception) -> tuple[str, str]:
     status = f"HTTP status {found[1]}" if found else ""
     for pattern, problem, remedy in _CAUSES:
         if re.search(pattern, text, re.IGNORECASE):
+            if "clock" in problem:
+                problem += _skew(text)
             return problem + (f" ({status})" if status else ""), remedy
     passing = (problem for pattern, problem in _PASSING if re.search(pattern, text, re.IGNORECASE))
     return status or next(passing, "no usable response"), ""
+
+
+def _skew(text: str) -> str:
+    """By how much this machine's clock is wrong, if the server has said its time."""
+    found = re.search(r"<ServerTime>(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)", text)
+    if found is None:
+        return ""
+    ahead = (datetime.now(UTC) - datetime.fromisoformat(found[1]).replace(tzinfo=UTC)).total_seconds()
+    return f": {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the server's"

@@ -17,6 +17,7 @@ from shardfeed.storage.bucket_destination import (
     read_piece,
 )
 from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.objects import redirected
 from shardfeed.storage.storage import FileInfo
 
 _MOST_PARTS = 10_000  # of one file
@@ -112,7 +113,7 @@ class S3Destination(Destination):
                 yield chunk
 
     def below(self, prefix: str) -> dict[str, int]:
-        above = self._key(prefix) + "/"
+        above = f"{self._key(prefix)}/".lstrip("/")
         found = self._pages("list_objects_v2", prefix, "Contents", Prefix=above)
         return {one["Key"][len(above) :]: one["Size"] for one in found}
 
@@ -156,6 +157,8 @@ class S3Destination(Destination):
 
         try:
             return request()
+        except _RedirectedError as error:
+            raise redirected(path, error.args[0]) from None
         except ClientError as error:
             said = error.response.get("Error", {})
             code, status = str(said.get("Code", "")), error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
@@ -163,7 +166,7 @@ class S3Destination(Destination):
                 raise RefusedError(_REFUSALS[code]) from None
             if status in (400, 501) and "checksum" in f"{code} {said.get('Message')}".lower():
                 raise RefusedError(NO_CHECKSUMS) from None
-            text = f"{code} status code: {status}"
+            text = f"{code} <ServerTime>{said.get('ServerTime')} status code: {status}"
         except (BotoCoreError, HTTPClientError) as error:
             text = next((text for part, text in _TEXTS.items() if part in type(error).__name__), "")
         except ValueError:  # an endpoint that is no URL, perhaps with a password
@@ -190,7 +193,20 @@ def _new_client() -> Any:
         s3={"payload_signing_enabled": False, "addressing_style": "path" if named else "auto"},
     )
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    return boto3.Session(region_name=region).client("s3", config=config)
+    client = boto3.Session(region_name=region).client("s3", config=config)
+    client.meta.events.register("response-received.s3", _refuse_redirect)
+    return client
+
+
+class _RedirectedError(Exception):
+    """A store redirects to the URL `args[0]`."""
+
+
+def _refuse_redirect(response_dict: Any = None, **_: object) -> None:
+    """Raise _RedirectedError, unless it is to another region: botocore would ask for the region without end."""
+    headers = response_dict["headers"] if response_dict and response_dict["status_code"] // 100 == 3 else {}
+    if "location" in headers and "x-amz-bucket-region" not in headers:
+        raise _RedirectedError(headers["location"])
 
 
 def _encoded(crc: int) -> str:

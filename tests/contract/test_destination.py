@@ -177,9 +177,20 @@ def test_other_urls_are_refused(url: str) -> None:
         destination(url)
 
 
-def test_a_signed_url_is_refused() -> None:
-    with pytest.raises(UsageError, match="query or a password"):
-        destination("s3://key:secret@bucket/name")
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("s3://key:secret@bucket/name", "query or a password"),
+        ("s3://bucket/name;sig=secret", "query or a password"),
+        ("s3://bucket/na\nme", "control character, such as a newline"),
+        ("s3://buck\net/name", "control character, such as a newline"),
+        ("s3://bucket/a//b", "an empty part"),
+        ("s3://bucket/", "names no prefix"),
+    ],
+)
+def test_a_url_that_cannot_be_written_to_is_refused_with_its_reason(url: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        destination(url)
 
 
 @pytest.mark.parametrize(

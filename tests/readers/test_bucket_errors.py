@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from obstore.exceptions import GenericError
 
 import shardfeed
 from shardfeed.converters import convert, open_source
@@ -21,6 +24,7 @@ from shardfeed.pipelines.torch import torch_loader
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage import objects
 from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.destination import destination
 
 from repository import SUPPORT
 from web_server import WebServer, web_server
@@ -34,9 +38,10 @@ ANSWERS = {
     "301 PermanentRedirect": "the bucket is in another region; set AWS_REGION",
     "400 InvalidRequest": rf"the server refuses the request \(HTTP status 400\); {ACCESS}.*AWS_REGION",
     "401 Unauthorized": rf"access denied \(HTTP status 401\); {ACCESS}",
+    "403 RequestTimeTooSkewed": r"this machine's clock is wrong \(HTTP status 403\); set it",
     "403 InvalidAccessKeyId": rf"access denied \(HTTP status 403\); {ACCESS}",
     "404 NoSuchBucket": r"no such bucket \(HTTP status 404\); check the URL",
-    "503 SlowDown": r"(bytes \d+ to \d+ )?cannot be read: HTTP status 503, after 3 attempts in .* s; check .* network",
+    "503 SlowDown": r"(bytes \d+ to \d+ )?cannot be read: HTTP status 503, after \d+ attempts in 1 s; check .* network",
 }
 # Settings of the environment, and what is said. None: not set.
 SETTINGS: list[tuple[dict[str, str | None], str]] = [
@@ -56,6 +61,7 @@ def web(tmp_path: Path, flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> It
     """A server of objects, short deadlines, and keys."""
     for name, value in runpy.run_path(str(SUPPORT / "deadlines" / "sitecustomize.py"))["VALUES"].items():
         monkeypatch.setattr(objects, name, value)
+    monkeypatch.setattr(objects, "_DEADLINE_SECONDS", 2)
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT / "deadlines"))
     with web_server(tmp_path) as server:
         for name, value in {**SECRETS, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": server.url}.items():
@@ -99,6 +105,113 @@ def test_a_wrong_setting_is_said_in_plain_words(
         assert re.search(expected, said(call, address))
 
 
+def test_a_wrong_clock_is_measured() -> None:
+    hour = (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="seconds").partition("+")[0]
+    text = f"status code: 403 <Code>RequestTimeTooSkewed</Code><ServerTime>{hour}Z</ServerTime>"
+    assert re.match(r"this machine's clock is wrong: 36\d\d s ahead of the server's", objects.cause(Exception(text))[0])
+
+
+# Endpoint's variable, others, URL, and the host that the store redirects to: a port of its own, or another name.
+REDIRECTS = [
+    ("AWS_ENDPOINT_URL", {}, "s3://{}/x", "127.0.0.1"),
+    ("AWS_ENDPOINT_URL", {}, "s3://{}/x", "localhost"),
+    ("AWS_ENDPOINT_URL", {"AWS_SESSION_TOKEN": ""}, "s3://{}/x", "localhost"),
+    ("AZURE_STORAGE_ENDPOINT", {"AZURE_STORAGE_SAS_KEY": "sv=1&sig=TOKEN1"}, "az://{}/x", "127.0.0.1"),
+    ("GOOGLE_BASE_URL", {"GOOGLE_SKIP_SIGNATURE": "true"}, "gs://{}/x", "localhost"),
+]
+
+
+@pytest.mark.promise(60)
+@pytest.mark.parametrize(("endpoint", "more", "address", "host"), REDIRECTS)
+def test_a_store_that_redirects_gets_no_secret_to_another_host(
+    web: WebServer, tmp_path: Path, monkeypatch: Any, endpoint: str, more: dict[str, str], address: str, host: str
+) -> None:
+    for name, value in {endpoint: web.url, "AZURE_STORAGE_ACCOUNT_NAME": "account", **more}.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    address = address.format(f"bucket{web.server_address[1]}")
+    (tmp_path / "elsewhere").mkdir()
+    with web_server(tmp_path / "elsewhere") as other:
+        there = f"{host}:{other.server_address[1]}"
+        web.answer = lambda path, token: (307, {"Location": f"http://{there}/x?{path}"}, b"")
+        storage = objects.ObjectStorage(address.rpartition("/")[0])
+        for call in (storage.open, storage.version, lambda path: list(storage.below(path))):
+            text = said(call, address)
+            assert text.startswith(f"{address}: {web.url[7:]} redirects to another host, {there}, which"), text
+            assert f"set {endpoint}" in text
+        if not address.startswith("az"):
+            assert f"redirects to another host, {there}" in said(destination(address).read, address)
+        assert other.requests == []
+    assert web.requests
+
+
+def test_requests_with_a_session_token_reach_the_store(web: WebServer, address: str, flowers: Dataset) -> None:
+    """They pass through the guard against redirects, also those that are truncated."""
+    cut = iter(range(1000))
+    web.fault = lambda path, part: "cut" if part and next(cut) % 3 == 0 else ""
+    places = np.arange(40)
+    assert shardfeed.open(address)["train"].payloads(places) == flowers["train"].payloads(places)
+    assert {head.get("X-Amz-Security-Token", head.get("x-amz-security-token")) for head in web.heads} == {"TOKEN1"}
+    assert all(path.startswith("/") for _, path, _ in web.requests)
+
+
+@pytest.mark.promise(54)
+@pytest.mark.parametrize("status", ["503 SlowDown", "429 TooManyRequests"])
+def test_an_outage_is_waited_for(
+    web: WebServer, address: str, flowers: Dataset, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    """Longer than a few attempts: 16 requests fail, then 16 are answered, and so on."""
+    monkeypatch.setattr(objects, "_DEADLINE_SECONDS", 120)
+    asked = iter(range(10**9))
+    web.fault = lambda path, part: status if next(asked) % 32 < 16 else ""
+    train = shardfeed.open(address)["train"]
+    for start in range(0, 128, 8):
+        places = np.arange(start, start + 8)
+        assert train.payloads(places) == flowers["train"].payloads(places)
+    assert next(asked) > 48
+
+
+@pytest.mark.promise(54)
+@pytest.mark.parametrize("share", [0.01, 0.5, 1])
+def test_all_attempts_of_a_request_take_its_deadline(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """By a clock of the test: each attempt takes a share of the time that obstore may take, retries included."""
+    clock, limits = SimpleNamespace(now=0.0), list[float]()
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    def late(limit: float) -> None:
+        limits.append(limit)
+        clock.now += 2 * limit * share
+        raise GenericError("operation timed out")
+
+    monkeypatch.setattr(objects, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+    monkeypatch.setattr(objects, "_client_settings", lambda root, scheme: (lambda seconds: seconds, None))
+    storage = objects.ObjectStorage("s3://bucket")
+    assert "after 3 attempts" in said(storage.call, "s3://bucket/x", late)
+    storage.call("s3://bucket/x", lambda limit: None)  # the server is there
+    clock.now = 0
+    assert "no response in time" in said(storage.call, "s3://bucket/x", late)
+    assert 119 <= clock.now <= 120
+    assert len(limits) > 4
+
+
+@pytest.mark.promise(54)
+def test_verify_says_why_a_file_in_a_bucket_cannot_be_read(web: WebServer, address: str) -> None:
+    shard = next((web.folder / address[5:]).rglob("train-00000*.tfrecord"))
+    web.fault = lambda path, part: "503" if path.endswith(shard.name) else ""
+    assert re.search(rf"{shard.name}: cannot be read: HTTP status 503", said(verify, address))
+    web.fault = lambda path, part: ""
+    shard.write_bytes(shard.read_bytes()[:-9])
+    damage = verify(address).damages[0]
+    assert (damage.file, "expected" in damage.problem) == (shard.name, True)
+
+
+def test_an_odd_name_beside_the_shards_does_not_matter(web: WebServer, address: str) -> None:
+    web.listed = ["flowers//x"]
+    assert len(shardfeed.open(address)["train"]) > 0
+    assert not verify(address).damages
+
+
 @pytest.mark.parametrize("address", ["s3://bucket/../flowers", "s3://a b/flowers", "https://host:99999/flowers"])
 def test_an_address_that_no_request_can_hold(address: str) -> None:
     assert "is not a valid URL; check host" in said(shardfeed.open, address)
@@ -111,7 +224,7 @@ def test_an_address_that_no_request_can_hold(address: str) -> None:
 def test_loaders_say_the_same(web: WebServer, address: str, loader: Any, answer: str) -> None:
     train = shardfeed.open(address)["train"]
     web.fault = lambda path, part: answer
-    expected = ANSWERS.get(answer, "access denied")
+    expected = ANSWERS.get(answer, "access denied").replace("in 1 s", "in . s")  # of the fetcher
     text = said(lambda: next(iter(loader(train, batch_size=8, image_size=32, seed=answer.count("0")))))
     assert re.match(f"{address}.*: {expected}", text)
 

@@ -8,7 +8,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,11 +24,14 @@ class WebServer(ThreadingHTTPServer):
     """`requests`: method, path and range of each GET and HEAD. `fault`: "503", "400 ExpiredToken", "cut",
     "flip", "whole", "late" (answered once the event `late` is set) or "".
 
-    `answer`: what is answered instead of a file.
+    `answer`: what is answered instead of a file. `heads`: the headers of each request. `listed`: names in listings
+    besides those of files. `endless`: each page of a listing is the same, and says that another one follows.
     """
 
     daemon_threads = True
     page = 1000  # files in one answer to a listing
+    endless = False
+    listed: Sequence[str] = ()
     request_queue_size = 100
 
     def __init__(self, folder: Path, tags: bool, certificate: Path | None) -> None:
@@ -40,6 +43,7 @@ class WebServer(ThreadingHTTPServer):
             self.socket = context.wrap_socket(self.socket, server_side=True)
         self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self.server_address[1]}"
         self.requests: list[tuple[str, str, str]] = []
+        self.heads: list[dict[str, str]] = []
         self.fault: Fault = lambda path, part: ""
         self.answer: Answer = lambda path, token: None
         self.lock, self.late = threading.Lock(), threading.Event()
@@ -66,6 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked = self.headers.get("Range", "")
         with self.server.lock:
             self.server.requests.append((method, self.path, asked))
+            self.server.heads.append(dict(self.headers))
             fault = self.server.fault(self.path, asked)
             instead = self.server.answer(self.path, self.headers.get("Authorization", ""))
         if instead is not None:
@@ -116,7 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _list(self, bucket: Path, query: dict[str, str]) -> None:
         """Answer with a page of the files whose names begin with a prefix, in the order of their bytes."""
         after = query.get("continuation-token", query.get("start-after", ""))
-        names = sorted(path.relative_to(bucket).as_posix() for path in bucket.rglob("*") if path.is_file())
+        names = [path.relative_to(bucket).as_posix() for path in bucket.rglob("*") if path.is_file()]
+        names = sorted([*names, *self.server.listed], key=str.encode)
         prefix = query.get("prefix", "")
         names = [name for name in names if name.startswith(prefix) and name > after]
         folders = {prefix + name[len(prefix) :].partition("/")[0] + "/" for name in names if "/" in name[len(prefix) :]}
@@ -125,14 +131,18 @@ class _Handler(BaseHTTPRequestHandler):
         page = names[: self.server.page]
         entries = []
         for name in page:
-            state = (bucket / name).stat()
+            file = bucket / name if name not in self.server.listed else Path(__file__)
+            state = file.stat()
             changed = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(state.st_mtime))
-            tag = escape(_tag((bucket / name).read_bytes()))
+            tag = escape(_tag(file.read_bytes()))
             entries.append(
                 f"<Contents><Key>{escape(name)}</Key><Size>{state.st_size}</Size>"
                 f"<LastModified>{changed}</LastModified><ETag>{tag}</ETag></Contents>"
             )
-        more = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if len(page) < len(names) else ""
+        token = escape(page[-1]) if len(page) < len(names) else ""
+        if self.server.endless:
+            token = "!"  # before all names
+        more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>" if token else ""
         if "delimiter" in query:
             entries += [f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in sorted(folders)]
         body = f"<ListBucketResult>{''.join(entries)}{more}</ListBucketResult>".encode()

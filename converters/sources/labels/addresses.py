@@ -94,7 +94,7 @@ class AddressLookup(PathLookup):
 
 def _name(address: str) -> str:
     """Host and path: `host/a.jpg`."""
-    found = _ADDRESS.match(address)
+    found = _ADDRESS.match(without_secrets(address))
     assert found is not None
     return found[1].rpartition("@")[2] + (found[2] or "/")
 

@@ -276,8 +276,7 @@ def test_access_that_is_denied(bucket: Bucket, photos: Path, tmp_path: Path) -> 
 def test_a_bucket_that_is_gone_ends_the_run(
     bucket: Bucket, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shardfeed.storage.objects._TRIES", 1)
-    monkeypatch.setattr("shardfeed.storage.objects._RETRY", {"max_retries": 1})
+    monkeypatch.setattr("shardfeed.storage.objects._DEADLINE_SECONDS", 1)
     remote._storage.cache_clear()
     source = open_source(f"{bucket.address}/photos")
     bucket.web.fault = lambda path, part: "503"
@@ -285,6 +284,42 @@ def test_a_bucket_that_is_gone_ends_the_run(
         convert(source, tmp_path / "out", workers=1)
     bucket.web.fault = lambda path, part: ""
     assert convert(source, tmp_path / "out", workers=1).manifest.splits["train"].records == 201
+
+
+ODD = ["photos//x.jpg", "photos/./y.jpg", "photos/../z.jpg", "photos/rose/a\nb.jpg", "photos/rose//1.jpg"]
+
+
+@pytest.mark.parametrize("page", [10, 1000])
+def test_an_odd_name_is_skipped_and_the_others_are_converted(
+    bucket: Bucket, photos: Path, tmp_path: Path, page: int
+) -> None:
+    """obstore refuses a whole page with one: the files of the page are found by the store's own client."""
+    convert(photos, tmp_path / "here", workers=1)
+    bucket.web.page, bucket.web.listed = page, ODD
+    report = convert(f"{bucket.address}/photos", tmp_path / "there", workers=1)
+    assert shards(tmp_path / "there") == shards(tmp_path / "here")
+    (note,) = [note for note in report.notes if "objects skipped" in note]
+    assert f"cannot be file names: 5 ({bucket.address}/photos" in note
+    assert len(bucket.asked()[1]) <= 201 + 201, "an image each, and at most one question for its version"
+
+
+def test_an_odd_name_is_an_error_without_the_stores_own_client(
+    bucket: Bucket, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    bucket.web.listed = ODD
+    with pytest.raises(StorageError, match=r"photos: has the object 'photos/.*whose name is no path; rename it; in S3"):
+        open_source(f"{bucket.address}/photos")
+
+
+@pytest.mark.parametrize(("prefix", "said"), [("photos", "same names again and again, last 'photos/"), ("none", "end")])
+def test_a_listing_without_an_end_is_an_error(
+    bucket: Bucket, photos: Path, monkeypatch: pytest.MonkeyPatch, prefix: str, said: str
+) -> None:
+    monkeypatch.setattr("shardfeed.storage.objects._DEADLINE_SECONDS", 2)
+    bucket.web.endless, bucket.web.page = True, 50
+    with pytest.raises(StorageError, match=said):
+        open_source(f"{bucket.address}/{prefix}")
 
 
 def test_names_that_no_file_can_have_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

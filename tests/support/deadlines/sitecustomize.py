@@ -8,7 +8,6 @@ VALUES = {
     "_DEADLINE_SECONDS": 6,
     "_RETRY": {
         "max_retries": 3,
-        "retry_timeout": timedelta(seconds=2),
         "backoff": {
             "init_backoff": timedelta(milliseconds=2),
             "max_backoff": timedelta(milliseconds=20),

@@ -11,7 +11,7 @@ from shardfeed.converters.sources.annotations.coco.stream import JsonStream, ele
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, StorageError, UsageError, argument, escape, name_text
+from shardfeed.errors import LabelFileError, StorageError, UsageError, argument, escape, name_text, without_secrets
 from shardfeed.text import some
 
 ROBOFLOW = "_annotations.coco.json"
@@ -234,7 +234,7 @@ def _beside(path: str) -> str:
             place = os.path.join(base, folder) if folder else base
             if any(_is_file(place, name) or _is_file(place, name.rpartition("/")[2]) for name in names):
                 return place
-    first = f", such as {escape(names[0].partition('?')[0])}," if names else ""
+    first = f", such as {escape(without_secrets(names[0]).partition('?')[0])}," if names else ""
     problem = f"none of its images{first} is in {some([*bases, *inner[:-1]])}"
     raise UsageError(path, problem, f"give their folder: {argument('images', typed='DIR')}")
 
