@@ -212,7 +212,9 @@ class ObjectStorage:
             except OddNameError:
                 if not (listed := listed or names()):
                     raise
-                files = self._past_odd(listed[bisect_right(listed, last.encode(), key=str.encode) :])
+                files, last = self._past_odd(listed[bisect_right(listed, last.encode(), key=str.encode) :])
+            else:
+                last = files[-1][0] if files else ""
             if not files:
                 return
             repeated += files.count(marked)
@@ -221,10 +223,11 @@ class ObjectStorage:
             if not number & (number - 1):
                 marked, repeated = files[0], 0
             yield files
-            last = files[-1][0]
+            if is_odd(last):  # the end, and obstore can list nothing after it
+                return
 
-    def _past_odd(self, names: Sequence[str]) -> list[tuple[str, int, Version]]:
-        """The files of a listing until the first with an ordinary name after the odd ones; odd ones with 0 bytes."""
+    def _past_odd(self, names: Sequence[str]) -> tuple[list[tuple[str, int, Version]], str]:
+        """The files of a listing until an ordinary name that follows odd ones, and that name; odd ones with 0 bytes."""
         odd = [is_odd(name) for name in names]
         end = next((i for i in range(1, len(names)) if odd[i - 1] and not odd[i]), len(names))
 
@@ -234,7 +237,8 @@ class ObjectStorage:
                 return name, version[2], version
             return None
 
-        return [each for each in self._threads().map(one, names[: end + 1], odd[: end + 1]) if each]
+        files = [each for each in self._threads().map(one, names[: end + 1], odd[: end + 1]) if each]
+        return files, (names[: end + 1] or [""])[-1]
 
     def open(self, path: str, size: int | None = None) -> OpenFile:
         """A file. If `size` is given, no request is made before the first read, which may raise FileNotFoundError."""

@@ -286,7 +286,14 @@ def test_a_bucket_that_is_gone_ends_the_run(
     assert convert(source, tmp_path / "out", workers=1).manifest.splits["train"].records == 201
 
 
-ODD = ["photos//x.jpg", "photos/./y.jpg", "photos/../z.jpg", "photos/rose/a\nb.jpg", "photos/rose//1.jpg"]
+ODD = [
+    "photos//x.jpg",
+    "photos/./y.jpg",
+    "photos/../z.jpg",
+    "photos/rose/a\nb.jpg",
+    "photos/rose//1.jpg",
+    "photos/~//x",
+]
 
 
 @pytest.mark.parametrize("page", [10, 1000])
@@ -299,7 +306,7 @@ def test_an_odd_name_is_skipped_and_the_others_are_converted(
     report = convert(f"{bucket.address}/photos", tmp_path / "there", workers=1)
     assert shards(tmp_path / "there") == shards(tmp_path / "here")
     (note,) = [note for note in report.notes if "objects skipped" in note]
-    assert f"cannot be file names: 5 ({bucket.address}/photos" in note
+    assert f"cannot be file names: 6 ({bucket.address}/photos" in note
     assert len(bucket.asked()[1]) <= 201 + 201, "an image each, and at most one question for its version"
 
 
