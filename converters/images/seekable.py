@@ -97,7 +97,7 @@ def _with_markers(data: bytes, header: JpegHeader) -> bytes:
 def _have_same_pixels(data: bytes, made: bytes, header: JpegHeader) -> bool:
     color = "GRAY" if header.components == 1 else "RGB"
     try:
-        before, after = (simplejpeg.decode_jpeg(each, color, strict=False) for each in (data, made))
+        before, after = (simplejpeg.decode_jpeg(each, color) for each in (data, made))
     except ValueError as error:
         raise NotTranscodableError(str(error)) from error
     return np.array_equal(before, after)

@@ -38,7 +38,10 @@ def undecodable(encoded: bytes | memoryview, error: Exception) -> IntegrityError
 IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)
 
 _SEQUENTIAL = (0xC0, 0xC1)
+# libjpeg's warning about the rows that `_shortened` leaves out; no pixel depends on such bytes.
+_LEFT_OVER = "extraneous bytes before marker"
 _END = b"\xff\xd9"
+_Data = bytes | bytearray | memoryview
 
 
 class PlannedView(NamedTuple):
@@ -96,12 +99,12 @@ def _pillow_pixels(image: Image.Image) -> np.ndarray:
 
 
 def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
-    """(height, width) of a JPEG that simplejpeg decodes; None for CMYK and for sampling factors it has no name for."""
+    """(height, width) of a JPEG that simplejpeg decodes; None for CMYK and YCCK, and for sampling it cannot name."""
     try:
         height, width, color, _ = simplejpeg.decode_jpeg_header(encoded)
     except (ValueError, KeyError):
         return None
-    return None if color == "CMYK" else (int(height), int(width))
+    return None if color in ("CMYK", "YCCK") else (int(height), int(width))
 
 
 def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes) -> PlannedView:
@@ -115,23 +118,42 @@ def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes) -> Plan
     part = splice(encoded, restarts, window, ratio) if restarts else None
     if part is not None:
         scaled = scaled._replace(top=scaled.top - part.top // ratio, left=scaled.left - part.left // ratio)
-        return PlannedView(view, partial(_decoded, part.data, part.height, part.width, ratio, False, scaled), encoded)
-    data, (height, width) = encoded, view.size
-    whole = encoded[-2:] == _END  # a file without an end marker is truncated: let the decoder report it
-    if whole:
-        data, height = _shortened(encoded, height, window.top + window.height + MARGIN * ratio)
-    return PlannedView(view, partial(_decoded, data, height, width, ratio, not whole, scaled), encoded)
+        decode = partial(_decoded, part.data, part.data, part.height, part.width, ratio, scaled)
+    else:
+        data, height = encoded, view.size[0]
+        if encoded[-2:] == _END:  # a file without an end marker is truncated: let the decoder report it
+            data, height = _shortened(encoded, height, window.top + window.height + MARGIN * ratio)
+        decode = partial(_decoded, data, encoded, height, view.size[1], ratio, scaled)
+    return PlannedView(view, decode, encoded)
 
 
-def _decoded(
-    data: bytes | bytearray | memoryview, height: int, width: int, ratio: int, strict: bool, window: Window
-) -> np.ndarray:
-    """The window, in pixels of the output, of a JPEG of `height` x `width`, shrunk by `ratio`."""
-    least_height, least_width = -(-height // ratio), -(-width // ratio)
-    pixels = simplejpeg.decode_jpeg(
-        data, min_height=least_height, min_width=least_width, min_factor=ratio, strict=strict
-    )
+def _decoded(data: _Data, whole: _Data, height: int, width: int, ratio: int, window: Window) -> np.ndarray:
+    """The window, in pixels of the output, of a JPEG of `height` x `width`, shrunk by `ratio`.
+
+    `data`: the JPEG, or the rows of `whole` down to the window.
+    """
+    height, width = -(-height // ratio), -(-width // ratio)
+    pixels = None if data is whole else np.empty((height, width, 3), np.uint8)
+    try:
+        # Strict: otherwise a fatal error after a warning passes for a warning, with memory that was never written.
+        pixels = simplejpeg.decode_jpeg(data, min_height=height, min_width=width, min_factor=ratio, buffer=pixels)
+    except ValueError as error:  # the fatal error; only without one, when all pixels are written, the first warning
+        if pixels is None or _LEFT_OVER not in str(error):
+            pixels = _judged_by_pillow(whole, ratio, error)
     return _cut(pixels, window)
+
+
+def _judged_by_pillow(data: _Data, ratio: int, error: ValueError) -> np.ndarray:
+    """The pixels of a JPEG that simplejpeg complained about, shrunk by `ratio`. Raises `error` if Pillow refuses it.
+
+    Pillow takes longer, but decides in conversions, too, and tells fatal errors from warnings.
+    """
+    try:
+        image = Image.open(io.BytesIO(data))
+        image.draft(None, (image.width // ratio, image.height // ratio))
+        return _pillow_pixels(image)
+    except PILLOW_ERRORS:
+        raise error from None  # which says more
 
 
 def _shortened(encoded: bytes | memoryview, height: int, rows: int) -> tuple[bytes | memoryview, int]:

@@ -17,8 +17,11 @@ from shardfeed.errors import UsageError
 from shardfeed.readers import Dataset
 from shardfeed.text import size_text
 from shardfeed.tools.cli import main
+from shardfeed.tools.report.pictures import _left_out
 
+from damaged_jpegs import warned_then_fatal
 from pictures import image_bytes
+from poisoned_memory import same_under_poisons
 from report_page import ReportPage
 
 HOSTILE = "\"'><script>alert(1)<iframe>"
@@ -165,6 +168,13 @@ def test_inputs_that_were_left_out_have_pictures(tmp_path: Path, monkeypatch: py
     for arguments in ({"source": tmp_path / "none"}, {"source": images, "newer": "set"}):
         with pytest.raises(UsageError, match="source: "):
             shardfeed.report("set", **arguments)
+
+
+def test_a_picture_of_a_damaged_input_has_nothing_of_other_inputs(tmp_path: Path) -> None:
+    photo = Image.radial_gradient("L").resize((320, 200)).convert("RGB")
+    (tmp_path / "photo.jpg").write_bytes(warned_then_fatal(image_bytes(photo, "JPEG")))
+    made = same_under_poisons(lambda _: _left_out(str(tmp_path), "E_CORRUPT", b"photo.jpg"))
+    assert "320x200" in str(made)
 
 
 def test_what_would_harm_is_not_decoded(tmp_path: Path) -> None:

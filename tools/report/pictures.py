@@ -157,7 +157,11 @@ def _left_out(source: str, code: str, key: bytes) -> Picture:
     with suppress(Exception):  # decoders raise any error for damaged bytes
         with Image.open(io.BytesIO(data), formats=FORMATS) as header:
             about += f", {header.width}x{header.height}"
-        image = Image.fromarray(simplejpeg.decode_jpeg(data, min_height=_SIDE, min_width=_SIDE, strict=False))
+        height, width, color, _ = simplejpeg.decode_jpeg_header(data, _SIDE, _SIDE)
+        if color not in ("CMYK", "YCCK"):  # of which a part would come from memory that nothing wrote
+            pixels = np.zeros((int(height), int(width), 3), np.uint8)  # black below the rows that decode
+            simplejpeg.decode_jpeg(data, min_height=_SIDE, min_width=_SIDE, buffer=pixels, strict=False)
+            image = Image.fromarray(pixels)
     with suppress(Exception):
         image = rgb_picture(data, None, _SIDE)
     return _encoded(image, key, about)

@@ -13,13 +13,16 @@ from seekable_images import any_jpeg, drawn, jpeg
 from shardfeed.converters.images.baseline import NotTranscodableError
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.images.seekable import interval_for, to_seekable
+from shardfeed.converters.images.seekable import _have_same_pixels, interval_for, to_seekable
 from shardfeed.converters.images.store import check_stored, store_image
 from shardfeed.converters.planning.inputs import made_by
 from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
 from shardfeed.errors import UsageError
 from shardfeed.jpeg.restarts import grid_of, restarts_cost, row_lengths
 from shardfeed.native import VARIABLE, library, path_in_use
+
+from damaged_jpegs import warned_then_fatal
+from poisoned_memory import POISONS, poisoned
 
 SEEKABLE = ImageOptions(seekable=True)
 
@@ -218,3 +221,9 @@ def test_a_conversion_is_refused_when_it_is_planned(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("shardfeed.native._loaded", lambda: (None, "was not built"))
     with pytest.raises(UsageError, match=r"got Python: compiled module was not built; .*pip install"):
         made_by(SEEKABLE)
+
+
+def test_pixels_that_nothing_wrote_are_not_the_same() -> None:
+    data = warned_then_fatal(jpeg(drawn(90, 120, 1)))
+    with poisoned(POISONS[0]), pytest.raises(NotTranscodableError, match="Huffman table"):
+        _have_same_pixels(data, data, read_jpeg_header(data, MAX_PIXELS))

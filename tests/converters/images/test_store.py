@@ -20,7 +20,9 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import StoredImage, check_stored, store_image
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
+from damaged_jpegs import DAMAGES, damaged_jpeg
 from pictures import image_bytes
+from poisoned_memory import same_under_poisons
 
 CHECKS = ("decode", "header", "none")
 DECODE = ImageOptions()
@@ -678,3 +680,26 @@ def test_scans_that_are_not_looked_at_are_judged_as_those_that_are(
     assert len(set(usual)) > 5
     monkeypatch.setattr("shardfeed.converters.images.store.is_one_plain_scan", lambda *args: False)
     assert outcomes() == usual
+
+
+OTHERS = [
+    ImageOptions(seekable=True, baseline=True, check="header"),
+    ImageOptions(seekable=True, baseline=True),
+    ImageOptions(resize_shorter=20),
+    ImageOptions(encode="raw"),
+]
+
+
+@pytest.mark.promise(33)
+@pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.torture)])
+def test_of_damaged_jpegs_nothing_is_stored_that_no_decoder_wrote(count: int) -> None:
+    def outcome(data: bytes, options: ImageOptions) -> object:
+        try:
+            return store_image(data, options)
+        except RejectedError as error:
+            return error.code, error.reason
+
+    rng = random.Random(0)
+    for data in [damaged_jpeg(kind, rng) for kind in DAMAGES for _ in range(count // 10)]:
+        for options in OTHERS:
+            same_under_poisons(lambda _, data=data, options=options: outcome(data, options))

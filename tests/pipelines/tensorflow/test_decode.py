@@ -1,4 +1,5 @@
 import io
+import random
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from PIL import Image
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_resized
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
+from damaged_jpegs import DAMAGES, damaged_jpeg, warned_then_fatal
 from pictures import image_bytes
+from poisoned_memory import same_under_poisons
 
 RNG = np.random.default_rng(0)
 
@@ -245,3 +248,27 @@ def test_damaged_images_raise() -> None:
     for form in (b"jpeg", None):
         with pytest.raises(tf.errors.InvalidArgumentError):
             decoded(data[: len(data) // 2], fixed(0, 0, 61, 83, (61, 83)), form)
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.torture)])
+def test_of_damaged_jpegs_no_pixels_come_that_nothing_wrote(count: int) -> None:
+    """TensorFlow's verdicts are not all Pillow's: it takes no file that is cut, and none that names unknown colors."""
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.string)])
+    def decoded(data: tf.Tensor) -> tf.Tensor:
+        return decode_resized({ENCODED: data, FORMAT: tf.constant("jpeg")}, lambda shape: (_inner(shape), shape // 3))
+
+    def outcome(data: bytes) -> bytes | None:
+        try:
+            return decoded(tf.constant(data)).numpy().tobytes()
+        except tf.errors.InvalidArgumentError:
+            return None
+
+    def _inner(shape: tf.Tensor) -> tf.Tensor:
+        return tf.concat([shape // 5, shape - shape // 4], 0)
+
+    rng = random.Random(0)
+    broken = [damaged_jpeg(kind, rng) for kind in DAMAGES for _ in range(count // 10)]
+    refused = [same_under_poisons(lambda _, data=data: outcome(data)) is None for data in broken]
+    assert 0 < sum(refused) < len(refused)
+    assert outcome(warned_then_fatal(saved(photo(60, 80), "JPEG"))) is None

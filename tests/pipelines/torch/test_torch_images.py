@@ -44,6 +44,13 @@ def pillow(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
+def ycck() -> bytes:
+    """A JPEG whose Adobe marker says that its four colors are YCCK, as Photoshop's are."""
+    data = jpeg("CMYK")
+    at = data.index(b"Adobe") + 11
+    return data[:at] + b"\2" + data[at + 1 :]
+
+
 JPEGS = {
     "4:2:0": jpeg(subsampling=2),
     "4:2:2": jpeg(subsampling=1),
@@ -51,6 +58,7 @@ JPEGS = {
     "gray": jpeg("L"),
     "restarts": jpeg(restart_marker_rows=1),
     "progressive": jpeg(progressive=True),
+    "YCCK": ycck(),
     "narrow": jpeg(size=(1, 300)),
     "exif": jpeg(exif=Image.Exif().tobytes() or b"Exif\0\0", comment=b"\xff\xc0 and \xff\xda"),
 }
