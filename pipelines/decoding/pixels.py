@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import simplejpeg
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.markers import FRAMES, SOS, MarkerError, header_segments
@@ -40,6 +40,7 @@ IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)
 _SEQUENTIAL = (0xC0, 0xC1)
 # libjpeg's warning about the rows that `_shortened` leaves out; no pixel depends on such bytes.
 _LEFT_OVER = "extraneous bytes before marker"
+_TRUNCATED = "Premature end of JPEG file"
 _END = b"\xff\xd9"
 _Data = bytes | bytearray | memoryview
 
@@ -146,8 +147,11 @@ def _decoded(data: _Data, whole: _Data, height: int, width: int, ratio: int, win
 def _judged_by_pillow(data: _Data, ratio: int, error: ValueError) -> np.ndarray:
     """The pixels of a JPEG that simplejpeg complained about, shrunk by `ratio`. Raises `error` if Pillow refuses it.
 
-    Pillow takes longer, but decides in conversions, too, and tells fatal errors from warnings.
+    Pillow takes longer, but decides in conversions, too, and tells fatal errors from warnings. A program may have told
+    it to fill in truncated images; no batch has such pixels.
     """
+    if ImageFile.LOAD_TRUNCATED_IMAGES and _TRUNCATED in str(error):
+        raise error
     try:
         image = Image.open(io.BytesIO(data))
         image.draft(None, (image.width // ratio, image.height // ratio))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 from seekable_images import drawn, jpeg
 
 from shardfeed.errors import IntegrityError
@@ -115,6 +115,13 @@ def test_a_fatal_error_after_a_warning_is_an_error(path: str) -> None:
     kind, problem, named = same_under_poisons(lambda byte: by_path(decode, payload, np.zeros((1, 2), np.int64), byte))
     assert (kind, named) == (IntegrityError, True)
     assert "Huffman table" in problem
+
+
+@pytest.mark.parametrize("kept", [300, len(WHOLE) // 2, len(WHOLE) - 40])
+def test_a_truncated_jpeg_is_refused_whatever_pillow_was_told(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that lets Pillow fill in truncated images still gets no batch with pixels that were filled in."""
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    assert by_us(WHOLE[:kept]) is None
 
 
 @pytest.mark.parametrize(("before", "behind"), [(40, b""), (40, b"behind"), (0, b"behind")])
