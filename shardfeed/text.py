@@ -1,13 +1,16 @@
 """Numbers and tables formatted for people."""
 
 import itertools
+import math
 import os
 import shlex
 from collections.abc import Iterable, Sequence
 
 from shardfeed.errors import escape, name_bytes
 
-_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
+_DECIMAL = ("bytes", "kB", "MB", "GB", "TB")
+_UNITS = {unit.upper(): 1000**power for power, unit in enumerate(_DECIMAL) if power}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "B": 1}  # "B" last: the others end in it
 
 
 def byte_size(text: str) -> int:
@@ -17,16 +20,16 @@ def byte_size(text: str) -> int:
         if number.endswith(candidate):
             number, unit = number.removesuffix(candidate), candidate
             break
-    size = int(float(number) * _UNITS.get(unit, 0))  # a number alone may be meant as a count
-    if size < 1:
+    size = float(number) * _UNITS.get(unit, 0)  # a number alone may be meant as a count
+    if not 1 <= size < math.inf:  # nor "nan"
         raise ValueError(text)
-    return size
+    return int(size)
 
 
 def size_text(size: float) -> str:
     """Bytes in decimal units: `1.2 MB`."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
+    for unit in _DECIMAL:
+        if round(size, 0 if unit == "bytes" else 1) < 1000 or unit == _DECIMAL[-1]:  # as it will be shown
             return f"{size:.0f} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
         size /= 1000
     raise AssertionError("unreachable")

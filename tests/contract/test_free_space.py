@@ -49,3 +49,6 @@ def test_memory_is_kept_for_others(monkeypatch: pytest.MonkeyPatch, blocks: int,
 def test_sizes() -> None:
     assert size_text(64_000_000) == "64.0 MB"
     assert size_text(2_251_400_000) == "2.3 GB"
+    assert size_text(12_345_678_900_000) == "12.3 TB"
+    for size, text in ((999, "999 bytes"), (999.7, "1.0 kB"), (999_949, "999.9 kB"), (999_960, "1.0 MB")):
+        assert size_text(size) == text
