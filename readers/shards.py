@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.errors import IntegrityError, RecordError, escape
 from shardfeed.formats.format import ShardView
 from shardfeed.manifest import SplitInfo, SplitOfManifest
 from shardfeed.readers.copy import Copy
@@ -129,7 +129,8 @@ class Shards:
         with self.copy.filler.fill(places):
             try:
                 return self._read(places)
-            except RecordError:  # perhaps only in transfer
+            except IntegrityError:  # perhaps only in transfer, or the copy's file was removed
+                self.reopen()
                 damaged = self._damaged(places)
             try:
                 with self.copy.filler.fill(damaged, again=True):
@@ -137,6 +138,9 @@ class Shards:
             except RecordError as error:  # of the dataset, which has the same offsets as its copy
                 place = error.place.replace(self.copy.directory, self.directory, 1)
                 raise RecordError(place, error.problem, error.remedy) from None
+            except IntegrityError as error:
+                remedy = f"remove {escape(self.copy.directory)} while nobody reads it"
+                raise IntegrityError(error.place, f"the cache is damaged: {error.problem}", remedy) from None
 
     def load(self, places: np.ndarray) -> None:
         """Read records of local files, at `places`, int64 [k], ascending, into the page cache unless they are there."""
@@ -151,7 +155,7 @@ class Shards:
         for place in places.tolist():
             try:
                 self._read(np.array([place]))
-            except RecordError:
+            except IntegrityError:
                 damaged.append(place)
         return np.array(damaged, np.int64)
 

@@ -25,7 +25,7 @@ import numpy as np
 from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra
 from shardfeed.machine.free_space import check_room
 from shardfeed.machine.progress_bar import progress_bar
-from shardfeed.naming import dataset_name
+from shardfeed.naming import INDEX_DIRECTORY, dataset_name, is_dataset_file
 from shardfeed.pipelines.caching.client import FetcherClient, attach
 from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
 from shardfeed.pipelines.caching.decoded import pixel_record_sizes, to_pixels
@@ -36,8 +36,8 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.storage.building import built, discard, hidden_sibling, locked
 from shardfeed.storage.local import make_directory
 from shardfeed.storage.objects import ObjectStorage
-from shardfeed.storage.storage import LocalStorage
-from shardfeed.text import byte_size, size_text
+from shardfeed.storage.storage import LOCAL, LocalStorage, sizes_by_name
+from shardfeed.text import byte_size, size_text, some
 
 CACHE_VERSION = 1  # part of a cache's name: increased by a release that writes other bytes
 
@@ -58,7 +58,8 @@ class Cache:
             for the next epoch as long as there is room; then the records whose next use is furthest away are evicted.
             None: everything is copied before the first batch.
 
-    Raises UsageError if `directory` is not a path, if `limit` is not a size, and for `decoded` with a limit.
+    Raises UsageError if `directory` is not a path, if `decoded` is not a bool, if `limit` is not a size, and for
+    `decoded` with a limit.
 
     Example:
         train = cached(data["train"], Cache("/dev/shm/flowers", decoded=True))
@@ -73,13 +74,15 @@ class Cache:
     def __post_init__(self) -> None:
         if not isinstance(self.directory, str | os.PathLike) or not os.fspath(self.directory):
             raise UsageError("cache", f"got {self.directory!r}, expected the path of a directory")
+        if not isinstance(self.decoded, bool):
+            raise UsageError("decoded", f"got {self.decoded!r}, expected True or False")
         if self.limit is None:
             return
         try:
             size = byte_size(self.limit) if isinstance(self.limit, str) else operator.index(self.limit)
-        except (KeyError, TypeError, ValueError):
+        except (TypeError, ValueError):
             size = 0
-        if size < 1:
+        if size < 1 or isinstance(self.limit, bool):
             raise UsageError("limit", f"got {self.limit!r}, expected a number of bytes, or text like '500GB'")
         if self.decoded:
             raise UsageError("limit", "got a limit and decoded=True", "give one of them")
@@ -213,6 +216,10 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
     try:
         open_copy(directory, plan)
     except IntegrityError as error:
+        found = sizes_by_name(LOCAL, directory, [INDEX_DIRECTORY])
+        if others := sorted(name for name in found if not is_dataset_file(name)):
+            problem = f"the cache is damaged: {error.problem}; and {some(others)} in it are not its own"
+            raise StorageError(directory, problem, "move them elsewhere, and run the same command again") from None
         problem = f"the cache {escape(directory)} is damaged: {error.problem}; it is made again"
         warnings.warn(problem, RuntimeWarning, stacklevel=4)  # where `cached` was called
         # Moved away by one rename, since half of it might look valid; and removed before free space is measured.

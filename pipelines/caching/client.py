@@ -10,6 +10,7 @@ import json
 import math
 import os
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,10 +31,12 @@ from shardfeed import errors
 from shardfeed.errors import StorageError
 from shardfeed.machine.free_space import room_in
 from shardfeed.manifest import SplitOfManifest
+from shardfeed.pipelines.caching.access import access, identity
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, IndexedOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.copy import Copy
 from shardfeed.readers.split import Split
+from shardfeed.storage.local import open_own, storage_error
 from shardfeed.storage.storage import LOCAL, LocalStorage, Storage
 
 SOCKET, LOG = "fetcher.socket", "fetcher.log"
@@ -77,6 +80,7 @@ class _Connections:
         self.idle: list[Connection] = []
         self.closed = False
         self.alive: IO[bytes] | None = None  # CLIENTS
+        self.access: dict[str, str] = {}  # as the fetcher knows it
         self.reading: list[int] = []
         self.of_thread = threading.local()
 
@@ -152,6 +156,9 @@ class FetcherClient:
     def close(self) -> None:
         """Close the connections once they are idle. Takes no lock, because a garbage collector may call it."""
         self._of_this_process.closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         with suppress(IndexError):
             while True:
                 self._of_this_process.idle.pop().close()
@@ -182,6 +189,10 @@ class FetcherClient:
             with suppress(EOFError, ConnectionError):  # it was killed: the records that it had fetched remain
                 send(connection, head, places)
                 answer = self._answer(connection)
+                if "error" in answer and here.access != access():  # perhaps these were renewed: connect with them
+                    connection.close()
+                    self._close_idle()
+                    continue
                 try:
                     _raise_error(answer)
                 except Exception:
@@ -199,6 +210,7 @@ class FetcherClient:
         here, begun, started = self._of_this_process, time.monotonic(), -math.inf
         head: dict[str, Any] = {"dataset": self.dataset, "split": self.split, "fingerprint": self.fingerprint}
         head |= {"name": here.name, "limit": self.limit, "asked": self.asked, "at_once": self.at_once}
+        head["access"] = here.access = access()
         if here.reading:
             head["chunk"] = min(here.reading)
         if self.order is not None:
@@ -211,11 +223,12 @@ class FetcherClient:
                 answer = self._answer(connection)
                 _raise_error(answer)
                 if not self.limit and here.alive is None:
-                    here.alive = open(os.path.join(self.directory, CLIENTS), "ab")  # noqa: SIM115  # until the end
+                    here.alive = self._file(CLIENTS)  # until the end
                     fcntl.flock(here.alive, fcntl.LOCK_SH)
                 return connection, answer["directory"]
-            if now - started > _START_AGAIN_SECONDS and self._start(anyhow=now - begun > _START_SECONDS / 2):
-                started = now
+            with suppress(FileNotFoundError):  # the last fetcher has just removed the directory
+                if now - started > _START_AGAIN_SECONDS and self._start(anyhow=now - begun > _START_SECONDS / 2):
+                    started = now
             time.sleep(0.02)
         raise self._failed(f"did not start in {_START_SECONDS} s")
 
@@ -223,7 +236,7 @@ class FetcherClient:
         """Start the fetcher, unless another process does and `anyhow` is not set; return whether it was started."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         self._check_owner()
-        with open(os.path.join(self.directory, LOG), "ab") as log:
+        with self._file(LOG) as log:
             try:
                 fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # open as long as the new process, which logs to it
             except BlockingIOError:
@@ -239,22 +252,39 @@ class FetcherClient:
         _started.append(process)
         return True
 
+    def _file(self, name: str) -> IO[bytes]:
+        path = os.path.join(self.directory, name)
+        try:
+            return open(path, "ab", opener=open_own)
+        except FileNotFoundError:  # the directory was just removed
+            raise
+        except OSError as error:
+            raise storage_error(path, "open", error) from error
+
     def _check_owner(self) -> None:
         """Raise StorageError if a temporary directory, whose name is predictable, does not belong to this user."""
         if not self.limit and os.lstat(self.directory).st_uid != os.getuid():
-            raise StorageError(
-                self.directory, "belongs to another user", "ask its owner to remove it, or use cached(...)"
-            )
+            raise _of_another_user(self.directory)
 
     def _failed(self, problem: str) -> StorageError:
         return StorageError(self.directory, f"the fetcher {problem}", f"see {LOG} there")
+
+
+def _of_another_user(directory: str) -> StorageError:
+    return StorageError(
+        directory, "belongs to another user", "ask its owner to remove it, or use cached(...) with another directory"
+    )
 
 
 def _connected(directory: str) -> Connection:
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     client = socket.socket(socket.AF_UNIX)
     try:
-        client.connect(f"/proc/self/fd/{folder}/{SOCKET}")  # short, however long the directory's name is
+        with suppress(PermissionError):
+            client.connect(f"/proc/self/fd/{folder}/{SOCKET}")  # short, however long the directory's name is
+        _, user, _ = struct.unpack("iii", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if user != os.getuid():  # it would get this user's credentials
+            raise _of_another_user(directory)
         return Connection(client.detach())
     finally:
         client.close()
@@ -368,7 +398,7 @@ def temporary_prefix() -> str:
 
 def _temporary(split: Split, window: int) -> str:
     """A directory in memory, or on the disk, for windows of this size. Raises StorageError if neither has room."""
-    what = f"{split.shards.directory} {split.whole_split.fingerprint}"
+    what = f"{split.shards.directory} {split.whole_split.fingerprint} {identity(access())}"
     name = f"{temporary_prefix()}{hashlib.blake2b(what.encode(), digest_size=8).hexdigest()}"
     in_memory = os.path.join(_SHARED, name)
     # An existing directory has its space: another rank must not use a different one and fetch everything again.

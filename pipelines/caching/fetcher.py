@@ -9,13 +9,14 @@ A message is a JSON object, followed by the positions of records: see `client.py
 
 import fcntl
 import os
-import shutil
 import signal
 import socket
+import stat
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -26,12 +27,16 @@ import numpy as np
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError
 from shardfeed.machine.processes import keep_heap
 from shardfeed.manifest import read_manifest
+from shardfeed.naming import dataset_name
+from shardfeed.pipelines.caching.access import identity, use
 from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, receive, send, temporary_prefix
 from shardfeed.pipelines.caching.reader import Following, Reader
 from shardfeed.pipelines.caching.sparse import Room, SparseCopy, free_range, leftovers_in
 from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
 from shardfeed.readers.dataset import Dataset
 from shardfeed.storage.address import located
+from shardfeed.storage.local import open_own
+from shardfeed.storage.own_files import remove_created
 from shardfeed.text import size_text
 
 LOCK = "fetcher.lock"
@@ -57,7 +62,9 @@ class _Fetcher:
         self.connected = 0
         self._asked = 0.0  # when the current limit was requested
         self._lock = threading.Lock()
-        self._copies: dict[tuple[str, str], SparseCopy] = {}
+        self._copies: dict[tuple[str, str, str], SparseCopy] = {}
+        # Environments of clients, by dataset, place and account: one that is not there yet has newer credentials.
+        self._seen: dict[Hashable, list[dict[str, str]]] = {}
 
     def serve(self, connection: Connection) -> None:
         """Serve a connection, in a thread of its own, until it is closed."""
@@ -104,28 +111,34 @@ class _Fetcher:
 
     def _answer(self, copy: SparseCopy, reader: Reader, head: dict[str, Any], places: np.ndarray) -> None:
         if "index" in head:
-            copy.read_indexes({head["index"]})
+            copy.read_indexes({head["index"]}, reader)
         elif "begin" in head:
             copy.begin(reader, head["begin"])
         elif head.get("again"):
-            copy.again(places)
+            copy.again(places, reader)
         else:
-            copy.fill(places, reader if "chunk" in head else None)
+            copy.fill(places, reader, ahead="chunk" in head)
 
     def _copy(self, head: dict[str, Any]) -> SparseCopy:
-        """The copy of the split that a reader names, opened when it is first named."""
-        address, split, fingerprint = head["dataset"], head["split"], head["fingerprint"]
+        """The copy of the split that a reader names, opened when it is first named, and with each new credentials."""
+        address, split, fingerprint, given = head["dataset"], head["split"], head["fingerprint"], head["access"]
+        key, source = (dataset_name(address), split, fingerprint), (address, identity(given))
         with self._lock:
-            if (address, fingerprint) not in self._copies:
-                storage, directory = located(address)
-                dataset = Dataset(directory, read_manifest(directory, storage), storage)  # `open` compared its files
-                if split not in dataset or dataset[split].whole_split.fingerprint != fingerprint:
-                    problem = "replaced by another dataset since it was opened"
-                    raise IntegrityError(address, problem, "open it again")
-                self._copies[address, fingerprint] = SparseCopy(self.directory, dataset, split, self.room)
-            else:
-                self._copies[address, fingerprint].renew()
-            return self._copies[address, fingerprint]
+            seen = self._seen.setdefault((key, source), [])
+            if given in seen:
+                self._copies[key].renew(source)
+                return self._copies[key]
+            use(given)
+            storage, directory = located(address)
+            dataset = Dataset(directory, read_manifest(directory, storage), storage)  # `open` compared its files
+            if split not in dataset or dataset[split].whole_split.fingerprint != fingerprint:
+                problem = "replaced by another dataset since it was opened"
+                raise IntegrityError(address, problem, "open it again")
+            if key not in self._copies:
+                self._copies[key] = SparseCopy(self.directory, dataset, split, self.room)
+            self._copies[key].sources[source] = dataset[split].whole_split.shards
+            seen.append(given)
+            return self._copies[key]
 
     def _reader(self, copy: SparseCopy, head: dict[str, Any]) -> Reader:
         """The process that a connection belongs to. The limit that was requested last applies from now on.
@@ -147,7 +160,7 @@ class _Fetcher:
             reader = copy.readers.setdefault(
                 head["name"], Reader(head["name"], following, head.get("chunk"), head.get("chunk"))
             )
-            reader.at_once = head["at_once"]
+            reader.at_once, reader.source = head["at_once"], (head["dataset"], identity(head["access"]))
             reader.connections += 1
             try:
                 self._size()
@@ -200,7 +213,7 @@ def _check_holes(directory: str) -> None:
 
 def _locked(path: str) -> int:
     """Lock a file, and return its descriptor. Raises OSError if it is missing, or locked by a process that lives."""
-    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    file = open_own(path, os.O_RDWR)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -215,7 +228,9 @@ def _remove_leftovers(directory: str) -> None:
     for name in os.listdir(parent):
         path, held = os.path.join(parent, name), []
         if path != directory and name.startswith(temporary_prefix()):
-            with suppress(OSError):  # of another user, or in use
+            with suppress(OSError):  # in use, or removed meanwhile
+                if not stat.S_ISDIR((state := os.lstat(path)).st_mode) or state.st_uid != os.getuid():
+                    continue
                 held += [_locked(os.path.join(path, LOCK))]
                 held += [_locked(os.path.join(path, CLIENTS))]
                 _remove(path)
@@ -224,17 +239,21 @@ def _remove_leftovers(directory: str) -> None:
 
 
 def _remove(directory: str) -> None:
-    """Remove an unused directory. It is renamed first, so that the next fetcher can start."""
-    gone = f"{directory}.{os.getpid()}"
-    os.rename(directory, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    """Remove what fetchers have created in an unused directory, whose lock is held, and then itself if it is empty."""
+    with suppress(OSError):
+        for copy in leftovers_in(directory):
+            remove_created(copy)
+        for name in (SOCKET, CLIENTS, LOG, LOCK):  # the lock last: then the next fetcher can start
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, name))
+        os.rmdir(directory)
 
 
 def main(directory: str, limit: int) -> int:
     """Serve until nobody has been connected for some seconds. `limit`: 0 for a directory that is removed afterwards."""
-    os.chdir(directory)  # the name of a socket must be short
-    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        os.chdir(directory)  # the name of a socket must be short
+        lock = open_own(LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.stat(os.path.join(directory, LOCK)).st_ino != os.fstat(lock).st_ino:
             return 0

@@ -1,6 +1,6 @@
 """Readers of a sparse copy: the order that each follows, and when a record is needed next."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -90,6 +90,7 @@ class Reader:
     fetched: int = field(default=-1)  # the last chunk that was fetched ahead
     connections: int = 0
     at_once: int = 0  # bytes that it reads together, without a known order
+    source: Hashable = None  # see `SparseCopy.sources`
 
     def needed(self) -> Iterator[np.ndarray]:
         """Positions that must be kept: those of the chunks being read, and of the next ones."""

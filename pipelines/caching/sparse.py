@@ -3,17 +3,21 @@
     DIR/flowers-train-1a2b3c4d5e6f7a8b/     the manifest, the shards, and their indexes once they are needed
         shardfeed-fetched                  a log of runs of records: place, count; a negative count: removed. Each
                                            process begins with one that has only what is there
+        shardfeed-created                  the files that this copy has created, see storage/own_files.py
 
 Each record is fetched once for all readers. When space runs out, the records that the readers' orders will need latest
-are removed first. A record that is damaged, for example by a power failure, is found by its CRC when it is read.
+are removed first. A record that is damaged, for example by a power failure, is found by its CRC when it is read. Of a
+shard that is missing, or has another size, nothing is believed to be there.
 """
 
 import ctypes
 import errno
 import os
 import threading
+from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from io import FileIO
 
 import numpy as np
 
@@ -21,9 +25,10 @@ from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.naming import MANIFEST, dataset_name
 from shardfeed.pipelines.caching.reader import Reader, next_uses
 from shardfeed.readers.dataset import Dataset
-from shardfeed.storage.local import make_directory, remove_tree, storage_error, write_file
+from shardfeed.readers.shards import Shards
 from shardfeed.storage.objects import buffers
-from shardfeed.storage.storage import pieces
+from shardfeed.storage.own_files import OwnFiles, created_files, remove_created
+from shardfeed.storage.storage import FileInfo, pieces
 from shardfeed.text import size_text
 
 _AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
@@ -35,9 +40,8 @@ def leftovers_in(directory: str) -> dict[str, int]:
     """Sparse copies that earlier processes left in a directory, and the bytes that they take."""
     found: dict[str, int] = {}
     for entry in os.scandir(directory):
-        if entry.is_dir(follow_symlinks=False) and os.path.isfile(os.path.join(entry.path, _LOG)):
-            files = [os.path.join(folder, name) for folder, _, names in os.walk(entry.path) for name in names]
-            found[entry.path] = sum(os.lstat(file).st_blocks * 512 for file in files)
+        if entry.is_dir(follow_symlinks=False) and (files := created_files(entry.path)):
+            found[entry.path] = sum(state.st_blocks * 512 for state in files.values())
     return found
 
 
@@ -62,7 +66,7 @@ class Room:
             missing = taken + needed - self.limit
             while missing > 0 and self.leftovers:
                 path, size = self.leftovers.popitem()
-                remove_tree(path)
+                remove_created(path)
                 missing -= size
             missing -= self._remove(missing)
             if missing > 0 and (ahead or self.hard):
@@ -91,6 +95,7 @@ class SparseCopy:
     """The sparse copy of one split; thread-safe.
 
     `present`: bool [records], which records are in the files. `bytes`: their size, including records being fetched.
+    `sources`: the shards as each account reads them at one place, by `Reader.source`; `split` is read otherwise.
     """
 
     def __init__(self, parent: str, dataset: Dataset, split: str, room: Room) -> None:
@@ -103,102 +108,125 @@ class SparseCopy:
         self._room = room
         self._coming = np.zeros(len(self.split), bool)
         self._asked: dict[int, np.ndarray] = {}  # the last request of each thread
-        self._failed: tuple[Exception, np.ndarray] | None = None  # the last error, and the records that it was about
+        self.sources: dict[Hashable, Shards] = {}
+        self._failed: tuple[Exception, np.ndarray, Shards] | None = None  # the last error, its records and their source
         self._changed = threading.Condition()
         self._indexing = threading.Lock()
         self._ahead = ThreadPoolExecutor(2, "shardfeed-ahead")  # chunks at once: so the link is never idle
         self._pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-fetch")
-        os.makedirs(self.directory, exist_ok=True)
-        if not os.path.exists(os.path.join(self.directory, MANIFEST)):
-            write_file(os.path.join(self.directory, MANIFEST), dataset.manifest.to_bytes())
-        self._log = self._resume(os.path.join(self.directory, _LOG))
+        self._indexed: set[int] = set()  # shards whose indexes were compared
+        self._files = OwnFiles(self.directory)
+        with self._files.open(MANIFEST) as file:
+            known = file.read() == (manifest := dataset.manifest.to_bytes())
+        if not known:
+            self._files.write(MANIFEST, manifest)
+        self._log = self._resume()
         with room.lock:
             room.leftovers.pop(self.directory, None)
             room.copies.append(self)
 
-    def _resume(self, path: str) -> int:
-        """Take over the records that an earlier process fetched; return a descriptor of their log, rewritten."""
-        content = b""
-        with suppress(FileNotFoundError), open(path, "rb") as file:
-            content = file.read()
+    def _resume(self) -> FileIO:
+        """Take over the records that an earlier process fetched; return their log, rewritten and at its end."""
+        log = self._files.open(_LOG)
+        content = log.read()
         for place, count in np.frombuffer(content[: len(content) // 16 * 16], np.int64).reshape(-1, 2).tolist():
             self.present[place : place + abs(count)] = count > 0
+        info, begun = self.split.shards.info, np.zeros(len(self.split.shards.info.shards), bool)
+        files = created_files(self.directory)
+        for shard in range(len(begun)):
+            file = files.get(info.shard_file(shard))
+            begun[shard] = file is not None and file.st_size == info.shards[shard].data.size
+        in_begun = np.repeat(begun, np.diff(self.split.shards.firsts))
+        self.present &= in_begun
         starts, ends = np.flatnonzero(np.diff(self.present, prepend=False, append=False)).reshape(-1, 2).T
-        write_file(path, np.stack([starts, ends - starts], axis=1).tobytes())
-        shards = self.split.shards
-        files = [
-            os.path.join(self.directory, shards.info.shard_file(shard)) for shard in range(len(shards.info.shards))
-        ]
-        begun = [os.path.exists(file) for file in files]
-        if any(begun):
+        # In place: of a process that is killed meanwhile, the end of the old log leads to the same records.
+        self._files.write(_LOG, np.stack([starts, ends - starts], axis=1).tobytes())
+        log.seek(0, os.SEEK_END)
+        if begun.any():
             self.read_indexes(set(np.flatnonzero(begun).tolist()))
             self.bytes = self._bytes(np.flatnonzero(self.present))
             # A killed process may have written records that are not in the log.
-            self._free(np.flatnonzero(~self.present & np.repeat(begun, np.diff(shards.firsts))))
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            self._free(np.flatnonzero(~self.present & in_begun))
+        return log
 
-    def local(self, path: str) -> str:
-        """The copy's file for a file of the dataset."""
-        return os.path.join(self.directory, os.path.relpath(path, self.split.shards.directory))
-
-    def read_indexes(self, shards: set[int]) -> None:
-        """Fetch the indexes of these shards, and create their files, unless they exist."""
+    def read_indexes(self, shards: set[int], reader: Reader | None = None) -> None:
+        """Create the files of these shards, with their indexes, unless they are there."""
+        source, own = self._source(reader), self.split.shards
         with self._indexing:
-            of_split = self.split.shards
+            missing = []
+            for shard in sorted(shards):
+                name, size = own.info.index_file(shard), own.info.shards[shard].index.size
+                with self._files.open(name) as file:
+                    if shard in self._indexed and os.fstat(file.fileno()).st_size == size:
+                        continue
+                    if FileInfo.of(index := file.read()) == own.info.shards[shard].index:
+                        own.take_index(shard, index, name)
+                    else:
+                        missing.append(shard)
+            new = Shards(source.directory, source.info, storage=source.storage)  # it has read none of them yet
+            for shard, index in new.read_indexes(missing).items():
+                own.take_index(shard, index, new.path(shard))
+                self._files.write(own.info.index_file(shard), index)
+            self._indexed |= shards
             for shard in shards:
-                path = os.path.join(self.directory, of_split.info.index_file(shard))
-                with suppress(IntegrityError, FileNotFoundError), open(path, "rb") as file:
-                    of_split.take_index(shard, file.read(), path)
-            for shard, index in of_split.read_indexes(sorted(shards)).items():
-                for name in (of_split.info.index_file(shard), of_split.info.shard_file(shard)):
-                    folder = os.path.dirname(os.path.join(self.directory, name))
-                    if not os.path.isdir(folder):
-                        make_directory(folder)
-                path = os.path.join(self.directory, of_split.info.shard_file(shard))
-                with open(path, "ab") as file:  # keeps existing bytes
-                    file.truncate(of_split.info.shards[shard].data.size)
-                write_file(os.path.join(self.directory, of_split.info.index_file(shard)), index)
+                self._create_shard(shard)
 
-    def fill(self, places: np.ndarray, reader: Reader | None = None) -> None:
+    def _create_shard(self, shard: int) -> None:
+        """Create a shard's file, all holes, unless it is there with its size."""
+        own = self.split.shards
+        size, (low, high) = own.info.shards[shard].data.size, own.firsts[shard : shard + 2].tolist()
+        with self._files.open(own.info.shard_file(shard)) as file:
+            if os.fstat(file.fileno()).st_size != size:
+                with self._room.lock, self._changed:
+                    file.truncate(0)
+                    file.truncate(size)
+                    self._forget(low + np.flatnonzero(self.present[low:high]))
+
+    def _source(self, reader: Reader | None) -> Shards:
+        """Return the shards as a reader's program reads them."""
+        return self.sources.get(reader and reader.source, self.split.shards)
+
+    def fill(self, places: np.ndarray, reader: Reader | None = None, *, ahead: bool = True) -> None:
         """Wait until the records at `places`, int64 [k], are in the files; start fetching the reader's next chunks.
 
-        Raises StorageError, IntegrityError.
+        Without `ahead` only these records are fetched. Raises StorageError, IntegrityError.
         """
         self._asked[threading.get_ident()] = places
-        following = reader.following if reader else None
+        following = reader.following if reader and ahead else None
         if reader is not None and following is not None and reader.newest is not None:
             newest = reader.newest
             last = newest + following.ahead
             follows = newest <= reader.fetched <= last  # what it read before: this chunk was fetched ahead
             if following.whole and not follows:
-                self._fill(following.places(newest))  # alone, because a reader waits for all of it
+                self._fill(following.places(newest), reader)  # alone, because a reader waits for all of it
             for chunk in range((reader.fetched if follows else newest) + 1, last + 1):
                 self._ahead.submit(self._fill_ahead, reader, following.places(chunk), chunk)
             reader.fetched = last
             if following.whole:
-                self._fill(following.places(newest))
+                self._fill(following.places(newest), reader)
                 if not self.present[places].all():  # a batch at the end of a chunk
-                    self._fill(following.places(newest + 1))
-        self._fill(places)
+                    self._fill(following.places(newest + 1), reader)
+        self._fill(places, reader)
 
     def begin(self, reader: Reader, chunk: int) -> None:
         """Start fetching a chunk that this reader, or its workers, will read next."""
         if reader.following is not None:
             self._ahead.submit(self._fill_ahead, reader, reader.following.places(chunk), chunk)
 
-    def again(self, places: np.ndarray) -> None:
-        """Fetch records again whose copies are damaged."""
+    def again(self, places: np.ndarray, reader: Reader | None = None) -> None:
+        """Fetch records again whose copies are damaged, or missing."""
         self._asked[threading.get_ident()] = places
+        self.read_indexes(set((np.searchsorted(self.split.shards.firsts, places, "right") - 1).tolist()), reader)
         with self._room.lock, self._changed:
             self._forget(np.unique(places[self.present[places]]))
-        self._fill(places)
+        self._fill(places, reader)
 
-    def renew(self) -> None:
+    def renew(self, source: Hashable) -> None:
         """Open the files again after a failed read: a reader has opened the dataset again."""
         with self._changed:
             if self._failed is not None:
                 self._failed = None
-                self.split.shards.reopen()
+                self.sources[source].reopen()
 
     def leave(self) -> None:
         """Release the records that this thread requested last: they have been read, or their reader is gone."""
@@ -210,10 +238,10 @@ class SparseCopy:
         if reader.newest is not None and chunk <= reader.newest:
             return  # it was faster, and the records it has read may be removed already, as they are needed last
         with suppress(Exception):  # readers of these records will get the error
-            self._fill(places, ahead=True)
+            self._fill(places, reader, ahead=True)
 
-    def _fill(self, places: np.ndarray, *, ahead: bool = False) -> None:
-        places = np.unique(places)
+    def _fill(self, places: np.ndarray, reader: Reader | None, *, ahead: bool = False) -> None:
+        places, source = np.unique(places), self._source(reader)
         while True:
             with self._changed:
                 missing = places[~self.present[places]]
@@ -226,35 +254,36 @@ class SparseCopy:
                     failed = self._failed
                     self._changed.wait()
                     if self._failed is not failed and self._failed is not None:
-                        error, of = self._failed
-                        if np.isin(missing, of).any():  # another attempt would take as long again for each reader
+                        error, of, failing = self._failed
+                        # Another attempt would take as long again for each reader.
+                        if failing is source and np.isin(missing, of).any():
                             raise error
                     continue
                 self._coming[mine] = True
             try:
-                if not self._fetch(mine, ahead):
+                if not self._fetch(mine, reader, ahead):
                     return
             except Exception as error:
                 with self._changed:
-                    self._failed = error, mine
+                    self._failed = error, mine, source
                 raise
             finally:
                 with self._changed:
                     self._coming[mine] = False
                     self._changed.notify_all()
 
-    def _fetch(self, places: np.ndarray, ahead: bool) -> bool:
+    def _fetch(self, places: np.ndarray, reader: Reader | None, ahead: bool) -> bool:
         """Fetch missing records, ascending; return whether there was room for them."""
-        shards = self.split.shards
+        shards = self._source(reader)
         runs = shards.runs(places)
         touched = {shard for shard, *_ in runs}
         try:
-            self.read_indexes(touched)
+            self.read_indexes(touched, reader)
             if not self._room.make(self, self._bytes(places), ahead=ahead):
                 return False
             failed = threading.Event()
             done = [
-                self._pool.submit(self._fetch_unless, failed, shard, row + first, last - first)
+                self._pool.submit(self._fetch_unless, failed, shards, shard, row + first, last - first)
                 for shard, row, count, _ in runs
                 for first, last in pieces(self._offsets(shard, row, count), 0, count)
             ]
@@ -275,42 +304,30 @@ class SparseCopy:
         """Bytes from the first record of a run to each of its records, and to its end, int64 [count + 1]."""
         return np.concatenate([[0], np.cumsum(self.split.shards.view(shard).sizes[row : row + count])])
 
-    def _fetch_unless(self, failed: threading.Event, shard: int, row: int, count: int) -> None:
+    def _fetch_unless(self, failed: threading.Event, shards: Shards, shard: int, row: int, count: int) -> None:
         """Fetch a piece, unless an earlier one failed: without a network, each would take until the timeout."""
         if failed.is_set():
             return
         try:
-            self._fetch_piece(shard, row, count)
+            self._fetch_piece(shards, shard, row, count)
         except BaseException:
             failed.set()
             raise
 
-    def _fetch_piece(self, shard: int, row: int, count: int) -> None:
-        shards = self.split.shards
-        file = shards.file(shard)
-        shard_path = shards.path(shard)
-        for part in shards.view(shard).parts(file, row, count):
+    def _fetch_piece(self, shards: Shards, shard: int, row: int, count: int) -> None:
+        remote, own = shards.file(shard), self.split.shards
+        shard_path, name = shards.path(shard), own.info.shard_file(shard)
+        for part in own.view(shard).parts(remote, row, count):
             if part.file.path != shard_path:  # an index, which the copy has completely
                 continue
-            path, at = self.local(part.file.path), part.start
-            try:
-                fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-                try:
-                    for buffer in buffers(part):
-                        view = memoryview(buffer)
-                        while view:
-                            written = os.pwrite(fd, view, at)
-                            view, at = view[written:], at + written
-                finally:
-                    os.close(fd)
-            except OSError as error:
-                if isinstance(error, StorageError | FileNotFoundError):
-                    raise
-                raise storage_error(path, "write", error) from error
+            at = part.start
+            with self._files.open(name) as file:
+                for buffer in buffers(part):
+                    at = self._files.put(file, buffer, at, name)
             if at != part.start + part.size:
                 problem = f"got {at - part.start} bytes from {part.start} on, expected {part.size}"
                 raise IntegrityError(part.file.path, problem, "run `shardfeed verify`")
-        place = int(shards.firsts[shard]) + row
+        place = int(own.firsts[shard]) + row
         with self._changed:
             self.present[place : place + count] = True
             self._coming[place : place + count] = False
@@ -365,11 +382,8 @@ class SparseCopy:
             if after < len(kept) and kept[after] < high:
                 above = self._span(shard, int(kept[after]) - low, 1)[0]
                 end = min(end, above - above % _PAGE)
-            fd = os.open(self.local(shards.path(shard)), os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                free_range(fd, first, end)
-            finally:
-                os.close(fd)
+            with self._files.open(shards.info.shard_file(shard)) as file:
+                free_range(file.fileno(), first, end)
 
     def _span(self, shard: int, row: int, count: int) -> tuple[int, int]:
         """The first byte of a run of records in their shard, and the one after the last."""
@@ -380,7 +394,7 @@ class SparseCopy:
         return spans[0][0], spans[-1][1]
 
     def _note(self, place: int, count: int) -> None:
-        os.write(self._log, np.array([place, count], np.int64).tobytes())
+        self._log.write(np.array([place, count], np.int64).tobytes())
 
     def _sizes(self, places: np.ndarray) -> np.ndarray:
         """Bytes of records whose indexes are local, int64 [k]."""

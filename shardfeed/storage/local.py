@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -58,6 +59,8 @@ def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
         return error
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     remedy = "run the same command again to resume"
+    if error.errno == errno.ELOOP and error.filename:  # see `open_own`
+        path, remedy = error.filename, "remove this link, and run the same command again"
     if error.errno in NO_ROOM:
         with suppress(OSError):
             free = free_space(os.path.dirname(os.path.abspath(os.fsdecode(path))))
@@ -65,6 +68,19 @@ def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
     wrapped = StorageError(path, f"cannot {verb}: {os.strerror(error.errno or 0)} ({name})", remedy)
     wrapped.errno = error.errno
     return wrapped
+
+
+def open_own(path: str, flags: int, mode: int = 0o666, *, dir_fd: int | None = None) -> int:
+    """Open a file for writing, but nothing that a link leads to: a directory may be writable for others, too.
+
+    Raises OSError: ELOOP for a symbolic link, a file that has other names, and what is not a file.
+    """
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=dir_fd)
+    state = os.fstat(fd)
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+        os.close(fd)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    return fd
 
 
 class Free(NamedTuple):
@@ -119,8 +135,8 @@ class NewFile:
         self._written = self.size  # bytes that are in the file
         self._begun = self.size  # bytes from the start that the disk was told to begin writing
         if after is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            self._fd = _guard(path, "create", lambda: os.open(self.temporary, flags, 0o666))
+            self._fd = _guard(path, "create", lambda: open_own(self.temporary, os.O_WRONLY | os.O_CREAT))
+            _guard(path, "create", lambda: os.ftruncate(self._fd, 0))
         else:
             self._fd = _reopened(path, self.temporary, after)
 
@@ -225,7 +241,7 @@ def _reopened(path: str, temporary: str, after: tuple[int, int]) -> int:
     """A descriptor after the first `after` (size, CRC-32C) bytes of an unfinished file, truncated there."""
     if not os.path.exists(temporary):  # it had been renamed, but the next record was not written
         _guard(path, "rename", lambda: os.rename(path, temporary))
-    fd = _guard(path, "open", lambda: os.open(temporary, os.O_RDWR))
+    fd = _guard(path, "open", lambda: os.open(temporary, os.O_RDWR | os.O_NOFOLLOW))
     try:
         size, crc = 0, 0
         chunk = b"-"
@@ -353,7 +369,7 @@ class Lock:
     def __init__(self, path: str, owner: str) -> None:
         self.path = path
         while True:
-            self._fd = _guard(path, "create", lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+            self._fd = _guard(path, "create", lambda: open_own(path, os.O_RDWR | os.O_CREAT))
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

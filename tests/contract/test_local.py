@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -138,6 +139,23 @@ def test_a_killed_writer_leaves_no_final_name(tmp_path: Path) -> None:
     write_file(str(tmp_path / "a"), b"again")
     assert (tmp_path / "a").read_bytes() == b"again"
     assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_links_in_the_way_are_refused_and_what_they_lead_to_stays(tmp_path: Path, link: Any) -> None:
+    """Under names that others can guess, in a directory that they can write to."""
+    (tmp_path / "foreign").write_text("stays")
+    for name in ("a.partial", "a.lock"):
+        link(tmp_path / "foreign", tmp_path / name)
+    with pytest.raises(StorageError, match=r"a\.partial: cannot create: .*ELOOP.*; remove this link"):
+        write_file(str(tmp_path / "a"), b"data")
+    with pytest.raises(StorageError, match=r"a\.lock: cannot create: .*ELOOP.*; remove this link"):
+        Lock(str(tmp_path / "a.lock"), "me")
+    assert (tmp_path / "foreign").read_text() == "stays"
+    for name in ("a.partial", "a.lock"):
+        (tmp_path / name).unlink()
+    write_file(str(tmp_path / "a"), b"data")
+    Lock(str(tmp_path / "a.lock"), "me").release()
 
 
 def test_no_parent(tmp_path: Path) -> None:

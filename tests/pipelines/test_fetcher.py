@@ -23,7 +23,10 @@ from fetching import fetcher_of, fetches_by_arithmetic
 import shardfeed
 from shardfeed.errors import IntegrityError, StorageError, UsageError
 from shardfeed.pipelines import Blocks, Cache, Stored, Stream, cached, mix, order_samples
-from shardfeed.pipelines.caching.client import FetcherClient
+from shardfeed.pipelines.caching import fetcher
+from shardfeed.pipelines.caching.access import access, identity, use
+from shardfeed.pipelines.caching.client import FetcherClient, read_through_fetcher
+from shardfeed.pipelines.caching.sparse import Room, SparseCopy
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder
 from shardfeed.pipelines.torch import Ranks, Workers, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset, Split
@@ -353,6 +356,49 @@ def test_damage_in_the_cache_is_fetched_again(web: WebServer, there: Split, flow
 
 
 @pytest.mark.promise(59)
+@pytest.mark.parametrize("killed", [False, True])
+def test_shards_that_are_gone_from_the_cache_are_fetched_again(
+    there: Split, flowers: Dataset, tmp_path: Path, killed: bool
+) -> None:
+    """Also by a reader that has them open."""
+    everything = np.arange(len(there))
+    expected = flowers["train"].payloads(everything)
+    cache = tmp_path / "cache"
+    train = cached(there, Cache(cache, limit="1GB"))
+    assert train.payloads(everything[:100]) == expected[:100]
+    if killed:
+        os.kill(fetcher_of(str(cache)), signal.SIGKILL)
+    for path in [*cache.rglob("*.tfrecord"), *cache.rglob("*.tfindex")]:
+        path.unlink()
+    other = cached(there, Cache(cache, limit="1GB"))
+    assert other.payloads(everything[:100]) == expected[:100]
+    assert train.payloads(everything) == other.payloads(everything) == expected
+
+
+@pytest.mark.promise(58)
+def test_a_cache_with_a_link_in_it_is_named_and_nothing_is_written_through_it(
+    there: Split, flowers: Dataset, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    train = cached(there, Cache(cache, limit="1GB"))
+    shard = next(cache.rglob("shardfeed-fetched")).with_name("train-00001-of-00004.tfrecord")
+    (tmp_path / "foreign").write_bytes(b"stays" * 1600)
+    shard.symlink_to(tmp_path / "foreign")
+    with pytest.raises(StorageError, match=rf"^{shard}: the cache is damaged: .*; .*remove {shard.parent}"):
+        train.payloads(np.arange(len(there)))
+    os.kill(fetcher_of(str(cache)), signal.SIGKILL)
+    (cache / "fetcher.log").unlink()
+    (cache / "fetcher.log").symlink_to(tmp_path / "foreign")
+    shutil.rmtree(shard.parent)
+    with pytest.raises(StorageError, match=r"fetcher.log: cannot open: .*ELOOP.*; remove this link"):
+        cached(there, Cache(cache, limit="1GB"))
+    assert (tmp_path / "foreign").read_bytes() == b"stays" * 1600
+    (cache / "fetcher.log").unlink()
+    train = cached(there, Cache(cache, limit="1GB"))
+    assert train.payloads(np.arange(len(there))) == flowers["train"].payloads(np.arange(len(there)))
+
+
+@pytest.mark.promise(59)
 def test_a_response_that_is_damaged_is_fetched_again(web: WebServer, there: Split, flowers: Dataset) -> None:
     asked: Counter[str] = Counter()
 
@@ -366,6 +412,144 @@ def test_a_response_that_is_damaged_is_fetched_again(web: WebServer, there: Spli
     web.fault = fault
     assert same(batches(there, workers=1), batches(flowers["train"], workers=0))
     assert min(asked.values()) > 3
+
+
+def opened_by(web: WebServer, patch: pytest.MonkeyPatch, key: str, token: str = "") -> Split:
+    """The dataset at a server that speaks S3, and the environment of a program that reads it with this key."""
+    patch.setenv("AWS_ENDPOINT_URL", web.url)
+    patch.setenv("AWS_ACCESS_KEY_ID", key)
+    patch.setenv("AWS_SECRET_ACCESS_KEY", f"secret of {key}")
+    patch.setenv("AWS_REGION", "us-east-1")
+    patch.setenv("AWS_SESSION_TOKEN", token) if token else patch.delenv("AWS_SESSION_TOKEN", raising=False)
+    if not (web.folder / "bucket").exists():
+        shutil.copytree(web.folder / "flowers", web.folder / "bucket" / "flowers")
+    return shardfeed.open("s3://bucket/flowers")["train"]
+
+
+def only(web: WebServer, key: str) -> None:
+    """Have a server refuse all other access keys from now on."""
+    web.answer = lambda path, head: None if f"Credential={key}/" in head else (403, {}, b"AccessDenied")
+
+
+@pytest.mark.promise(60)
+@pytest.mark.parametrize("limit", [None, "1GB"])
+@pytest.mark.parametrize("token", ["", "first token"])
+def test_renewed_keys_reach_a_fetcher_that_a_reader_keeps_alive(
+    web: WebServer, flowers: Dataset, tmp_path: Path, monkeypatch: Any, limit: str | None, token: str
+) -> None:
+    """Also the first reader's requests have the renewed keys, in its directory or as temporary keys of the account."""
+
+    def reader(key: str, token: str) -> Iterator[tuple[Any, Any]]:
+        split = opened_by(web, monkeypatch, key, token)
+        split = cached(split, Cache(tmp_path / "cache", limit=limit)) if limit else split
+        return iter(torch_loader(split, batch_size=8, image_size=32, seed=5, start_step=0, order=SMALL, workers=0))
+
+    only(web, "first")
+    expected = batches(flowers["train"], 20, workers=0)
+    first = reader("first", token)
+    found = [next(first) for _ in range(5)]
+    only(web, "second")
+    second = reader("second", token.replace("first", "second"))
+    assert same([(x.numpy(), y.numpy()) for x, y in (next(second) for _ in range(20))], expected)
+    found += [next(first) for _ in range(15)]
+    assert same([(x.numpy(), y.numpy()) for x, y in found], expected)
+
+
+@pytest.mark.promise(60)
+def test_keys_that_a_program_renews_itself_reach_its_fetcher(
+    web: WebServer, flowers: Dataset, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """By the next request that fails; and an earlier environment, as a new worker of another program has, does not."""
+    only(web, "first")
+    expected, places = flowers["train"].payloads(np.arange(161)), np.array_split(np.arange(161), 4)
+    train = cached(opened_by(web, monkeypatch, "first", "token"), Cache(tmp_path, limit="1GB"))
+    assert train.payloads(places[0]) == expected[: len(places[0])]
+    only(web, "second")
+    with pytest.raises(StorageError, match="access denied"):
+        train.payloads(places[1])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "second")
+    assert [train.payloads(part) for part in places[1:3]] == [[expected[i] for i in part] for part in places[1:3]]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "first")
+    other = pickle.loads(pickle.dumps(train))
+    assert other.payloads(places[3]) == [expected[i] for i in places[3]]
+
+
+@pytest.mark.promise(60)
+@pytest.mark.parametrize("limit", [None, "1GB"])
+def test_programs_with_other_endpoints_read_from_their_own(
+    web: WebServer, flowers: Dataset, tmp_path: Path, monkeypatch: Any, limit: str | None
+) -> None:
+    """At the same time, of the same dataset; even if the other one's server is gone. A cache is filled by both."""
+    shutil.copytree(flowers.directory, tmp_path / "other" / "flowers")
+    expected, places = flowers["train"].payloads(np.arange(161)), np.array_split(np.arange(161), 3)
+    with web_server(tmp_path / "other") as other:
+        splits = []
+        for server in (web, other):
+            split = opened_by(server, monkeypatch, "key")
+            _, order = order_samples(split, batch_size=8, order=SMALL)
+            of_cache = limit and cached(split, Cache(tmp_path / "cache", limit=limit))
+            splits.append(of_cache or read_through_fetcher(split, order))
+        for server, split, part in ((web, splits[0], places[0]), (other, splits[1], places[1])):
+            monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+            web.requests.clear()
+            other.requests.clear()
+            assert split.payloads(part) == [expected[place] for place in part]
+            assert sent(server) > 0
+            assert sent(other if server is web else web) == 0
+        other.answer = lambda path, head: (403, {}, b"AccessDenied")
+        with pytest.raises(StorageError, match="access denied"):
+            splits[1].payloads(places[2])
+        monkeypatch.setenv("AWS_ENDPOINT_URL", web.url)
+        assert splits[0].payloads(places[2]) == [expected[place] for place in places[2]]
+
+
+def test_credentials_are_sent_only_to_a_process_of_the_same_user(
+    there: Split, tmp_path: Path, monkeypatch: Any
+) -> None:
+    cache = Cache(tmp_path, limit="1GB")
+    cached(there, cache)
+    monkeypatch.setattr("shardfeed.pipelines.caching.client.send", lambda *_: pytest.fail("sent"))
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    with pytest.raises(StorageError, match="belongs to another user"):
+        cached(there, cache)
+
+
+@pytest.mark.parametrize(
+    ("variables", "another"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://other"}, True),
+        ({"AWS_ENDPOINT_URL_S3": "http://other"}, True),
+        ({"AWS_PROFILE": "other"}, True),
+        ({"AWS_ACCESS_KEY_ID": "other"}, True),
+        ({"AWS_SHARED_CREDENTIALS_FILE": "other"}, True),
+        ({"AWS_SECRET_ACCESS_KEY": "other"}, False),
+        ({"AWS_SESSION_TOKEN": "other", "AWS_ACCESS_KEY_ID": "other", "AWS_CREDENTIAL_EXPIRATION": "later"}, False),
+        ({"GOOGLE_BASE_URL": "http://other"}, True),
+        ({"GOOGLE_APPLICATION_CREDENTIALS": "other"}, True),
+        ({"GOOGLE_SERVICE_ACCOUNT_KEY": "other"}, False),
+        ({"AZURE_STORAGE_ACCOUNT_NAME": "other"}, True),
+        ({"AZURE_STORAGE_ACCOUNT_KEY": "other"}, False),
+        ({"AZURE_STORAGE_SAS_TOKEN": "other"}, False),
+        ({"HF_ENDPOINT": "http://other"}, True),
+        ({"HF_TOKEN": "other"}, False),
+        ({"HTTPS_PROXY": "http://other"}, False),
+        ({"LOCAL_RANK": "other"}, False),
+    ],
+)
+def test_an_account_is_the_same_with_renewed_credentials(
+    monkeypatch: Any, variables: dict[str, str], another: bool
+) -> None:
+    for name in access():
+        monkeypatch.delenv(name)
+    if "AWS_SESSION_TOKEN" in variables:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "first")
+    before = access()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert (identity(access()) != identity(before)) == another
+    assert (access() != before) == ("LOCAL_RANK" not in variables)
+    use(before)
+    assert access() == before
 
 
 @pytest.mark.promise(55)
@@ -528,6 +712,18 @@ def test_what_a_killed_run_left_in_memory_is_removed_by_the_next(web: WebServer)
         for process in (dead, alive):
             process.kill()
             process.wait()
+
+
+def test_a_temporary_directory_with_a_file_of_the_user_keeps_it(tmp_path: Path, flowers: Dataset) -> None:
+    copy = SparseCopy(str(tmp_path), flowers, "train", Room(1 << 30, {}, hard=False))
+    copy.fill(np.arange(50))
+    for name in ("fetcher.lock", "fetcher.log", "fetcher.clients", "notes"):
+        (tmp_path / name).write_text("stays")
+    fetcher._remove(str(tmp_path))
+    assert list(tmp_path.rglob("*")) == [tmp_path / "notes"]
+    (tmp_path / "notes").unlink()
+    fetcher._remove(str(tmp_path))
+    assert not tmp_path.exists()
 
 
 @pytest.mark.promise(55)

@@ -15,7 +15,7 @@ import shardfeed
 from shardfeed.errors import RecordError, StorageError
 from shardfeed.pipelines import Blocks, Cache, cached, order_samples
 from shardfeed.pipelines.caching.reader import Following, Reader
-from shardfeed.pipelines.caching.sparse import Room, SparseCopy
+from shardfeed.pipelines.caching.sparse import Room, SparseCopy, leftovers_in
 from shardfeed.pipelines.orders.order import BlockOrder
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.readers import Dataset, Split
@@ -90,6 +90,116 @@ def test_a_copy_of_a_killed_process_is_taken_over(flowers: Dataset) -> None:
         other.fill(np.arange(len(train)))
         assert opened(directory).present.all()
         assert log.stat().st_size == 16
+
+
+def opened(
+    flowers: Dataset, directory: Path, leftovers: dict[str, int] | None = None, limit: int = 1 << 30
+) -> SparseCopy:
+    return SparseCopy(str(directory), flowers, "train", Room(limit, leftovers or {}, hard=True))
+
+
+SHARD, INDEX = "train-00001-of-00004.tfrecord", "index/train-00001-of-00004.tfindex"
+
+
+@pytest.mark.promise(58)
+def test_only_files_that_a_copy_created_are_removed_to_make_room(flowers: Dataset, tmp_path: Path) -> None:
+    everything = np.arange(len(flowers["train"]))
+    old = Path(opened(flowers, tmp_path).directory)
+    opened(flowers, tmp_path).fill(everything)
+    shutil.copytree(old, tmp_path / "mine")  # by the user, with its list of files
+    old = old.rename(old.with_name("flowers-train-0123456789abcdef"))
+    foreign = [old / "notes", old / "index" / "notes", tmp_path / "other" / "shardfeed-fetched", old / SHARD]
+    (tmp_path / "other").mkdir()
+    (old / SHARD).unlink()
+    (tmp_path / "other" / "shardfeed-created").write_text("1 notes")
+    for path in foreign:
+        path.write_text("stays")
+    found = leftovers_in(str(tmp_path))
+    assert found.keys() == {str(old)}
+    mine = sorted((tmp_path / "mine").rglob("*"))
+    copy = opened(flowers, tmp_path, found, flowers["train"].record_bytes)
+    copy.fill(everything)
+    assert copy.present.all()
+    assert sorted(path for path in old.rglob("*") if path.is_file()) == sorted({*foreign} - {foreign[2]})
+    assert [path.read_text() for path in foreign] == ["stays"] * 4
+    assert sorted((tmp_path / "mine").rglob("*")) == mine
+
+
+@pytest.mark.promise(58)
+@pytest.mark.parametrize("kind", ["symlink", "hard link", "file", "directory"])
+@pytest.mark.parametrize("name", [SHARD, INDEX, "manifest.json", "shardfeed-fetched", "shardfeed-created", "index", ""])
+def test_nothing_is_written_that_a_copy_did_not_create(flowers: Dataset, tmp_path: Path, name: str, kind: str) -> None:
+    """Before it is there, and afterwards, something of the user has one of its names: the cache is damaged."""
+    (tmp_path / "cache").mkdir()
+    foreign = tmp_path / "foreign"
+    directory = Path(opened(flowers, tmp_path / "elsewhere").directory)
+    directory = tmp_path / "cache" / directory.name
+    for before in (True, False):
+        if not before:
+            opened(flowers, tmp_path / "cache").fill(np.arange(161))
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        foreign.mkdir() if name in ("index", "") else foreign.write_bytes(b"stays" * 1600)
+        if kind == "symlink":
+            path.symlink_to(foreign)
+        elif kind == "hard link" and foreign.is_file():
+            path.hardlink_to(foreign)
+        elif kind == "directory" and foreign.is_file():
+            path.mkdir()
+        elif kind == "file" and foreign.is_file():
+            shutil.copy(foreign, path)
+        else:
+            path.write_bytes(b"mine")
+        with pytest.raises(StorageError, match=r"cache.*: the cache is damaged: .*remove .*cache/flowers-train-"):
+            opened(flowers, tmp_path / "cache").fill(np.arange(161))
+        if foreign.is_file():
+            assert foreign.read_bytes() == b"stays" * 1600
+            assert kind != "file" or path.read_bytes() == b"stays" * 1600
+            foreign.unlink()
+        else:
+            foreign.rmdir()
+            assert path.is_symlink() or path.read_bytes() == b"mine"
+        shutil.rmtree(directory, ignore_errors=True)  # the remedy
+        directory.unlink() if os.path.lexists(directory) else None
+        copy = opened(flowers, tmp_path / "cache")
+        copy.fill(np.arange(161))
+        assert framed(flowers["train"], copy.directory, 60) == framed(flowers["train"], flowers.directory, 60)
+        shutil.rmtree(directory)
+
+
+@pytest.mark.promise(59)
+@pytest.mark.parametrize("damage", ["missing", "short", "empty", "long", "index", "manifest", "all but the log"])
+@pytest.mark.parametrize("alive", [False, True])
+def test_files_that_are_gone_are_fetched_again(flowers: Dataset, tmp_path: Path, damage: str, alive: bool) -> None:
+    """The log still lists their records. A copy in use learns it when a reader finds them damaged."""
+    train = flowers["train"]
+    copy = opened(flowers, tmp_path)
+    copy.fill(np.arange(150))
+    directory = Path(copy.directory)
+    for shard in directory.glob("*.tfrecord"):
+        if damage == "missing":
+            shard.unlink()
+        elif damage in ("short", "empty", "long"):
+            os.truncate(shard, {"short": 1000, "empty": 0, "long": 1 << 20}[damage])
+    for path in directory.rglob("*"):
+        kept = {"index": path.suffix != ".tfindex", "manifest": path.name != "manifest.json"}
+        kept["all but the log"] = path.name.startswith("shardfeed-")
+        if path.is_file() and not kept.get(damage, True):
+            path.unlink()
+    if alive:
+        copy.again(np.arange(150))
+    else:
+        copy = opened(flowers, tmp_path)
+        assert copy.present.any() == (damage in ("index", "manifest"))
+        copy.fill(np.arange(150))
+    assert all(framed(train, copy.directory, at) == framed(train, flowers.directory, at) for at in range(150))
+    assert copy.bytes == sum(len(framed(train, flowers.directory, at)) for at in range(150))
+    again = opened(flowers, tmp_path)
+    assert np.flatnonzero(again.present).tolist() == list(range(150))
+    again.fill(np.arange(150))
+    assert (directory / "manifest.json").read_bytes() == flowers.manifest.to_bytes()
+    assert len(list(directory.rglob("*.tfindex"))) == 4
 
 
 def test_what_was_read_is_not_fetched_ahead_any_more(flowers: Dataset, tmp_path: Path) -> None:

@@ -422,6 +422,22 @@ def test_a_damaged_cache_is_made_again(train: Split, tmp_path: Path, damage: str
     assert list(ours[:5]) == list(train[:5])
 
 
+def test_a_file_of_the_user_in_a_damaged_cache_is_never_removed(train: Split, tmp_path: Path) -> None:
+    cached(train, tmp_path / "cache")
+    ((name,), whole) = caches(tmp_path / "cache"), tree(tmp_path / "cache")
+    directory = tmp_path / "cache" / name
+    (directory / "mine").mkdir()
+    (directory / "mine" / "notes").write_text("stay")
+    (directory / "train-00001-of-00004.tfrecord").unlink()
+    with pytest.raises(StorageError, match=r"the cache is damaged: .* missing; and mine in it are not its"):
+        cached(train, tmp_path / "cache")
+    assert (directory / "mine" / "notes").read_text() == "stay"
+    (directory / "mine").rename(tmp_path / "mine")
+    with pytest.warns(RuntimeWarning, match="made again"):
+        cached(train, tmp_path / "cache")
+    assert tree(tmp_path / "cache") == whole
+
+
 def test_a_flipped_bit_in_the_cache_raises_as_ever(train: Split, tmp_path: Path) -> None:
     cached(train, tmp_path)
     (path,) = tmp_path.glob("*/train-00001-of-00004.tfrecord")
@@ -558,6 +574,14 @@ def test_arguments_that_cannot_be_meant(train: Split) -> None:
     for bad in ("", 3):
         with pytest.raises(UsageError, match="expected the path of a directory"):
             cached(train, bad)  # type: ignore[arg-type]  # that is the point
+    for wrong in ("no", 1, None):
+        with pytest.raises(UsageError, match=r"decoded: got .*, expected True or False"):
+            Cache("x", decoded=wrong)  # type: ignore[arg-type]  # that is the point
+    for wrong in ("inf", "nan", "1e400", "2XB", True):
+        with pytest.raises(UsageError, match=r"limit: got .*, expected a size"):
+            Cache("x", limit=wrong)
+    assert Cache("x", limit="2TB").limit == 2 * 10**12
+    assert Cache("x", limit="1.5 TiB").limit == 3 << 39
     with pytest.raises(UsageError, match="expected a Split or a Mixture"):
         cached([1, 2], "x")  # type: ignore[call-overload]  # that is the point
 
