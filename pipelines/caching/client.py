@@ -282,7 +282,7 @@ def _connected(directory: str) -> Connection:
     try:
         with suppress(PermissionError):
             client.connect(f"/proc/self/fd/{folder}/{SOCKET}")  # short, however long the directory's name is
-        _, user, _ = struct.unpack("iii", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        _, user, _ = struct.unpack("iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         if user != os.getuid():  # it would get this user's credentials
             raise _of_another_user(directory)
         return Connection(client.detach())

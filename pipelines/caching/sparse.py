@@ -224,7 +224,7 @@ class SparseCopy:
     def renew(self, source: Hashable) -> None:
         """Open the files again after a failed read: a reader has opened the dataset again."""
         with self._changed:
-            if self._failed is not None:
+            if self._failed is not None and self._failed[2] is self.sources[source]:
                 self._failed = None
                 self.sources[source].reopen()
 
