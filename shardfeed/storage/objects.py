@@ -42,9 +42,10 @@ _ROOT = re.compile(r"([a-z0-9]+)://([^/?#]+)", re.IGNORECASE)
 
 _PAGE = 1000  # files of a listing in one answer
 _AT_ONCE = 32  # concurrent requests of one process: more did not help at 30 ms per request
-_REQUEST_SECONDS = 45  # for a request of at most READ_BYTES (larger reads are divided): 280 kB/s is the minimum speed
+# For an attempt of at most READ_BYTES (larger reads are divided): 280 kB/s is the minimum speed. The shorter limits are
+# for attempts near the deadline: each is at most half of what is left, as obstore may repeat it.
+_ATTEMPT_SECONDS = (45, 22, 11, 6, 3, 1.5, 0.5)
 _DEADLINE_SECONDS = 120  # for a request with all its attempts, while the store is out
-_HALVINGS = 7  # of _REQUEST_SECONDS, for attempts near the deadline: the last ones are of a third of a second
 _TRIES = 3  # for other errors, which waiting does not mend: a wrong answer, or no server since the process began
 _PAUSE_SECONDS, _LONGEST_PAUSE = 0.2, 10  # before the second attempt, and twice as long before each later one
 # obstore's own retries, within an attempt: they continue a truncated answer where it ended.
@@ -139,9 +140,8 @@ class ObjectStorage:
         self._forget()
 
     def _forget(self) -> None:
-        self._connect: Callable[[float], Any] | None = None
         self._guard: Guard | None = None
-        self._clients: dict[float, Any] = {}  # by the seconds that an attempt may take
+        self._clients: Sequence[Any] = ()  # one for each of _ATTEMPT_SECONDS
         self._answered = False  # by the server, with any status
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -282,16 +282,15 @@ class ObjectStorage:
         _process = os.getpid()
 
     def _client(self, left: float) -> Any:
-        """obstore's client, made when it is first needed, whose requests with its retries take at most `left` s."""
-        seconds = _REQUEST_SECONDS
-        for _ in range(_HALVINGS):
-            seconds /= 1 if 2 * seconds <= left else 2
+        """obstore's client whose requests take at most `left` s, with its own retries, but no less than 1 s.
+
+        All are made when one is first needed, with the credentials that the environment has then.
+        """
         with self._lock:
-            if self._connect is None:
-                self._connect, self._guard = _client_settings(self.root, self._scheme)
-            if seconds not in self._clients:
-                self._clients[seconds] = self._connect(seconds)
-            return self._clients[seconds]
+            if not self._clients:
+                self._clients, self._guard = _new_clients(self.root, self._scheme)
+        fits = (client for client, seconds in zip(self._clients, _ATTEMPT_SECONDS, strict=True) if 2 * seconds <= left)
+        return next(fits, self._clients[-1])
 
     def call(self, path: str, request: Callable[[Any], Any], part: str = "") -> Any:
         """Return what `request` returns, which gets obstore's client; errors name the `part` of the file.
@@ -431,8 +430,8 @@ def _version(meta: Any) -> Version:
     return meta["e_tag"], None if meta["e_tag"] else meta["last_modified"], meta["size"]
 
 
-def _client_settings(root: str, scheme: str) -> tuple[Callable[[float], Any], Guard | None]:
-    """Return the function that makes a client, of the seconds that an attempt may take, and the clients' guard."""
+def _new_clients(root: str, scheme: str) -> tuple[list[Any], Guard | None]:
+    """Return a client for each of _ATTEMPT_SECONDS, and their guard."""
     from obstore import store
 
     for name, value in os.environ.items():
@@ -463,13 +462,13 @@ def _client_settings(root: str, scheme: str) -> tuple[Callable[[float], Any], Gu
     guarding = None if scheme in _WEB else _guard_of(scheme, endpoint, options)
     from_url: Any = store.from_url  # whose overloads are by the kind of store
 
-    def connect(seconds: float) -> Any:
-        limits = {"timeout": timedelta(seconds=seconds)}
-        last = _RETRY["backoff"]["max_backoff"]  # an attempt of obstore may begin so long after this deadline
-        retry = _RETRY | {"retry_timeout": max(timedelta(0), timedelta(seconds=seconds) - last)}
-        return from_url(files_url(root) or root, client_options=options | limits, retry_config=retry, **given)
-
-    return connect, guarding
+    last = _RETRY["backoff"]["max_backoff"]  # an attempt of obstore may begin so long after its `retry_timeout`
+    clients = []
+    for limit in (timedelta(seconds=seconds) for seconds in _ATTEMPT_SECONDS):
+        retry = _RETRY | {"retry_timeout": max(timedelta(0), limit - last)}
+        settings = {"client_options": options | {"timeout": limit}, "retry_config": retry, **given}
+        clients.append(from_url(files_url(root) or root, **settings))
+    return clients, guarding
 
 
 def _guard_of(scheme: str, endpoint: str, options: dict[str, Any]) -> Guard | None:

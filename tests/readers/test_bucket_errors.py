@@ -185,7 +185,7 @@ def test_all_attempts_of_a_request_take_its_deadline(monkeypatch: pytest.MonkeyP
         raise GenericError("operation timed out")
 
     monkeypatch.setattr(objects, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
-    monkeypatch.setattr(objects, "_client_settings", lambda root, scheme: (lambda seconds: seconds, None))
+    monkeypatch.setattr(objects, "_new_clients", lambda root, scheme: (objects._ATTEMPT_SECONDS, None))
     storage = objects.ObjectStorage("s3://bucket")
     assert "after 3 attempts" in said(storage.call, "s3://bucket/x", late)
     storage.call("s3://bucket/x", lambda limit: None)  # the server is there

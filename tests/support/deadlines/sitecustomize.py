@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 VALUES = {
-    "_REQUEST_SECONDS": 0.4,
+    "_ATTEMPT_SECONDS": (0.4,),
     "_PAUSE_SECONDS": 0.005,
     "_DEADLINE_SECONDS": 6,
     "_RETRY": {
