@@ -191,7 +191,7 @@ def test_all_attempts_of_a_request_take_its_deadline(monkeypatch: pytest.MonkeyP
     storage.call("s3://bucket/x", lambda limit: None)  # the server is there
     clock.now = 0
     assert "no response in time" in said(storage.call, "s3://bucket/x", late)
-    assert 119 <= clock.now <= 120
+    assert 119 <= clock.now <= 120.5, "an attempt that begins in the last second may take one"
     assert len(limits) > 4
 
 

@@ -578,7 +578,7 @@ def test_arguments_that_cannot_be_meant(train: Split) -> None:
         with pytest.raises(UsageError, match=r"decoded: got .*, expected True or False"):
             Cache("x", decoded=wrong)  # type: ignore[arg-type]  # that is the point
     for wrong in ("inf", "nan", "1e400", "2XB", True):
-        with pytest.raises(UsageError, match=r"limit: got .*, expected a size"):
+        with pytest.raises(UsageError, match=r"limit: got .*, expected a number of bytes"):
             Cache("x", limit=wrong)
     assert Cache("x", limit="2TB").limit == 2 * 10**12
     assert Cache("x", limit="1.5 TiB").limit == 3 << 39
