@@ -79,7 +79,10 @@ class ImageOptions:
         png_to_jpeg: images that would be stored as PNG are stored as JPEG, at `quality` or 92, for readers that support
             only JPEG; not for "raw".
         background: colour behind transparent pixels: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of three,
-            each 0 to 255.
+            each 0 to 255. "none": alpha is dropped, and the colours of transparent pixels are stored.
+        bits: bits that the values of 16-bit gray images use, 9 to 16: 12 for most X-ray detectors, so that 4095 becomes
+            white. An image with a larger value is an error (E_UNSUPPORTED), and so is a colour image of 16 bits if
+            this is below 16.
         max_pixels: limit of height * width; larger images are rejected as E_TOO_LARGE before they are decoded.
         max_bytes: limit of the file size; larger files are rejected as E_TOO_LARGE before they are read.
         sha256: store the hash of every source file.
@@ -98,6 +101,7 @@ class ImageOptions:
     seekable: bool | None = None
     png_to_jpeg: bool = False
     background: str | Rgb = "white"
+    bits: int = 16
     max_pixels: int = MAX_PIXELS
     max_bytes: int = MAX_FILE_BYTES
     sha256: bool = True
@@ -121,6 +125,8 @@ class ImageOptions:
         for name in ("baseline", "png_to_jpeg", "seekable"):
             if getattr(self, name) and self.encode == "raw":
                 raise UsageError(name, "does not apply to raw pixels", "leave it out")
+        if type(self.bits) is not int or not 9 <= self.bits <= 16:
+            raise UsageError("bits", f"got {self.bits!r}, expected an integer from 9 to 16")
         _ = self.background_rgb
 
     def _check_size(self) -> None:
@@ -151,9 +157,11 @@ class ImageOptions:
         return self.encode == "keep" and (large if self.seekable is None else self.seekable)
 
     @property
-    def background_rgb(self) -> Rgb:
-        """`background` as red, green, blue, each 0 to 255. Raises UsageError if it is not a colour."""
+    def background_rgb(self) -> Rgb | None:
+        """`background` as red, green, blue, each 0 to 255; None to drop alpha. Raises UsageError if it is no colour."""
         found: object = self.background
+        if found == "none":
+            return None
         if found == "white":  # nearly always; the module for other colours takes a while to import
             return WHITE
         if isinstance(found, str):
@@ -166,7 +174,7 @@ class ImageOptions:
                 found = None
         whole = isinstance(found, tuple) and len(found) == 3 and all(type(part) is int for part in found)
         if not whole or not all(0 <= part <= 255 for part in found):  # type: ignore[union-attr]  # three ints: see above
-            problem = f"got {self.background!r}, expected a color such as white, '#808080' or '128,128,128'"
+            problem = f"got {self.background!r}, expected a color such as white, '#808080' or '128,128,128', or none"
             raise UsageError("background", problem)
         return found  # type: ignore[return-value]  # as above
 
@@ -184,7 +192,8 @@ class ImageOptions:
             "baseline": self.baseline,
             "seekable": self.seekable,
             "png_to_jpeg": self.png_to_jpeg,
-            "background": list(self.background_rgb),
+            "background": "none" if self.background_rgb is None else list(self.background_rgb),
+            **({"bits": self.bits} if self.bits != 16 else {}),
             "max_pixels": self.max_pixels,
             "max_bytes": self.max_bytes,
         }

@@ -17,6 +17,7 @@ from shardfeed.converters.images.other_headers import check_avif, check_gif, che
 from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
 from shardfeed.converters.images.pnm import load_pnm
 from shardfeed.converters.images.sniff import Kind
+from shardfeed.converters.images.tiff import check_first_page, has_only_overviews, read_bands
 from shardfeed.converters.rejects import RejectCode, RejectedError, check_size
 from shardfeed.errors import MissingExtraError, needing_extra
 
@@ -29,8 +30,6 @@ _FILES: dict[Kind, type[ImageFile.ImageFile]] = {
     "avif": AvifImageFile,
     "jpeg2000": Jpeg2KImageFile,
 }
-_NEW_SUBFILE_TYPE, _REDUCED = 254, 1  # TIFF 6.0: a smaller version of another image in the file
-_DNG_VERSION = 50706
 _BITS = {1: (Change.BITS_1,), 16: (Change.BITS_16,)}
 
 
@@ -38,21 +37,24 @@ class LoadedImage(NamedTuple):
     """Pixels of mode L or RGB, not upright yet, and what was found on the way.
 
     changes: what makes the format unusual. orientation: EXIF, 1..8, still to be applied.
-    exif_problem: None or why it was read as 1. lossy: whether the source stores pixels with loss.
+    warnings: sentences about oddities and what was lost. lossy: whether the source stores pixels with loss.
     """
 
     pixels: Image.Image
     changes: tuple[Change, ...]
     orientation: int
-    exif_problem: str | None
+    warnings: tuple[str, ...]
     lossy: bool
 
 
-def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE) -> LoadedImage:
-    """Decode one still image of `kind`, alpha over `background`. Raises RejectedError, on animations too."""
+def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb | None = WHITE, bits: int = 16) -> LoadedImage:
+    """Decode one still image of `kind`; `background`, `bits` as in `gray_or_rgb`.
+
+    Raises RejectedError, on animations too.
+    """
     if kind == "pnm":
         image, bits = load_pnm(data, max_pixels)
-        return LoadedImage(image, (Change.PNM, *_BITS.get(bits, ())), 1, None, lossy=False)
+        return LoadedImage(image, (Change.PNM, *_BITS.get(bits, ())), 1, (), lossy=False)
     if kind == "heif":
         return _load_heif(data, max_pixels, background)
     lossy = kind == "avif"
@@ -64,22 +66,20 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE
         check_avif(data, max_pixels)
     elif kind == "jpeg2000":
         lossy = check_jpeg2000(data, max_pixels)
+    bands = read_bands(data) if kind == "tiff" else None
     with strict_decoding(kind):
         image = _FILES[kind](io.BytesIO(data))
         check_size(image.height, image.width, max_pixels)
         # GIF answers by reading on to its second frame, and our own walk has done that.
-        if kind != "gif" and getattr(image, "is_animated", False):
+        animated = kind != "gif" and getattr(image, "is_animated", False)
+        if animated and not (isinstance(image, TiffImageFile) and has_only_overviews(image)):
             raise RejectedError(RejectCode.ANIMATED, f"{kind} with more than one image")
         exif = image.info.get("exif")
         orientation, problem = read_orientation(exif) if exif else (1, None)
         turned = orientation != 1
         if isinstance(image, TiffImageFile):
-            tags = image.tag_v2
-            if _DNG_VERSION in tags or tags.get(_NEW_SUBFILE_TYPE, 0) & _REDUCED:
-                raise RejectedError(
-                    RejectCode.UNSUPPORTED, "TIFF whose first image is a thumbnail, as in camera RAW files"
-                )
-            turned = tags.get(ORIENTATION_TAG, 1) in range(2, 9)  # Pillow applies it while it loads
+            check_first_page(image)
+            turned = image.tag_v2.get(ORIENTATION_TAG, 1) in range(2, 9)  # Pillow applies it while it loads
         changes = [Change(kind)]
         if image.mode == "P" and kind != "gif":
             changes.append(Change.PALETTE)
@@ -87,17 +87,19 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE
             changes.append(Change.CMYK)
         elif image.mode == "1":
             changes.append(Change.BITS_1)
-        elif image.mode.startswith("I;16"):
+        elif image.mode.startswith("I;16") or (bands is not None and bands.bits == 16):
             changes.append(Change.BITS_16)
         if image.has_transparency_data:
             changes.append(Change.ALPHA)
         if turned:
             changes.append(Change.TURNED)
         image.load()
-        return LoadedImage(gray_or_rgb(image, background), tuple(changes), orientation, problem, lossy)
+        pixels, odd = gray_or_rgb(image, background, bits, wide=Change.BITS_16 in changes)
+        warnings = (*((problem,) if problem else ()), *(bands.dropped if bands else ()), *odd)
+        return LoadedImage(pixels, tuple(changes), orientation, warnings, lossy)
 
 
-def _load_heif(data: bytes, max_pixels: int, background: Rgb) -> LoadedImage:
+def _load_heif(data: bytes, max_pixels: int, background: Rgb | None) -> LoadedImage:
     """One HEIF image, as telephones write it. Its own boxes give its rotation; its EXIF orientation is ignored."""
     try:
         with needing_extra("HEIF"):
@@ -114,4 +116,5 @@ def _load_heif(data: bytes, max_pixels: int, background: Rgb) -> LoadedImage:
         changes = [Change.HEIF, *_BITS.get(16 if found.info["bit_depth"] > 8 else 8, ())]
         if image.has_transparency_data:
             changes.append(Change.ALPHA)
-        return LoadedImage(gray_or_rgb(image, background), tuple(changes), 1, None, lossy=True)
+        pixels, warnings = gray_or_rgb(image, background)
+        return LoadedImage(pixels, tuple(changes), 1, warnings, lossy=True)

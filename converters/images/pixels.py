@@ -6,6 +6,8 @@ more: `jpeg_check`. The reference for colors, exact unless noted otherwise:
 - CMYK: R = (255 - C) * (255 - K) / 255, and so on; values of a JPEG are inverted when it has an Adobe marker. As
   TensorFlow and ImageMagick do; ICC profiles are not applied, no loader does.
 - 16 bits: v / 257, rounded (gray); the high byte, which is at most one level off (color, as Pillow and libpng do).
+  Gray values that use fewer bits are scaled by these if the user says how many (`bits`): the range of one image does
+  not tell, and images scaled one by one could no longer be compared.
 - Alpha: over white, as in browsers, unless another color is requested. Loaders that drop alpha show hidden pixels.
 """
 
@@ -15,6 +17,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from PIL import Image, ImageChops, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
@@ -36,7 +39,16 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_CLEAR = 128  # alpha of the most opaque pixel, below which an image is hardly seen
+_DARK = 1 << 14  # values of 16 bits below it leave less than a quarter of the gray levels
 _settings = threading.RLock()  # Pillow's settings and the warning filters belong to the whole process
+
+
+class Converted(NamedTuple):
+    """Pixels of mode L or RGB, and sentences about what was lost on the way."""
+
+    pixels: Image.Image
+    warnings: tuple[str, ...]
 
 
 @contextmanager
@@ -129,32 +141,51 @@ def load_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.
     image.load()
     if header.components == 4 and not header.adobe:
         image = ImageChops.invert(image)  # Pillow treats every CMYK JPEG as Adobe's, with inverted values
-    pixels = gray_or_rgb(image)
+    pixels, _ = gray_or_rgb(image)
     return fitted(pixels, fit, reduction) if fit else pixels
 
 
-def load_png(data: bytes, header: PngHeader, background: Rgb = WHITE) -> Image.Image:
-    """Gray or RGB pixels as stored, any alpha over `background`."""
+def load_png(data: bytes, header: PngHeader, background: Rgb | None = WHITE, bits: int = 16) -> Converted:
+    """Gray or RGB pixels as stored; `background`, `bits` as in `gray_or_rgb`."""
     if header.bits == 16 and header.transparency:
         raise RejectedError(RejectCode.UNSUPPORTED, "PNG of 16 bits with a transparent color")
     check_rows(data, header)  # Pillow leaves rows that are missing black
     image = PngImageFile(io.BytesIO(only_pixels(data, header)))
     image.load()
-    return gray_or_rgb(image, background)
+    return gray_or_rgb(image, background, bits, wide=header.bits == 16)
 
 
-def gray_or_rgb(image: Image.Image, background: Rgb = WHITE) -> Image.Image:
-    """Mode L or RGB, any alpha over `background`, without metadata, which Pillow would write into the new file."""
+def gray_or_rgb(image: Image.Image, background: Rgb | None = WHITE, bits: int = 16, *, wide: bool = False) -> Converted:
+    """Mode L or RGB, without metadata, which Pillow would write into the new file.
+
+    Any alpha is put over `background`, or dropped if that is None. `bits`: that values of 16-bit gray images use, 9 to
+    16. `wide`: whether the file has 16 bits. Raises RejectedError.
+    """
     transparent = "transparency" in image.info
-    mode = image.mode
+    mode, warnings = image.mode, list[str]()
     if mode in ("I", "F", "LAB"):
         raise RejectedError(RejectCode.UNSUPPORTED, f"pixels of mode {mode} have no standard conversion to 8 bits")
+    if wide and bits < 16 and not mode.startswith("I;16"):
+        problem = f"color of 16 bits, of which the upper 8 are read: {bits} bits are for gray images"
+        raise RejectedError(RejectCode.UNSUPPORTED, problem)
+    if background is None:  # alpha is dropped
+        image.info.pop("transparency", None)
+        image = image.convert({"La": "LA", "RGBa": "RGBA"}.get(mode, mode))
+        image = image.convert({"LA": "L", "PA": "RGB", "RGBA": "RGB"}.get(image.mode, image.mode))
+        transparent, mode = False, image.mode
     if mode.startswith("I;16"):
-        pixels = image.convert("I").point(lambda value: value / 257 + 0.5).convert("L")
-    elif transparent or mode in ("LA", "La", "PA", "RGBA", "RGBa"):
+        pixels = _eight_bits(image.convert("I"), bits, warnings)
+    elif background is not None and (transparent or mode in ("LA", "La", "PA", "RGBA", "RGBa")):
         if mode in ("La", "PA"):
             image = image.convert("LA" if mode == "La" else "RGBA")
         image = image.convert("RGBA")
+        opaque = int(image.getextrema()[3][1])  # type: ignore[index]  # a pair for each band
+        if opaque < _CLEAR:
+            seen = "most of what" if opaque else "all that"
+            warnings.append(
+                f"alpha is at most {opaque} of 255, so the background is {seen} is stored; --background none (in Python "
+                "ImageOptions(background='none')) drops alpha"
+            )
         behind = Image.new("RGBA", image.size, background)
         pixels = Image.alpha_composite(behind, image).convert("RGB")
         if mode in ("1", "L", "LA", "La") and len(set(background)) == 1:  # over a color gray becomes one, too
@@ -166,7 +197,22 @@ def gray_or_rgb(image: Image.Image, background: Rgb = WHITE) -> Image.Image:
     # A copy if nothing was converted: saving the opened file's class would look for frames and EXIF.
     pixels = pixels.copy() if pixels is image else pixels
     pixels.info = {}
-    return pixels
+    return Converted(pixels, tuple(warnings))
+
+
+def _eight_bits(image: Image.Image, bits: int, warnings: list[str]) -> Image.Image:
+    """Gray of mode L, of `image`, of mode I, whose values use `bits` bits; a warning if they use far fewer of 16."""
+    most = int(image.getextrema()[1])  # type: ignore[arg-type]  # of its one band
+    if most >= 1 << bits:
+        raise RejectedError(RejectCode.UNSUPPORTED, f"it has the value {most}, which does not fit {bits} bits")
+    if bits == 16 and most < _DARK:
+        used = max(9, most.bit_length())
+        warnings.append(
+            f"values of 16 bits reach {most:,} of 65,535, so {most // 257 + 1} of 256 gray levels are left; if the "
+            f"images have {used} bits, give --bits {used} (in Python ImageOptions(bits={used}))"
+        )
+    scale = 255 / ((1 << bits) - 1)
+    return image.point(lambda value: value * scale + 0.5).convert("L")
 
 
 def fitted(pixels: Image.Image, fit: Fit, reduction: float = 1.0) -> Image.Image:

@@ -208,7 +208,8 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
     placement = Placement(header.height, header.width, header.orientation, fit)
     with px.strict_decoding("png"):
         header = read_png_header(data, options.max_pixels, "header")  # with check="none" it stops before the pixels
-        pixels = px.load_png(data, header, options.background_rgb)
+        pixels, odd = px.load_png(data, header, options.background_rgb, options.bits)
+        warnings += odd
         if fit:
             pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, header.orientation)
@@ -218,9 +219,8 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
 
 
 def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
-    loaded = load_other(kind, data, options.max_pixels, options.background_rgb)
-    changes = list(loaded.changes)
-    warnings = (loaded.exif_problem,) if loaded.exif_problem else ()
+    loaded = load_other(kind, data, options.max_pixels, options.background_rgb, options.bits)
+    changes, warnings = list(loaded.changes), loaded.warnings
     pixels = loaded.pixels
     with px.strict_decoding(kind):
         fit = fit_image(pixels.height, pixels.width, options, sideways=loaded.orientation >= 5)

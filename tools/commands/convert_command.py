@@ -204,7 +204,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--background",
         metavar="COLOR",
         default="white",
-        help="colour behind transparent pixels: white, '#808080', 0,0,0",
+        help="colour behind transparent pixels: white, '#808080', 0,0,0; none: alpha is dropped",
+    )
+    bytes_.add_argument(
+        "--bits",
+        metavar="N",
+        type=int,
+        default=16,
+        help="bits that the values of 16-bit gray images use, 9 to 16; with 12, 4095 becomes white",
     )
     run = parser.add_argument_group("run options")
     run.add_argument(
@@ -280,6 +287,7 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
         seekable=args.seekable,
         png_to_jpeg=args.png_to_jpeg,
         background=args.background,
+        bits=args.bits,
         max_pixels=args.max_pixels,
         sha256=not args.no_hash,
     )

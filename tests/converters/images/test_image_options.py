@@ -52,6 +52,9 @@ from shardfeed.errors import UsageError
         ("background", (1, 2, 3.0)),
         ("background", (1, 2)),
         ("background", None),
+        ("bits", 8),
+        ("bits", 17),
+        ("bits", 12.0),
         ("max_pixels", 0),
         ("max_pixels", MAX_PIXELS + 1),
         ("max_pixels", None),
@@ -83,7 +86,7 @@ def test_options_that_exclude_each_other(options: dict[str, object], place: str)
 def test_every_option_is_in_the_fingerprint() -> None:
     pytest.importorskip("turbojpeg", reason="no wheel for this Python or machine")
     fields = {field.name for field in dataclasses.fields(ImageOptions)}
-    assert set(ImageOptions().to_json()) == fields - {"resize_filter"}, "datasets made before it have none"
+    assert set(ImageOptions().to_json()) == fields - {"resize_filter", "bits"}, "datasets made before them have none"
     other = {"check": "none", "encode": "raw", "resize_shorter": 9, "quality": 9, "max_pixels": 9, "max_bytes": 9}
     other |= {
         "resize_filter": "hamming",
@@ -92,6 +95,7 @@ def test_every_option_is_in_the_fingerprint() -> None:
         "size": (9, 8),
         "png_to_jpeg": True,
         "background": (9, 8, 7),
+        "bits": 12,
         "sha256": False,
     }
     for name in fields:
