@@ -183,8 +183,8 @@ def gray_or_rgb(image: Image.Image, background: Rgb | None = WHITE, bits: int = 
         if opaque < _CLEAR:
             seen = "most of what" if opaque else "all that"
             warnings.append(
-                f"alpha is at most {opaque} of 255, so the background is {seen} is stored; --background none (in Python "
-                "ImageOptions(background='none')) drops alpha"
+                f"alpha is at most {opaque} of 255, so the background is {seen} is stored; --background none "
+                "(in Python ImageOptions(background='none')) drops alpha"
             )
         behind = Image.new("RGBA", image.size, background)
         pixels = Image.alpha_composite(behind, image).convert("RGB")

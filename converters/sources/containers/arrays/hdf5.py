@@ -6,6 +6,7 @@ refused: a link may lead anywhere, and a virtual dataset gives zeros for missing
 
 import math
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -115,6 +116,8 @@ class H5Array:
         if math.prod(self.shape) != count or dataset.dtype.names:
             problem = f"{named} is {shape_text(self.shape, self.dtype)}"
             raise UsageError(place, problem, "expected one encoded image per sample: [n]")
+        if kind is not None:
+            _check_lengths(place, dataset, self.file.size)
         try:
             head = _encoded(self.values(0))[:HEAD_BYTES] if count else b""
         except RejectedError as error:
@@ -185,29 +188,32 @@ def _arrays(listed_file: SourceFile, notes: list[str]) -> dict[str, H5Array]:
     arrays: dict[str, H5Array] = {}
     elsewhere: list[str] = []
     links: list[str] = []
-    visited = 0
-
-    def visit(name: str, found: Any) -> bool | None:  # HDF5 cannot pass an exception on: True ends its loop
-        nonlocal visited
-        visited += 1
-        if isinstance(found, h5py.Dataset) and found.shape:
-            if found.is_virtual or found.external:
-                elsewhere.append(name)
-            else:
-                arrays[name] = H5Array(listed_file, name, found.shape, np.dtype(found.dtype.str))
-        return visited > _OBJECTS or None
-
-    def visit_link(name: str, link: Any) -> bool | None:
-        nonlocal visited
-        visited += 1
-        if isinstance(link, h5py.ExternalLink):
-            links.append(name)
-        return visited > 2 * _OBJECTS or None
-
     file = opened(listed_file, _open)
-    # Neither follows a link to another file.
-    if file.visititems(visit) or file.visititems_links(visit_link):
-        raise UsageError(place, f"has more than {_OBJECTS:,} objects", "give a file with arrays of many images")
+    groups, met, visited = [("", file)], {_address(file)}, 0
+    while groups:  # not by h5py's visititems: its time explodes where groups contain each other
+        inside, group = groups.pop()
+        deeper = []
+        for name in group:
+            visited += 1
+            if visited > _OBJECTS:
+                problem = f"has more than {_OBJECTS:,} objects"
+                raise UsageError(place, problem, "give a file with arrays of many images")
+            link, named = group.get(name, getlink=True), f"{inside}{name}"
+            if isinstance(link, h5py.ExternalLink):
+                links.append(named)
+            if not isinstance(link, h5py.HardLink):
+                continue
+            found = group[name]
+            if isinstance(found, h5py.Group):
+                if _address(found) not in met:
+                    deeper.append((f"{named}/", found))
+                met.add(_address(found))
+            elif isinstance(found, h5py.Dataset) and found.shape:
+                if found.is_virtual or found.external:
+                    elsewhere.append(named)
+                else:
+                    arrays[named] = H5Array(listed_file, named, found.shape, np.dtype(found.dtype.str))
+        groups += deeper
     if elsewhere or links:
         what = "virtual datasets and links to other files are not followed"
         notes.append(counted(what, elsewhere + links, len(elsewhere + links)))
@@ -218,7 +224,37 @@ def _arrays(listed_file: SourceFile, notes: list[str]) -> dict[str, H5Array]:
         if raw.read(6) == b"MATLAB":
             problem = "is a MATLAB file, which reverses the axes of arrays"
             raise UsageError(place, problem, "save it by h5py with the images first")
-    return arrays
+    return dict(sorted(arrays.items()))
+
+
+def _address(found: Any) -> int:
+    """Where an object is in its file: the same for each of its names."""
+    import h5py
+
+    low_level: Any = h5py  # whose h5o no stub knows
+    return low_level.h5o.get_info(found.id).addr
+
+
+def _check_lengths(place: str, dataset: Any, size: int) -> None:
+    """Raise UsageError if a row of variable length is longer than the file, `size` bytes: HDF5 would allocate it.
+
+    A row is stored as its length (4 bytes), and the address of its bytes, which are never compressed.
+    """
+    row = np.dtype([("length", "<u4"), ("heap", "V12")])
+    parts: list[bytes] = []
+    if dataset.chunks is None:
+        with open(place, "rb") as file:
+            file.seek(dataset.file.userblock_size + (dataset.id.get_offset() or 0))
+            parts = [file.read(dataset.size * row.itemsize)] if dataset.id.get_offset() is not None else []
+    elif dataset.compression in (None, "gzip") and not dataset.shuffle and not dataset.fletcher32:
+        for number_ in range(dataset.id.get_num_chunks()):
+            _, part = dataset.id.read_direct_chunk(dataset.id.get_chunk_info(number_).chunk_offset)
+            parts.append(zlib.decompress(part) if dataset.compression else part)
+    for part in parts:
+        lengths = np.frombuffer(part[: len(part) // row.itemsize * row.itemsize], row)["length"]
+        if len(lengths) and lengths.max() > size:
+            problem = f"{escape(dataset.name)} has a row of {lengths.max()} bytes, in a file of {size}"
+            raise UsageError(place, problem, "copy the file again")
 
 
 def _check_filters(place: str, dataset: Any) -> None:

@@ -366,7 +366,7 @@ def test_no_labels_is_never_silent(tmp_path: Path) -> None:
 
 
 BAD_YAML = {
-    "[": ":1:2: not YAML",
+    "[": ":2:1: not YAML",
     "": "not a mapping",
     "- a": "not a mapping",
     "\x00": "not YAML",

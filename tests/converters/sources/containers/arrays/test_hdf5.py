@@ -2,6 +2,7 @@
 
 import io
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -333,3 +334,49 @@ def test_a_file_by_any_name(tmp_path: Path, pixels: np.ndarray, labels: np.ndarr
     """Its first bytes say what it is."""
     save(tmp_path / name, {"images": pixels, "labels": labels})
     assert len(open_source(tmp_path / name)) == len(pixels)
+
+
+def test_groups_that_contain_each_other_are_visited_once(tmp_path: Path, pixels) -> None:
+    """By their paths there would be more of them than atoms."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        groups = [file.create_group(f"group{n}") for n in range(60)]
+        for group in groups:
+            for n, other in enumerate(groups):
+                group[f"to{n}"] = other
+        groups[0]["root"] = file["/"]
+        file["images"] = pixels
+        file["again"] = file["images"]
+    assert len(read_file(tmp_path / "a.h5", ColumnOptions(unlabelled=True))) == len(pixels)
+
+
+def test_more_links_than_a_file_of_images_has(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        groups = [file.create_group(f"group{n}") for n in range(101)]
+        for group in groups:
+            for n, other in enumerate(groups):
+                group[f"to{n}"] = other
+    with pytest.raises(UsageError, match="more than 10,000 objects"):
+        read(tmp_path / "a.h5", PLAIN)
+
+
+@pytest.mark.parametrize("storage", [{}, {"chunks": (4,)}, {"chunks": (4,), "compression": "gzip"}])
+def test_a_row_that_declares_more_bytes_than_the_file_has(tmp_path: Path, pixels, storage: dict) -> None:
+    """HDF5 would allocate them first."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("images", (12,), dtype=h5py.vlen_dtype(np.uint8), **storage)
+        for n, image in enumerate(pixels):
+            data[n] = np.frombuffer(encoded(image), np.uint8)
+        compressed = "compression" in storage
+        at = data.id.get_chunk_info(0).byte_offset if data.chunks else data.id.get_offset()
+        if compressed:  # the references of a chunk, written again
+            rows = bytearray(zlib.decompress(data.id.read_direct_chunk((0,))[1]))
+            rows[:4] = (1_600_000_000).to_bytes(4, "little")
+            data.id.write_direct_chunk((0,), zlib.compress(bytes(rows)))
+    if not compressed:
+        raw = bytearray(path.read_bytes())
+        assert int.from_bytes(raw[at : at + 4], "little") == len(encoded(pixels[0])), "the length of the first row"
+        raw[at : at + 4] = (1_600_000_000).to_bytes(4, "little")
+        path.write_bytes(raw)
+    with pytest.raises(UsageError, match="has a row of 1600000000 bytes"):
+        read(path, ColumnOptions(unlabelled=True))
