@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from shardfeed.converters.sources.containers.records.features import FeatureLook
-from shardfeed.converters.sources.rows.class_names import in_label_order
+from shardfeed.converters.sources.files.class_names import in_label_order
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import Fields
 from shardfeed.schema import LABEL, Schema

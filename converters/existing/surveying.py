@@ -19,7 +19,7 @@ from shardfeed.converters.sources.containers.records.columns import is_of_object
 from shardfeed.converters.sources.containers.records.features import UNKNOWN, FeatureLook, supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import FoundSplit, find_shards, splits_by_pattern
 from shardfeed.converters.sources.containers.records.tfrecord import is_tfrecord, packing
-from shardfeed.converters.sources.rows.class_names import NamedClasses, in_label_order, names_beside
+from shardfeed.converters.sources.files.class_names import NamedClasses, in_label_order, names_beside
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape
 from shardfeed.formats.example import decode, is_sequence_example

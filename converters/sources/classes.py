@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.files.class_names import name_problem, read_named_classes
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import counted, some
@@ -55,49 +55,45 @@ def class_text(name: bytes) -> str:
     return text if is_plain(text) else escape(text)
 
 
-def read_class_list(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The names in a text file, one a line in label order: UTF-8, with or without BOM, LF or CRLF.
+class ClassNames(tuple[str, ...]):
+    """Names in label order; `first`: the number of the first one in the file that they are from, 0 or 1."""
 
-    Raises LabelFileError with line and column for a blank line, a name given twice, or text that is not UTF-8.
+    first = 0
+
+
+def read_class_list(path: str | os.PathLike[str], *, from_zero: bool = True) -> ClassNames:
+    """The class names in a file, in label order: one a line, or in another form of files/class_names.py.
+
+    Raises LabelFileError for a file in no such form, a name given twice, numbers with gaps, and, if `from_zero`,
+    numbers that begin with 1.
     """
-    place = os.fspath(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise LabelFileError(place, f"cannot read the class list: {error.strerror}", "check the path") from None
-    lines = budget().lines(data.removeprefix(b"\xef\xbb\xbf"), place)
-    names: list[str] = []
-    seen: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        try:
-            name = line.decode("utf-8").strip()
-        except UnicodeDecodeError as error:
-            column = len(line[: error.start].decode("utf-8")) + 1
-            raise LabelFileError(f"{place}:{number}:{column}", "not UTF-8", "save the list as UTF-8") from None
-        problem = _name_problem(name)
-        same = unicodedata.normalize("NFC", name)
-        if same in seen:
-            problem = f"'{escape(name)}' is already on line {seen[same]}"
-        if problem:
-            raise LabelFileError(f"{place}:{number}:1", problem, "write each class name on one line")
-        seen[same] = number
-        names.append(name)
-    if not names:
-        raise LabelFileError(f"{place}:1:1", "got no class", "write each class name on one line")
-    return tuple(names)
+    named = read_named_classes(path)
+    first, place = min(named), os.fspath(path)
+    lacking = next((number for number in range(min(first, 1), first + len(named)) if number not in named), None)
+    if lacking is not None:
+        problem = f"its classes have the numbers {some(map(str, sorted(named)))}, without {lacking}"
+        raise LabelFileError(place, problem, "name every class, with numbers from 0 or from 1 on")
+    if first and from_zero:
+        problem = "numbers its classes from 1, but here they count from 0"
+        raise LabelFileError(place, problem, "number them from 0, or write one name per line")
+    names = ClassNames(named[number] for number in sorted(named))
+    names.first = first
+    return names
 
 
-def class_list(classes: ClassList | None) -> tuple[str, ...] | None:
-    """The class list that was given as names or as the path of a file, checked; None when none was given."""
-    if classes is None:
-        return None
+def class_list(classes: ClassList | None, *, from_zero: bool = False) -> tuple[str, ...] | None:
+    """The class list that was given as names or as the path of a file, checked; None when none was given.
+
+    `from_zero`: whether a file that numbers its classes from 1 is refused, because something counts them from 0.
+    """
+    if classes is None or isinstance(classes, ClassNames):
+        return classes
     if isinstance(classes, str | os.PathLike):
-        return read_class_list(classes)
+        return read_class_list(classes, from_zero=from_zero)
     names = tuple(classes)
     seen: dict[str, int] = {}
     for i, name in enumerate(names):
-        problem = _name_problem(name) if isinstance(name, str) else f"got {type(name).__name__}, expected str"
+        problem = name_problem(name) if isinstance(name, str) else f"got {type(name).__name__}, expected str"
         same = unicodedata.normalize("NFC", name) if not problem else ""
         if same in seen:
             problem = f"{name!r} is already class {seen[same]}"
@@ -136,7 +132,7 @@ def _sort(values: Collection[str], integers: bool) -> Numbering:
     # Text that looks the same is the same class, whichever way an accent was typed or a file system stored it.
     same = {value: unicodedata.normalize("NFC", value) for value in values}
     for value, name in same.items():
-        problem = _name_problem(name)
+        problem = name_problem(name)
         if problem:
             undecoded = any("\udc80" <= c <= "\udcff" for c in name)  # bytes of a file that is not in UTF-8
             encoding = argument("encoding", "latin-1")
@@ -178,11 +174,14 @@ def _find(values: Collection[str], given: tuple[str, ...]) -> Numbering:
 
 
 def _index_given(values: Collection[str], given: tuple[str, ...]) -> Numbering:
+    first = given.first if isinstance(given, ClassNames) else 0
     for value in values:
-        if not 0 <= int(value) < len(given):
-            problem = f"got the label {value}, expected 0 to {len(given) - 1}, an index into the class list"
+        if not 0 <= int(value) - first < len(given):
+            last = first + len(given) - 1
+            problem = f"got the label {value}, expected {first} to {last}, an index into the class list"
             raise BadLabelError(value, problem, "correct the label, or list every class")
-    return Numbering(given, {value: int(value) for value in values})
+    note = f"labels 1 to {len(given)} become 0 to {len(given) - 1}: the class list counts from 1"
+    return Numbering(given, {value: int(value) - first for value in values}, (note,) if first else ())
 
 
 def _gap(numbers: dict[str, int]) -> BadLabelError:
@@ -209,9 +208,3 @@ def _gap(numbers: dict[str, int]) -> BadLabelError:
     else:
         remedy = f"give {names}: {top + 1} names keep the numbers, the {count} integers as names renumber them"
     return BadLabelError(value, problem, remedy)
-
-
-def _name_problem(name: str) -> str:
-    if is_plain(name):
-        return ""
-    return f"got the class name '{escape(name)}', expected UTF-8 text without control characters"

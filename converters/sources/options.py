@@ -39,7 +39,8 @@ class LabelOptions:
         images: the folder that the paths in a label file are relative to; default: the folder of the label file.
         pattern: a regular expression that matches file names; its group `label` is the class.
         unlabelled: read images without labels: all images in a folder, or the ones listed in a file.
-        class_names: names in label order, or the path of a file with one per line; or a mapping from column to either.
+        class_names: names in label order, or the path of a file with them, one per line or in another
+            known form; or a mapping from column to either.
         format: the label file's format: "csv", "tsv", "jsonl", "text" or "parquet"; default: by the file's name.
         path_column: the column of paths, by name or number from 0; default: the column with a known name such as
             "path", else the first (not in JSON or Parquet).
@@ -103,7 +104,7 @@ class AnnotationOptions:
             of the annotation file.
         tasks: kinds of annotations to read; default: all that the format supports, except masks, which cost time and
             disk space.
-        class_names: names in label order, or the path of a file with one per line, if the annotations contain no names.
+        class_names: names in label order, or the path of a file with them, if the annotations contain no names.
         unit: unit of boxes, keypoints and outlines; default: as the format defines. A source in pixels whose boxes all
             lie within 0 to 1 is refused unless `unit` is given.
         boxes_on: whether annotations refer to the "upright" or the "stored" image if EXIF rotates it; needed only if
@@ -159,8 +160,7 @@ class ColumnOptions:
         columns: role -> name of the column (array, dataset, feature, key) in the file. Roles: "image", "label", "key",
             "text", "split", "mask", "objects", or the key of another feature. Default: columns with known names.
         unlabelled: read samples without labels, even if the file has some.
-        class_names: names in label order, or the path of a file with one per line; default: the names in the file, else
-            numbers.
+        class_names: names in label order, or the path of a file with them; default: those in the file, else numbers.
         label_offset: the number of the first class in the file, subtracted from each label: 1 if 0 is the background.
         label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.
         unit: unit of boxes, as in `AnnotationOptions`.

@@ -9,7 +9,7 @@ from tqdm import tqdm
 from shardfeed.converters.commit.new_dataset import check_new_output
 from shardfeed.converters.existing.adopt import adopt, check_names
 from shardfeed.converters.existing.surveying import Survey, splits_of, survey
-from shardfeed.converters.sources.rows.class_names import read_named_classes
+from shardfeed.converters.sources.files.class_names import read_named_classes
 from shardfeed.errors import UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--class-names",
         metavar="FILE",
-        help="class names: one per line in label order, `1:cat`, or label_map.pbtxt",
+        help="class names: one per line in label order, `1:cat`, JSON, YAML, CSV, or a label map",
     )
     parser.add_argument("--partial", action="store_true", help="accept a split with missing shards")
     parser.add_argument(

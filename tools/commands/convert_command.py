@@ -91,7 +91,11 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     )
     source.add_argument("--encoding", metavar="E", help="encoding of the label file (default: UTF-8)")
     source.add_argument("--pattern", metavar="REGEX", help="labels from file names, by the group (?P<label>...)")
-    source.add_argument("--class-names", metavar="FILE", help="class names in label order, one per line")
+    source.add_argument(
+        "--class-names",
+        metavar="FILE",
+        help="class names: one per line in label order, `0:cat`, JSON, YAML, CSV, or a label map",
+    )
     source.add_argument("--images", metavar="DIR", help="folder of the images, if SOURCE is an annotation file")
     source.add_argument("--tasks", metavar="A,B", help="annotations: boxes, masks, keypoints, captions, ...")
     source.add_argument("--reader", metavar="NAME", help="read SOURCE as this format: coco, labels, ...")

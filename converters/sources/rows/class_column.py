@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.sources.classes import BadLabelError, class_list, is_integer, number_classes
+from shardfeed.converters.sources.classes import BadLabelError, ClassNames, class_list, is_integer, number_classes
+from shardfeed.converters.sources.files.class_names import read_label_map
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rows.class_names import read_label_map
 from shardfeed.converters.sources.rows.columns import ClassColumn, Codes
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import is_plain
@@ -154,7 +154,8 @@ def number_labels(
             raise UsageError("class_names", problem, "name each of them")
         given = given or tuple(stated)
     if given is not None:
-        return _checked_against_texts(_by_list(found, given, options.label_offset, place), texts, place)
+        first = options.label_offset or (given.first if isinstance(given, ClassNames) else 0)
+        return _checked_against_texts(_by_list(found, given, first, place), texts, place)
     notes: list[str] = []
     if beside is not None:
         classes = _by_map(found, beside.names) if beside.is_map else _in_order(found, beside.names, options)

@@ -20,7 +20,7 @@ from shardfeed.annotations import (
     OBJECT_TEXT,
     Keypoints,
 )
-from shardfeed.converters.sources.classes import ClassList, class_list, is_integer, number_classes
+from shardfeed.converters.sources.classes import ClassList, ClassNames, class_list, is_integer, number_classes
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Objects, Outline
 from shardfeed.converters.sources.options import Unit
 from shardfeed.errors import UsageError, escape
@@ -197,11 +197,12 @@ class ObjectClasses:
             self.names = names
             same = {unicodedata.normalize("NFC", name): i for i, name in enumerate(names)}
             places = not any(map(is_integer, names))
+            first = names.first if isinstance(names, ClassNames) else 0
             for text in texts:
                 if (name := unicodedata.normalize("NFC", text)) in same:
                     self._labels[text] = same[name]
-                elif places and is_integer(text) and 0 <= int(text) < len(names):
-                    self._labels[text] = int(text)
+                elif places and is_integer(text) and 0 <= int(text) - first < len(names):
+                    self._labels[text] = int(text) - first
         elif texts and all(is_integer(text) and abs(int(text)) < _WHOLE for text in texts):
             numbers = sorted({int(text) for text in texts})
             self.names = tuple(map(str, numbers))

@@ -137,7 +137,7 @@ def meaning_of(
     `known`: the classes of a layout (only `chosen` ones are used), and `notes` about them. `border`: a colour that is
     always void. Raises UsageError if nothing defines the values or colours.
     """
-    names = class_list(options.class_names)
+    names = class_list(options.class_names, from_zero=True)
     if rows is not None:
         return _by_rows(rows, names, options, (), None if options.void == "none" else border)
     if names is not None and known and not {row.name for row in known} >= set(names):

@@ -6,17 +6,16 @@ Every value stays the text that it is in the file: YAML would make False of a cl
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.files.yaml_file import MOST_BYTES, load_yaml
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, UsageError, escape, needing_extra
+from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.text import some
 
-MOST_BYTES = 4_000_000  # maximum size of a description: the names of 10,000 classes take a tenth of it
-_MOST_NODES = 1_000_000  # as many as a file of MOST_BYTES may hold without aliases
 TASKS = ("detect", "segment", "pose", "obb")
 _NOTHING = ("", "~", "null", "Null", "NULL", "None")
 _WHOLE = re.compile(r"[0-9]{1,9}\Z")
@@ -40,7 +39,7 @@ class DataYaml:
 
 def read_data_yaml(path: str) -> DataYaml:
     """Read a data.yaml. Raises LabelFileError if its content is invalid, MissingExtraError without PyYAML."""
-    document = _loaded(path)
+    document = load_yaml(path, read_whole(path, MOST_BYTES, "give the data.yaml of a YOLO dataset"))
     names = None if "names" not in document else _names(path, document["names"])
     if "nc" in document and names is not None and _whole(document["nc"]) != len(names):
         _refuse(path, "nc", f"got {_shown(document['nc'])}, and {len(names)} names", "make them agree")
@@ -66,62 +65,6 @@ def read_data_yaml(path: str) -> DataYaml:
         keypoints,
         dimensions,
     )
-
-
-def _loaded(path: str) -> Mapping[str, Any]:
-    """The mapping that a YAML file holds: of texts, lists and mappings."""
-    with needing_extra(path):
-        import yaml
-
-    safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml takes a quarter of the time
-
-    class Loader(safe):
-        """The safe loader, which reads plain words as texts, and refuses duplicate keys."""
-
-        yaml_implicit_resolvers: ClassVar = {}
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen = set()
-            for key, _ in node.value:
-                if isinstance(key.value, str):
-                    if key.value in seen:
-                        raise yaml.constructor.ConstructorError(None, None, "a duplicate key", key.start_mark)
-                    seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
-        def get_single_node(self) -> Any:
-            node = super().get_single_node()
-            if node is not None and _expanded(node, {}) > _MOST_NODES:
-                problem = "aliases that expand to more than a million values"
-                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-            return node
-
-    data = read_whole(path, MOST_BYTES, "give the data.yaml of a YOLO dataset")
-    try:
-        document = yaml.load(data, Loader)  # a SafeLoader
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = path if mark is None else f"{path}:{mark.line + 1}:{mark.column + 1}"
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
-        raise LabelFileError(place, f"not YAML: {escape(problem)}", "correct it") from None
-    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
-        # Errors that PyYAML lets through: a tag that does not fit its text (`!!int x`), ten thousand brackets.
-        raise LabelFileError(path, f"not YAML: {type(error).__name__}", "correct it") from None
-    if not isinstance(document, dict):
-        problem = "not a mapping, expected lines such as 'names: [cat, dog]'"
-        raise LabelFileError(path, problem, "give the data.yaml of a YOLO dataset")
-    return document
-
-
-def _expanded(node: Any, seen: dict[int, int]) -> int:
-    """Count the values of a YAML node with its aliases expanded; beyond any limit for a node that contains itself."""
-    if isinstance(node.value, str):
-        return 1
-    if id(node) not in seen:
-        seen[id(node)] = _MOST_NODES + 1  # while it is being counted
-        children = (child for item in node.value for child in (item if isinstance(item, tuple) else (item,)))
-        seen[id(node)] = 1 + sum(_expanded(child, seen) for child in children)
-    return seen[id(node)]
 
 
 def _refuse(path: str, key: str, problem: str, remedy: str) -> NoReturn:

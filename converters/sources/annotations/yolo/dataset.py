@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shardfeed.converters.sources.annotations.yolo.data_yaml import MOST_BYTES, DataYaml, read_data_yaml
+from shardfeed.converters.sources.annotations.yolo.data_yaml import DataYaml, read_data_yaml
 from shardfeed.converters.sources.annotations.yolo.lines import looks_like_label
 from shardfeed.converters.sources.classes import class_list, read_class_list
 from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.files.yaml_file import MOST_BYTES
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -145,7 +146,7 @@ def describes(path: str) -> bool:
 
 def _class_names(options: AnnotationOptions, names: tuple[str, ...] | None, place: str) -> tuple[str, ...] | None:
     """Return the class names of the dataset, else the user's. Raises UsageError if both exist and differ."""
-    given = class_list(options.class_names)
+    given = class_list(options.class_names, from_zero=True)
     if given is not None and names is not None and given != names:
         problem = f"lists different classes ({some(names)}) than those given ({some(given)})"
         raise UsageError(place, problem, f"leave {argument('class_names')} out")

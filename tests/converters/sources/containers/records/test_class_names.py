@@ -1,12 +1,16 @@
 """Names of classes in the files that other programs leave beside their TFRecords."""
 
+import re
 from pathlib import Path
 
 import pytest
 from foreign_tfrecords import picture, write
 
-from shardfeed.converters import adopt, survey
-from shardfeed.converters.sources.rows.class_names import in_label_order, names_beside, read_named_classes
+from shardfeed.converters import ColumnOptions, LabelOptions, adopt, from_dicts, survey
+from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.files.class_names import in_label_order, names_beside, read_named_classes
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.tools.cli import main
@@ -30,11 +34,104 @@ item { name: "f\\303\\251e" id: 3 }
         ("labels.txt", "0:daisy\n1:dandelion\n3:rose\n", {0: "daisy", 1: "dandelion", 3: "rose"}),
         ("labels.txt", "1: tench, Tinca tinca\n", {1: "tench, Tinca tinca"}),
         ("label_map.pbtxt", LABEL_MAP, {1: 'a "cat"', 3: "fée"}),
+        ("names.txt", "0: cat\n1: dog\n", {0: "cat", 1: "dog"}),
+        ("names.txt", "0 cat\n1 dog\n", {0: "cat", 1: "dog"}),
+        (
+            "classes.txt",
+            "1 001.Black_footed_Albatross\n2 002.Laysan_Albatross\n",
+            {1: "001.Black_footed_Albatross", 2: "002.Laysan_Albatross"},
+        ),
+        ("names.txt", "cat 0\ndog 1\n", {0: "cat", 1: "dog"}),
+        ("names.txt", "707 old\n747 new\n", {0: "707 old", 1: "747 new"}),
+        ("names.txt", "class 0\nclass 1\n", {0: "class 0", 1: "class 1"}),
+        ("names.txt", "1 cat\n", {0: "1 cat"}),
+        ("names.txt", "tench, Tinca tinca\ngoldfish, Carassius\n", {0: "tench, Tinca tinca", 1: "goldfish, Carassius"}),
+        ("names.json", '["cat", "dog"]', {0: "cat", 1: "dog"}),
+        ("names.json", '{\n  "0": "cat",\n  "1": "dog"\n}', {0: "cat", 1: "dog"}),
+        ("class_indices.json", '{"cat": 0, "dog": 1}', {0: "cat", 1: "dog"}),
+        ("names.txt", '{"cat": 0, "dog": 1}', {0: "cat", 1: "dog"}),
+        ("names.txt", "{0: 'cat, tabby',\n 1: 'dog'}", {0: "cat, tabby", 1: "dog"}),
+        ("names.json", '{"categories": [{"id": 1, "name": "cat"}, {"id": 3, "name": "dog"}]}', {1: "cat", 3: "dog"}),
+        ("data.yaml", "names: [cat, dog]\nnc: 2\n", {0: "cat", 1: "dog"}),
+        ("names.txt", "names:\n  0: cat\n  1: dog\n", {0: "cat", 1: "dog"}),
+        ("names.csv", "id,name\n0,cat\n1,dog\n", {0: "cat", 1: "dog"}),
+        ("names.csv", 'class_name;class_id\n"tench, Tinca tinca";1\ndog;0\n', {1: "tench, Tinca tinca", 0: "dog"}),
+        ("names.csv", ",class\n0,cat\n1,dog\n", {0: "cat", 1: "dog"}),
+        ("names.csv", "class\ncat\ndog\n", {0: "cat", 1: "dog"}),
+        ("names.csv", "cat\ndog\n", {0: "cat", 1: "dog"}),
+        ("names.csv", "0,cat\n1,dog\n", {0: "cat", 1: "dog"}),
     ],
 )
 def test_forms(tmp_path: Path, name: str, text: str, expected: dict[int, str]) -> None:
     (tmp_path / name).write_text(text)
     assert read_named_classes(tmp_path / name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("names.json", '{"0": ["n01440764", "tench"]}', "expected a list of class names, or a mapping"),
+        ("names.json", "{", "begins like JSON, but cannot be read as JSON"),
+        ("names.json", '{"id": 0, "name": "cat"}\n{"id": 1, "name": "dog"}\n', "cannot be read as JSON"),
+        ("names.json", "[]", "expected a list of class names"),
+        ("names.json", '{"cat": 0, "dog": 0}', "the number 0 is already that of 'cat'"),
+        ("names.json", '{"width": 640, "height": 480}', "expected a list of class names"),
+        ("data.yaml", "nc: 2\n", "expected a list of class names, or a mapping"),
+        ("names.csv", "class,count\ncat,3\ndog,4\n", "got the columns class, count, expected one number and one name"),
+        ("names.txt", "0 cat\n2 dog\n", "numbered from 0 to 2, without 1"),
+        ("names.csv", "id,name\n0,cat\n0,dog\n", "names.csv:3:1: the number 0 is already that of 'cat'"),
+    ],
+)
+def test_forms_that_are_not_clear_are_refused(tmp_path: Path, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(LabelFileError, match=re.escape(words)):
+        read_named_classes(tmp_path / name)
+
+
+NUMBERED = [
+    (0, "0: dog\n1: cat\n"),
+    (1, "1: dog\n2: cat\n"),
+    (0, '{"dog": 0, "cat": 1}'),
+    (1, '{"1": "dog", "2": "cat"}'),
+]
+
+
+@pytest.mark.parametrize(("first", "text"), NUMBERED)
+def test_every_reader_numbers_classes_as_their_file_does(tmp_path: Path, first: int, text: str) -> None:
+    """Label files, class folders, from_dicts and containers; masks and YOLO count from 0, and refuse others."""
+    names = tmp_path / "names.txt"
+    names.write_text(text)
+    for i in range(4):
+        path = tmp_path / "photos" / ["dog", "cat"][i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(i))
+    photos = sorted((tmp_path / "photos").rglob("*.png"))
+    (tmp_path / "l.csv").write_text(
+        "path,label\n" + "".join(f"{p},{first + (p.parent.name == 'cat')}\n" for p in photos)
+    )
+    write(tmp_path / "tf" / "train.tfrecord", [{"image": picture(i), "label": first + i % 2} for i in range(4)])
+    dicts = [{"image": p, "label": first + (p.parent.name == "cat")} for p in photos]
+    sources = {
+        "labels": open_source(tmp_path / "photos", options=LabelOptions(labels=tmp_path / "l.csv", class_names=names)),
+        "folders": open_source(tmp_path / "photos", options=LabelOptions(class_names=names)),
+        "dicts": from_dicts(dicts, class_names=names, root=tmp_path),
+        "records": open_source(tmp_path / "tf", options=ColumnOptions(class_names=names)),
+    }
+    for name, source in sources.items():
+        assert source.schema.class_names == {LABEL: ("dog", "cat")}, name
+        labels = [int(str(source[i].features[LABEL])) for i in range(4)]
+        assert labels == ([0, 1, 0, 1] if name == "records" else [1, 1, 0, 0]), name
+    if first:
+        note = "labels 1 to 2 become 0 to 1: the class list counts from 1"
+        assert note in findings_of(sources["labels"]).notes
+        with pytest.raises(LabelFileError, match="numbers its classes from 1, but here they count from 0"):
+            class_list(names, from_zero=True)
+
+
+def test_class_lists_with_gaps_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "names.json").write_text('{"0": "cat", "2": "dog"}')
+    with pytest.raises(LabelFileError, match="have the numbers 0, 2, without 1"):
+        class_list(tmp_path / "names.json")
 
 
 def test_files_that_name_no_class(tmp_path: Path) -> None:

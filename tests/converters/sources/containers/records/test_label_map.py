@@ -5,7 +5,7 @@ from google.protobuf import text_encoding
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardfeed.converters.sources.rows.class_names import parse_label_map
+from shardfeed.converters.sources.files.class_names import parse_label_map
 from shardfeed.errors import LabelFileError
 
 

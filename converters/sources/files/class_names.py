@@ -1,0 +1,368 @@
+"""Class names in files of other programs: one reader of lists, numbered lists, JSON, YAML, CSV and label maps.
+
+daisy                     one a line, the first is label 0's
+0:daisy, 0 daisy          numbered lines, such as TF-Slim's labels.txt; `daisy 0` and `daisy,0` too
+id,name                   CSV with a header, or one column with one
+["daisy", "rose"]         JSON; also {"0": "daisy"}, Keras's {"daisy": 0} and [{"id": 0, "name": "daisy"}]
+names: [daisy, rose]      YAML, Ultralytics' data.yaml
+item { id: 1 name: 'cat' display_name: "Cat" }       the Object Detection API's label_map.pbtxt
+"""
+
+import ast
+import csv
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardfeed.converters.sources.files.yaml_file import load_yaml
+from shardfeed.converters.sources.guard import budget
+from shardfeed.errors import LabelFileError, StorageError, argument, escape
+from shardfeed.naming import LABEL_NAMES_SUFFIX, label_names_file
+from shardfeed.schema import is_plain
+
+NamedClasses = Mapping[int, str]
+
+_WHOLE = re.compile(r"[0-9]{1,9}\Z")  # a class's number
+_NUMBERED = re.compile(r"\s*(\d{1,9})\s*:\s*(.+?)\s*\Z")
+_NUMBER_FIRST = re.compile(r"\s*(\d{1,9})(?:\s*[,;=]\s*|\.?\s+)(.+?)\s*\Z")
+_NUMBER_LAST = re.compile(r"\s*(.+?)(?:\s*[,;:=]\s*|\s+)(\d{1,9})\s*\Z")
+# Words of headers. One that a class may be called, too, counts as a header only beside another, or in a CSV file.
+_NAME_HEADS = ("class_name", "classname", "class_names", "label_name", "category_name", "display_name", "name", "class")
+_NAME_HEADS += ("category", "label", "names", "classes", "labels", "species")
+_NUMBER_HEADS = ("id", "class_id", "classid", "label_id", "category_id", "class_index", "class_idx", "index", "idx")
+_NUMBER_HEADS += ("number", "label_num", "label", "class", "category", "target", "value", "")  # "": of pandas' index
+_INSIDE = ("names", "classes", "categories", "labels", "class_names", "label_map")  # keys of the whole list in JSON
+_FORMS = """write one name per line, or JSON like ["cat", "dog"] or {"0": "cat", "1": "dog"}"""
+_MOST_BYTES = 64 << 20  # of a file of names
+_LABELS = "labels.txt"
+_TOKEN = re.compile(
+    r"""[\s,;]+|\#[^\n]*"""
+    r"""|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
+    r"""|(?P<word>[A-Za-z0-9_.+-]+)|(?P<mark>[{}<>:\[\]/])"""
+)
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_NAMED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_REMEDY = "write each class as `item { id: 1 name: 'cat' }`"
+_MOST_DIGITS = 9  # of a number of a class
+
+
+def read_named_classes(path: str | os.PathLike[str]) -> dict[int, str]:
+    """Number -> name, in the file's order, from a file in one of the forms above; those of plain lines are 0 to K-1.
+
+    Raises LabelFileError with the place for a file in no form, and for a name or number given twice; MissingExtraError
+    for YAML without PyYAML.
+    """
+    return _read(os.fspath(path))[0]
+
+
+def read_label_map(path: str | os.PathLike[str]) -> dict[int, str]:
+    """Number -> name, of a file that numbers its classes. Raises LabelFileError for others, a plain list too."""
+    place = os.fspath(path)
+    names, numbered = _read(place)
+    if numbered:
+        return names
+    problem = "is a list of names, expected each with its number: `item { id: 1 name: 'cat' }` in a .pbtxt, or `1:cat`"
+    remedy = f"give it as {argument('class_names', typed='FILE')}, and if the first is number 1 "
+    raise LabelFileError(place, problem, remedy + argument("label_offset", 1))
+
+
+def _read(place: str) -> tuple[dict[int, str], bool]:
+    """The names by number, and whether the file has the numbers."""
+    text = _text(place)
+    end = os.path.splitext(place)[1].lower()
+    begin = text.lstrip()
+    if end == ".pbtxt" or re.match(r"item\s*[:{<]", begin):
+        return parse_label_map(text, place), True
+    if end in (".yaml", ".yml") or re.search(r"^names\s*:", text, re.MULTILINE):
+        return _of_document(place, load_yaml(place, text))
+    if end == ".json" or begin.startswith(("{", "[")):
+        return _of_document(place, _parsed(place, text))
+    lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    pairs = _of_table(place, lines, end in (".csv", ".tsv")) or _of_numbered_lines(place, lines)
+    if pairs is not None:
+        return _distinct(pairs, lambda n: f"{place}:{n}:1"), True
+    found = [(n, n - 1, line.decode().strip()) for n, line in enumerate(budget().lines(text.encode(), place), 1)]
+    if end in (".csv", ".tsv"):
+        head = bool(found) and found[0][2].strip('"').casefold() in _NAME_HEADS
+        found = [
+            (n, number - head, next(csv.reader([name], delimiter="\t"), [""])[0]) for n, number, name in found[head:]
+        ]
+    if not found:
+        raise LabelFileError(f"{place}:1:1", "got no class", "write each class name on one line")
+    return _distinct(found, lambda n: f"{place}:{n}:1"), False
+
+
+def _distinct(found: Sequence[tuple[int, int, str]], place: Callable[[int], str]) -> dict[int, str]:
+    """The names by number, of (line, number, name). Raises LabelFileError for an invalid or a repeated one."""
+    names: dict[int, str] = {}
+    seen: dict[str, int] = {}
+    for line, number, name in found:
+        problem = name_problem(name)
+        same = unicodedata.normalize("NFC", name)
+        if same in seen:
+            problem = f"'{escape(name)}' is already on line {seen[same]}"
+        elif number in names:
+            problem = f"the number {number} is already that of '{escape(names[number])}'"
+        if problem:
+            raise LabelFileError(place(line), problem, "write each class name on one line")
+        seen[same] = line
+        names[number] = name
+    return names
+
+
+def name_problem(name: str) -> str:
+    """Why a text is no class name; "" if it is one."""
+    if is_plain(name):
+        return ""
+    return f"got the class name '{escape(name)}', expected UTF-8 text without control characters"
+
+
+def _parsed(place: str, text: str) -> Any:
+    """The content of a JSON file, or of one with a Python dict or list, as printed. Raises LabelFileError."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        try:
+            return ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            at = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            raise LabelFileError(f"{place}{at}", "begins like JSON, but cannot be read as JSON", _FORMS) from None
+
+
+def _of_document(place: str, document: Any) -> tuple[dict[int, str], bool]:
+    """The names in JSON, and whether they are numbered."""
+    if isinstance(document, dict) and (inner := [document[key] for key in _INSIDE if key in document]):
+        kinds = [one for one in inner if isinstance(one, list | dict)]
+        document = kinds[0] if len(kinds) == 1 else document
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(document, list) and all(isinstance(one, dict) and {"id", "name"} <= one.keys() for one in document):
+        pairs = [(one["id"], one["name"]) for one in document]
+    elif isinstance(document, list) and all(isinstance(one, str) for one in document):
+        pairs = list(enumerate(document))
+        return _distinct([(n + 1, n, name.strip()) for n, name in pairs], lambda n: f"{place}, name {n}"), False
+    elif isinstance(document, dict):
+        pairs = list(document.items())
+        named = all(_number(key) is not None and isinstance(value, str) for key, value in pairs)
+        pairs = pairs if named else [(value, key) for key, value in pairs]
+        numbers = sorted({_number(key) or 0 for key, _ in pairs})
+        if not named and (min(numbers, default=0) > 1 or numbers[-1:] != [numbers[0] + len(numbers) - 1]):
+            pairs = []  # {"width": 640}: numbers of something else
+    found = [(n, _number(key), name) for n, (key, name) in enumerate(pairs, 1)]
+    if not found or not all(number is not None and isinstance(name, str) for _, number, name in found):
+        problem = "expected a list of class names, or a mapping between them and their numbers"
+        raise LabelFileError(place, problem, _FORMS)
+    return _distinct(
+        [(n, number or 0, name.strip()) for n, number, name in found], lambda n: f"{place}, name {n}"
+    ), True
+
+
+def _number(value: Any) -> int | None:
+    """A whole number, or a text that is one; None for anything else."""
+    if isinstance(value, str):
+        return int(value) if _WHOLE.match(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _of_table(place: str, lines: Sequence[tuple[int, str]], is_csv: bool) -> list[tuple[int, int, str]] | None:
+    """Line, number and name of the rows of a table with a header that names both; None for any other text.
+
+    Raises LabelFileError for a CSV file with several columns whose meaning is unknown.
+    """
+    if not lines:
+        return None
+    delimiter = max(",;\t", key=lines[0][1].count)
+    rows = [next(csv.reader([line], delimiter=delimiter)) for _, line in lines if '"' not in line or is_csv]
+    heads = [cell.strip().casefold().replace(" ", "_") for cell in rows[0]] if rows else []
+    if len(heads) < 2 or len(rows) < len(lines) or any(len(row) != len(heads) for row in rows):
+        return None
+    whole = [i for i in range(len(heads)) if all(_WHOLE.match(row[i].strip()) for row in rows[1:])]
+    numbers = [i for i in whole if heads[i] in _NUMBER_HEADS]
+    names = [i for i in range(len(heads)) if i not in whole and heads[i] in _NAME_HEADS]
+    names = [names[0]] if len(names) > 1 and heads[names[0]] in _NAME_HEADS[:-6] else names
+    if len(numbers) == 1 and len(names) == 1 and len(rows) > 1:
+        cells = zip((n for n, _ in lines[1:]), rows[1:], strict=True)
+        return [(n, int(row[numbers[0]]), row[names[0]].strip()) for n, row in cells]
+    if is_csv and _of_numbered_lines(place, lines) is None:
+        problem = f"got the columns {', '.join(map(escape, rows[0]))}, expected one number and one name of each class"
+        raise LabelFileError(f"{place}:{lines[0][0]}", problem, "name them id,name in the header, or " + _FORMS)
+    return None
+
+
+def _of_numbered_lines(place: str, lines: Sequence[tuple[int, str]]) -> list[tuple[int, int, str]] | None:
+    """Line, number and name of lines that all are numbered; None for others.
+
+    A number beside a blank may be a part of a name: it counts if the lines have the numbers from 0 or 1 on, in order.
+    """
+    for form, first in ((_NUMBERED, True), (_NUMBER_FIRST, True), (_NUMBER_LAST, False)):
+        matches = [(n, form.match(line)) for n, line in lines]
+        found = [(n, int(m[1 if first else 2]), m[2 if first else 1]) for n, m in matches if m is not None]
+        if len(found) < len(lines) or len(found) < (1 if form is _NUMBERED else 2):
+            continue
+        numbers = [number for _, number, _ in found]
+        in_order = numbers[0] < 2 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        if form is _NUMBERED or (in_order and (first or len({name for *_, name in found}) == len(found))):
+            return found
+        if first and numbers[0] < 2 and numbers == sorted({*numbers}):
+            lacking = next(n for n in range(numbers[0], numbers[-1]) if n not in numbers)
+            problem = f"its lines are numbered from {numbers[0]} to {numbers[-1]}, without {lacking}"
+            remedy = f"name every class; where the numbers are parts of names, {_FORMS}"
+            raise LabelFileError(place, problem, remedy)
+    return None
+
+
+def names_beside(directory: str, files: Sequence[str], key: str, *, images: bool) -> tuple[str, dict[int, str]] | None:
+    """The file among `files` of a directory that names the classes of a feature, and its names; None if there is none.
+
+    TFDS's file of that feature, or `labels.txt` or a label map, which belong to labels of images if `images` is true:
+    no other feature matches them better. Files that cannot be read are ignored.
+    """
+    usual = [label_names_file(key), key.replace("/", "-") + LABEL_NAMES_SUFFIX]
+    if images:
+        usual += [_LABELS, *(file for file in files if file.endswith(".pbtxt") and "label" in file)]
+    for file in usual:
+        if file in files:
+            try:
+                return file, read_named_classes(os.path.join(directory, file))
+            except (LabelFileError, StorageError):
+                continue
+    return None
+
+
+def in_label_order(names: NamedClasses, least: int = 0) -> tuple[str, ...]:
+    """The names by label, of `least` labels at least; one without a name has its number. Numbers unless distinct."""
+    count = max(least, max(names, default=-1) + 1)
+    numbers = [str(label) for label in range(count)]
+    named = [names.get(label, number) for label, number in enumerate(numbers)]
+    return tuple(named if len(set(named)) == count and all(map(is_plain, named)) else numbers)
+
+
+def _text(place: str) -> str:
+    """The file's text. Raises LabelFileError if it cannot be read, is too large, or is not UTF-8."""
+    try:
+        with open(place, "rb") as file:
+            data = file.read(_MOST_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
+    except OSError as error:
+        raise LabelFileError(place, f"cannot read the class list: {error.strerror}", "check the path") from None
+    if len(data) > _MOST_BYTES:
+        raise LabelFileError(place, f"more than {_MOST_BYTES:,} bytes, expected class names", "check the path")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
+        at = f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+        raise LabelFileError(f"{place}:{at}", "not UTF-8", "save the list as UTF-8") from None
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str  # "text", "word" or "mark"
+    text: str
+    line: int
+
+
+def parse_label_map(text: str, place: str) -> dict[int, str]:
+    """Number -> name of each item, its `display_name` if it has one.
+
+    Raises LabelFileError with the line: no such file, an item without number or name, a number or a name twice.
+    """
+    tokens = list(_tokens(text, place))
+    names: dict[int, str] = {}
+    at = 0
+    while at < len(tokens):
+        if tokens[at].text != "item" or tokens[at].kind != "word":
+            raise _error(place, tokens[at].line, f"no `item`, but '{escape(tokens[at].text[:40])}'")
+        line = tokens[at].line
+        at = _after_colon(tokens, at + 1)
+        if at == len(tokens) or tokens[at].text not in ("{", "<"):
+            raise _error(place, line, "no '{' after `item`")
+        fields, at = _fields(tokens, at + 1, place, line)
+        _add(names, fields, place, line)
+    if not names:
+        raise LabelFileError(place, "no `item { id: 1 name: 'cat' }` in it", "give a label map, or a list of names")
+    return names
+
+
+def _add(names: dict[int, str], fields: dict[str, str], place: str, line: int) -> None:
+    """Add a class. Raises LabelFileError if it is invalid."""
+    number, name = fields.get("id", ""), fields.get("display_name") or fields.get("name", "")
+    if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
+        raise _error(
+            place, line, f"an item with the id {number!r}, expected a number" if number else "an item without id"
+        )
+    if not is_plain(name):
+        got = f"the name '{escape(name)}', expected plain text" if name else "no name"
+        raise _error(place, line, f"item {number} has {got}")
+    if int(number) in names:
+        raise _error(place, line, f"the id {number} is already that of '{escape(names[int(number)])}'")
+    if name in names.values():
+        raise _error(place, line, f"the name '{escape(name)}' already exists")
+    names[int(number)] = name
+
+
+def _tokens(text: str, place: str) -> Iterator[_Token]:
+    at, line = 0, 1
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise _error(place, line, f"got {text[at : at + 20]!r}, which is not a label map, or an unterminated text")
+        if match.lastgroup is not None:
+            yield _Token(match.lastgroup, match[0], line)
+        line += match[0].count("\n")
+        at = match.end()
+
+
+def _after_colon(tokens: list[_Token], at: int) -> int:
+    return at + 1 if at < len(tokens) and tokens[at].text == ":" else at
+
+
+def _fields(tokens: list[_Token], at: int, place: str, line: int) -> tuple[dict[str, str], int]:
+    """The item's own fields (the last of each counts), and the position after its end."""
+    found: dict[str, str] = {}
+    depth, name = 1, ""
+    while at < len(tokens):
+        token = tokens[at]
+        at += 1
+        if token.kind == "text":
+            value = _unquoted(token, place)
+            while at < len(tokens) and tokens[at].kind == "text":  # "a" "b" is "ab"
+                value += _unquoted(tokens[at], place)
+                at += 1
+            if depth == 1 and name:
+                found[name] = value
+        elif token.kind == "mark":
+            depth += {"{": 1, "<": 1, "}": -1, ">": -1}.get(token.text, 0)
+            if not depth:
+                return found, at
+        elif at < len(tokens) and tokens[at].text in (":", "{", "<"):
+            name = token.text
+            at = _after_colon(tokens, at)
+            continue
+        elif depth == 1 and name:
+            found[name] = token.text
+        name = ""
+    raise _error(place, line, "an unterminated item")
+
+
+def _unquoted(token: _Token, place: str) -> str:
+    """Decode a quoted text; its escapes may write UTF-8 byte by byte."""
+
+    def one(match: re.Match[bytes]) -> bytes:
+        octal, hexadecimal, short, long, other = match.groups()
+        if octal or hexadecimal:
+            return bytes((int(octal, 8) & 0xFF if octal else int(hexadecimal, 16),))
+        if short or long:
+            return chr(min(int(short or long, 16), 0x10FFFF)).encode("utf-8", "replace")
+        return _NAMED.get(other, other)
+
+    try:
+        return _ESCAPE.sub(one, token.text[1:-1].encode()).decode()
+    except UnicodeDecodeError:
+        raise _error(place, token.line, f"{token.text[:40]} is not UTF-8") from None
+
+
+def _error(place: str, line: int, problem: str) -> LabelFileError:
+    return LabelFileError(f"{place}:{line}", problem, _REMEDY)
