@@ -4,10 +4,9 @@ Images are fetched one by one, in any order: directly from the file if they are 
 file into which the images of a row group are unpacked once. pyarrow reads all other columns.
 """
 
-import json
 import os
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
+from shardfeed.converters.sources.rows.hugging_face import class_names_of, features_of, item_of
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
 from shardfeed.converters.sources.source import SourceFile
@@ -74,7 +74,8 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         columns.append(_Images(files, mask))
     paths = sum(_add_file(gather, columns, number) for number in range(len(files.files)))
     if not len(gather) and paths:
-        remedy = f"a list of files is a label table: {argument('reader', 'labels')}"
+        remedy = f"a list of files is a label table: give {escape(os.fsdecode(files.files[0].path))} itself, and "
+        remedy += argument("reader", "labels")
         raise UsageError(files.place, f"its images are null, it has only {paths:,} paths", remedy)
     parts = [column.parts(gather, 2 * place) for place, column in enumerate(columns)]
     return gather.source(
@@ -116,37 +117,17 @@ def _columns_of(path: str) -> list[ColumnInfo]:
     """Return the columns of a file, with their `datasets` metadata from the schema; columns of nulls are left out."""
     with _open(path) as file:
         schema = file.schema_arrow
-    try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError, RecursionError):
-        features = {}
-    features = features if isinstance(features, dict) else {}
-    infos = []
+    features, infos = features_of(schema.metadata), []
     for name in schema.names:
         kind: Kind = _kind(schema.field(name).type) if schema.names.count(name) == 1 else "other"
-        about = _item(features.get(name))
+        about = item_of(features.get(name))
         of_object = next((about[key] for key in CLASS_KEYS if key in about), None)
-        names = _class_names(_item(of_object) if kind == "objects" else about)
+        names = class_names_of(item_of(of_object) if kind == "objects" else about)
         stated = about.get("_type")
         role = "image" if kind == "image" and stated == "Image" else "label" if stated == "ClassLabel" else None
         if kind != "null":
             infos.append(ColumnInfo(name, kind, name, role, names))
     return infos
-
-
-def _item(about: Any) -> dict[str, Any]:
-    """The feature of a list's elements, as written by old and new `datasets`; any other feature unchanged."""
-    if isinstance(about, list) and about:
-        about = about[0]
-    elif isinstance(about, dict) and isinstance(about.get("feature"), dict):
-        about = about["feature"]
-    return about if isinstance(about, dict) else {}
-
-
-def _class_names(about: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The names of a ClassLabel."""
-    names = about.get("names") if about.get("_type") == "ClassLabel" else None
-    return tuple(names) if isinstance(names, list) and names and all(isinstance(n, str) for n in names) else None
 
 
 def _kind(kind: Any) -> Any:

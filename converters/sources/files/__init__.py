@@ -1,1 +1,1 @@
-"""A folder's files, by number."""
+"""Files: those of a folder by number, and small ones that name things."""

@@ -9,6 +9,7 @@ from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.labels.table import Column, LabelTable, Record, column_text
 from shardfeed.converters.sources.options import LabelOptions
+from shardfeed.converters.sources.rows.evidence import By
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import Feature
@@ -19,12 +20,13 @@ _LOOKED_AT = 1000  # rows of JSON that determine the columns
 
 
 class Use(NamedTuple):
-    """A column in use, and its name. `feature`: of numbers, if requested."""
+    """A column in use, and its name. `feature`: of numbers, if requested. `by`: who says that it is a label."""
 
     column: Column
     name: str
     role: Literal["label", "text", "number", "one_hot"]
     feature: Feature | None = None
+    by: By = "user"
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,11 @@ def choose_columns(table: LabelTable, lookup: PathLookup, options: LabelOptions)
         taken.add(split)
     if options.label_columns is None and not options.one_hot:
         # Options that describe an image, so that labels are optional.
-        others = any(use.name != options.group_column for use in uses)
+        rest = any(column not in taken for column in choice.columns)
+        others = any(use.name != options.group_column or not rest for use in uses)
         if not table.counted:
             usual = choice.usual_label(taken, optional=others)
-            uses = [*(Use(column, choice.name(column), "label") for column in usual), *uses]
+            uses = [*(Use(column, choice.name(column), "label", by=choice.says(column)) for column in usual), *uses]
         elif not others:
             uses = [Use(column, choice.name(column), "one_hot") for column in choice.columns if column not in taken]
     columns_used = [use.column for use in uses] + ([] if split is None else [split])
@@ -159,6 +162,11 @@ class _Choice:
         if self.table.keyed:
             raise self._error("no key has a known name for the path", f"give {argument('path_column')}")
         return 0
+
+    def says(self, column: Column) -> By:
+        """Who says that a column is the label."""
+        known = self.named and self.name(column).casefold() in WORDS["label"]
+        return "name" if known else "rest" if self.named else "place"
 
     def usual_label(self, taken: set[Column | None], *, optional: bool) -> list[Column]:
         """The column of the label; none if it is `optional` and no column has a usual name."""

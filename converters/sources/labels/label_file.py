@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions, given
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
+from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_in_cell
@@ -57,7 +59,9 @@ def read(look: Look, options: LabelOptions) -> "LabelFile":
             look.path, "is a file, but the labels are also given as a file", "give the folder of the images"
         )
     if options.labels is None and look.is_folder:
-        raise UsageError(look.path, "is a folder, expected a label file", "give the file itself")
+        file = next(iter(look.files((".parquet", ".csv", ".tsv", ".jsonl"), depth=1)), "")
+        remedy = f"give the file itself: {escape(os.path.join(look.path, file))}" if file else "give the file itself"
+        raise UsageError(look.path, "is a folder, expected a label file", remedy)
     if options.labels is not None and options.images is not None:
         raise UsageError(look.path, "is a folder of images, and `images` names another", "leave one out")
     file, root = (look.path, options.images) if options.labels is None else (options.labels, look.path)
@@ -119,7 +123,10 @@ class LabelFile(ListedSource):
         others = asked.text_columns or asked.number_columns or asked.one_hot
         unlabelled = asked.label_columns is not None and not asked.label_columns and not others
         table = LabelTable(path, asked.format, asked.delimiter, asked.encoding, paths_only=unlabelled)
+        notes: list[str] = []
         folder = os.path.dirname(table.path) or "." if root is None else root
+        if root is None and (shared := _folder_of_paths(table, asked)):
+            folder, notes = shared, [f"the images are in {escape(shared)}, where the paths of the label file are"]
         listing = list_files(folder, include=include, exclude=exclude, follow_links=follow_links)
         if not len(listing):
             raise no_files_error(listing)
@@ -131,9 +138,11 @@ class LabelFile(ListedSource):
             header = has_header(table, column) if asked.header is None and not table.keyed else asked.header
             asked, lookup = replace(asked, path_column=column, header=header), AddressLookup(table, column)
             listing = lookup.listing
-        table.at_first = table.format == "text" and not unlabelled and _classes_have_blanks(table, lookup)
+        if table.format == "text":
+            table.paths_only = unlabelled and not _are_pairs(table, lookup)
+            table.at_first = not table.paths_only and _classes_have_blanks(table, lookup)
         columns = choose_columns(table, lookup, asked)
-        settings = _ColumnSettings(columns, asked)
+        settings = _ColumnSettings(columns, asked, table.class_names)
         rows = LabelRows(table, columns, lookup, optional=settings.missing)
         if not (rows.files < len(listing)).any():
             raise rows.no_images_error(listing)
@@ -142,13 +151,39 @@ class LabelFile(ListedSource):
         files = rows.files[chosen]
         made = _Features(rows, chosen, settings)
         splits = _splits(rows, chosen)
-        notes = ["lines are split at the first space: classes contain spaces"] if table.at_first else []
+        notes += ["lines are split at the first space: classes contain spaces"] if table.at_first else []
         notes += [*listing.notes, *made.notes, *rows.notes(doubled, listing), *_unnamed(rows, listing, files)]
         rejected = rows.rejected()
         wanted = [skipped for skipped in rejected if listing.choice.wants(skipped.key)]
         if len(wanted) < len(rejected):
             notes.append(f"rows whose files are left out by include and exclude: {len(rejected) - len(wanted)}")
         super().__init__(listing.take(files), tuple(made.columns), splits, Findings(wanted, notes))
+
+
+def _are_pairs(table: LabelTable, lookup: PathLookup) -> bool:
+    """Whether lines of text are a path and more: no whole line is a file, but some first words are."""
+
+    def exists(text: str) -> bool:
+        return isinstance(lookup.find(text), int) or lookup.is_id(text)
+
+    lines = [str(record.cells[0]) for record in islice(table, _LOOKED_AT) if isinstance(record.cells, list)]
+    parts = [line.rpartition(" ")[0] for line in lines] + [line.split(None, 1)[0] for line in lines]
+    return not any(map(exists, lines)) and any(map(exists, parts))
+
+
+def _folder_of_paths(table: LabelTable, options: LabelOptions) -> str:
+    """The folder that all paths of a Parquet file share, if they are absolute, as `datasets` writes them; else ""."""
+    if table.format != "parquet":
+        return ""
+    names = [options.path_column] if options.path_column is not None else WORDS["path"]
+    rows = (row for _, row in table.named())
+    paths = [next((row[name] for name in names if name in row), None) for row in rows]
+    absolute = [path for path in paths if isinstance(path, str) and os.path.isabs(path)]
+    if not paths or len(absolute) < len(paths) or not all(names_image(os.fsencode(path)) for path in absolute):
+        return ""
+    shared = os.path.commonpath([os.path.dirname(path) for path in absolute])
+    inside = shared.startswith(os.path.realpath(os.path.dirname(table.path)) + "/")
+    return "" if inside or shared == "/" or not os.path.isdir(shared) else shared
 
 
 def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
@@ -169,10 +204,13 @@ def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
 class _ColumnSettings:
     """Options given for columns, by column: the label separator, the value of an empty cell, and class names.
 
-    `one_hot`: the class names of one-hot columns. Raises UsageError for columns that are not in use.
+    `named_in`: the class names in the file, by column. `one_hot`: the class names of one-hot columns. Raises UsageError
+    for columns that are not in use.
     """
 
-    def __init__(self, columns: Columns, options: LabelOptions) -> None:
+    def __init__(
+        self, columns: Columns, options: LabelOptions, named_in: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    ) -> None:
         labels, hot = columns.of("label"), columns.of("one_hot")
         self.one_hot: tuple[str, ...] | None = None
         names, separators = options.class_names, options.label_separator
@@ -184,7 +222,10 @@ class _ColumnSettings:
                     raise UsageError("class_names", problem, "name each column in order, or leave this option out")
                 self.one_hot, listed = listed, None
             names = self._of_first(labels, "class_names", listed)
-        self.classes = {column: class_list(one) for column, one in _by_column(labels, "class_names", names).items()}
+        named = {use.column: named_in[use.name] for use in labels if use.name in named_in}
+        self.classes = named | {
+            column: class_list(one) for column, one in _by_column(labels, "class_names", names).items()
+        }
         if not isinstance(separators, Mapping):
             separators = self._of_first(labels, "label_separator", separators)
         self.separators = _by_column(labels, "label_separator", separators)
@@ -242,6 +283,8 @@ class _Features:
                 "given": settings.classes.get(use.column),
                 "split": use.column in settings.separators,
                 "objects": objects,
+                "by": "user" if use.column in settings.missing else use.by,
+                "column": use.column if use.by == "place" and isinstance(use.column, int) else None,
             }
             found = cells[use.column]
             self._add(use, self._tried(use, label_column, found, chosen, use.name, main=main and not i, **known))

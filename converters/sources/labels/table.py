@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, Literal, NoReturn, TypeVar, get_args
 
 from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.rows.hugging_face import class_names_of, features_of, item_of
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, needing_extra
 
 Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
@@ -100,7 +101,8 @@ class LabelTable:
 
     def __iter__(self) -> Iterator[Record]:
         if self.format == "parquet":
-            return (Record(i, row) for i, row in enumerate(_parquet_rows(self.path), 1))
+            rows = enumerate(_parquet_rows(self.path), 1)
+            return (Record(i, {name: _cell(value) for name, value in row.items()}) for i, row in rows)
         if self.format == "jsonl":
             return self._objects()
         return self._pairs() if self.format == "text" else self._rows()
@@ -114,6 +116,9 @@ class LabelTable:
         if self.format == "jsonl":
             yield from self._json(json.loads, dict)
             return
+        if self.format == "parquet":
+            yield from enumerate(_parquet_rows(self.path), 1)
+            return
         rows = self.texts()
         _, names = next(rows, (0, []))
         for line, cells in rows:
@@ -125,6 +130,16 @@ class LabelTable:
         if len(cells) != width:
             problem = f"got {len(cells)} cells, expected {width} as in the first row"
             raise LabelFileError(self.place(line), problem, "quote cells that contain the delimiter")
+
+    @property
+    def class_names(self) -> Mapping[str, tuple[str, ...]]:
+        """The class names of columns of Parquet that Hugging Face's `datasets` wrote; empty for others."""
+        if self.format != "parquet":
+            return {}
+        with _parquet(self.path) as file:
+            features = features_of(file.schema_arrow.metadata)
+        named = {name: class_names_of(item_of(about)) for name, about in features.items()}
+        return {name: names for name, names in named.items() if names is not None}
 
     @property
     def keyed(self) -> bool:
@@ -317,15 +332,14 @@ def _cell(value: Any) -> Cell:
     return None
 
 
-def _parquet_rows(path: str) -> Iterator[dict[str, Cell]]:
-    """Each row of a Parquet file by column, without columns of bytes, images among them.
+def _parquet_rows(path: str) -> Iterator[dict[str, Any]]:
+    """Each row of a Parquet file by column, without columns of bytes; of images with null bytes the path.
 
     Raises LabelFileError for a file that cannot be read, and one that has no column to read; MissingExtraError without
     pyarrow.
     """
     with needing_extra(path):
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
     def is_bytes(kind: Any) -> bool:
         """Whether a column holds bytes, or structs with some."""
@@ -335,16 +349,36 @@ def _parquet_rows(path: str) -> Iterator[dict[str, Cell]]:
             is_it(kind) for is_it in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
         )
 
-    try:
-        with pq.ParquetFile(path) as file:
+    def is_image(kind: Any) -> bool:
+        """Whether a column is of Hugging Face's images: structs of bytes and a path."""
+        return pa.types.is_struct(kind) and {"bytes", "path"} <= {kind.field(i).name for i in range(kind.num_fields)}
+
+    with _parquet(path) as file:
+        try:
+            paths = {field.name for field in file.schema_arrow if is_image(field.type)}
             names = [field.name for field in file.schema_arrow if not is_bytes(field.type)]
+            names += [f"{name}.path" for name in sorted(paths)]
             if not names:
                 raise LabelFileError(path, "it has no column of texts or numbers", "give the list of files")
             for batch in file.iter_batches(_BATCH, columns=names, use_threads=False):
                 for row in batch.to_pylist():
-                    yield {name: _cell(value) for name, value in row.items()}
-    except LabelFileError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of texts that are not UTF-8, too
-        problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
-        raise LabelFileError(path, problem, "copy or download it again") from None
+                    yield {name: value["path"] if name in paths else value for name, value in row.items()}
+        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of texts that are not UTF-8, too
+            raise _no_parquet(path, error) from None
+
+
+def _parquet(path: str) -> Any:
+    """The file, by pyarrow. Raises LabelFileError for one that cannot be read, MissingExtraError without pyarrow."""
+    with needing_extra(path):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _no_parquet(path, error) from None
+
+
+def _no_parquet(path: str, error: Exception) -> LabelFileError:
+    problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
+    return LabelFileError(path, problem, "copy or download it again")

@@ -15,8 +15,8 @@ import numpy as np
 from shardfeed.converters.sources.classes import BadLabelError, is_integer, number_classes
 from shardfeed.converters.sources.labels.table import Cell
 from shardfeed.converters.sources.rows.cells import is_absent
-from shardfeed.converters.sources.rows.class_column import check_captions, combined, combined_note
 from shardfeed.converters.sources.rows.columns import ClassColumn, NumberColumn, TextColumn
+from shardfeed.converters.sources.rows.evidence import By, check_classes, combined, is_multi_hot
 from shardfeed.errors import argument, escape
 from shardfeed.schema import Feature
 
@@ -26,6 +26,7 @@ _NUMBER = re.compile(
 _LARGE = 2.0**63  # above, messages name float32's own limit
 _INT64 = range(-(2**63), 2**63)
 _MARKS = {text: text.startswith(("1", "t")) for text in ("0", "0.0", "false", "1", "1.0", "true")}
+_MARKED = {"0": 0, "0.": 0, "0.0": 0, "1": 1, "1.": 1, "1.0": 1}
 _SIGNED = {"-1": False, "-1.0": False, "1": True, "1.0": True}
 _BETWEEN = re.compile(r"[\s,;]+")  # numbers of a list that is written in one cell
 # One word of a column's name is enough: TensorFlow's (object/bbox/xmin), and common names.
@@ -46,13 +47,18 @@ class Cells:
         return Cells([_filled(cell, text) for cell in self.values], self.codes)
 
     def listed(self) -> "Cells":
-        """The same with lists in the place of texts that all write one: `['cat', 'dog']`."""
+        """The same with lists in the place of texts that all write one: `['cat', 'dog']`, `[0 1 0]`, `0 1 0`."""
+        texts = [cell for cell in self.values if isinstance(cell, str)]
+        marks = [tuple(_BETWEEN.split(text.strip("[]() "))) for text in texts]
+        if len(texts) == len(self.values) and _are_marks(marks):
+            return Cells(marks, self.codes)
         if not all(isinstance(cell, str) and cell[:1] + cell[-1:] == "[]" for cell in self.values):
             return self
         values = []
-        for cell in self.values:
+        for cell in map(str, self.values):
             try:
-                parts = json.loads(str(cell) if '"' in str(cell) else str(cell).replace("'", '"'))
+                cell = ", ".join(cell.split()) if re.fullmatch(r"\[[\d\s]+\]", cell) else cell  # as numpy prints it
+                parts = json.loads(cell if '"' in cell else cell.replace("'", '"'))
             except (ValueError, RecursionError):
                 return self
             if not all(isinstance(part, str | int) for part in parts):
@@ -76,6 +82,12 @@ class BadCellError(Exception):
     def __init__(self, code: int, problem: str, remedy: str) -> None:
         super().__init__(code, problem, remedy)
         self.code, self.problem, self.remedy = code, problem, remedy
+
+
+def _are_marks(lists: Sequence[Sequence[str]]) -> bool:
+    """Whether lists have a 0 or 1 for each class, instead of classes."""
+    there = all(part in _MARKED for parts in lists for part in parts)
+    return there and is_multi_hot([[_MARKED[part] for part in parts] for parts in lists])
 
 
 def has_box_columns(name: str) -> bool:
@@ -127,6 +139,8 @@ def label_column(
     given: tuple[str, ...] | None,
     split: bool = False,
     objects: bool = False,
+    by: By = "user",
+    column: int | None = None,
 ) -> tuple[ClassColumn | NumberColumn, tuple[str, ...]]:
     """The feature or features of one column for `rows` (int64 [m]), and notes for the report.
 
@@ -137,27 +151,41 @@ def label_column(
     the main column. Numbers are places if the column is named like one. `split`: whether lists are texts that a
     separator split; they are classes then. `objects`: whether lists are of objects, one value each. Else lists of the
     main column, and texts that were split, are sets: repeated classes in a cell are ignored, and a note says how
-    many such cells there are. Raises BadCellError.
+    many such cells there are. `by`: who says that these are labels. `column`: its number, if it has no name. Raises
+    BadCellError.
     """
     lists = _check_cells(cells)
     first_code = _first_codes(cells)
-    texts = [cell for cell in cells.values if isinstance(cell, str)]
+    if main and lists and not split and not objects and first_code.keys() <= _MARKED.keys():
+        if _are_marks(found := [_texts(cell) for cell in cells.values]):
+            names = given or tuple(map(str, range(len(found[0]))))
+            if len(names) != len(found[0]):
+                problem = f"got {len(found[0])} numbers of 0 and 1 for {len(names)} class names"
+                raise BadCellError(0, problem, "name each class, in the order of the numbers")
+            marks = [
+                np.array([part[k] in ("1", "1.", "1.0") for part in found])[cells.codes] for k in range(len(names))
+            ]
+            made, notes = one_hot_column(names, marks, rows)
+            return made, (f"column {escape(name)}: a 0 or 1 for each of {len(names)} classes", *notes)
+        if (code := next((i for i, parts in enumerate(found) if len({*parts}) < len(parts)), None)) is not None:
+            problem = "got a list of 0 and 1 that repeats one, and lists of other lengths"
+            raise BadCellError(code, problem, "write a 0 or 1 for every class in each row, or each class once")
     try:
         meaning = "classes" if given or split else _meaning(cells, first_code, main=main, lists=lists)
         if meaning == "classes":
-            if given is None and not lists:
-                check_captions(texts, len(cells.codes), first_code)
+            counts = np.bincount(cells.codes, minlength=len(cells.values)).tolist()
+            of_text = {text: n for text, n in zip(cells.values, counts, strict=True) if isinstance(text, str)}
+            hints = check_classes(name, of_text, by, column=column) if given is None and not lists else ()
             numbering = number_classes(first_code, given)
             prefix = "image/class" if main else _class_prefix(name)
             tags = lists and (main or split) and not (objects or prefix.startswith("image/object/"))
             several, again = _without_duplicates(cells, rows, numbering.labels, name) if tags else (cells, ())
             spread = _spread(several, rows, numbering.labels, np.int64, lists)
-            hints = combined_note(texts, len(cells.codes), name) if given is None else ()
             return ClassColumn(prefix, numbering.names, *spread, tags=tags), (*numbering.notes, *again, *hints)
         dtype = np.int64 if meaning == "integers" else np.float32
         numbers = {text: _number(text, dtype) for text in first_code}
     except BadLabelError as error:
-        separator = "" if given or lists else combined(texts)
+        separator = "" if given or lists else combined(first_code)
         remedy = error.remedy
         if separator:
             remedy += f"; several labels in a cell: give {argument('label_separator', separator)}"

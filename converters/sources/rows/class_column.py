@@ -13,17 +13,15 @@ import numpy as np
 
 from shardfeed.converters.sources.classes import BadLabelError, ClassNames, class_list, is_integer, number_classes
 from shardfeed.converters.sources.files.class_names import read_label_map
-from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.columns import ClassColumn, Codes
+from shardfeed.converters.sources.rows.evidence import check_classes
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import counted, some
 
 _MOST_CLASSES = 1 << 20  # distinct numbers for which class names are kept
 _BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # item 0 of a label map, if it has one
-_SEPARATORS = ("|", ";", ",", " ")
-_FEW = 20  # rows; with so few, it is normal that all texts differ
-_MANY = 1000  # classes; datasets with more classes have several images of most of them
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,10 @@ def class_column(
     given = class_list(options.class_names) or (None if stated is None else tuple(stated))
     try:
         if given is None and not sets:
-            check_captions(values, len(codes), {text: i for i, text in enumerate(values)})
+            column, asked = _key(place), "label" in options.columns
+            counts = dict(zip(values, np.bincount(codes, minlength=len(values)).tolist(), strict=True))
+            remedy = f"give {naming('label', column)} for classes, {naming('text', column)} for texts, or "
+            check_classes(column, counts, "user" if asked else "name", remedy=remedy + argument("unlabelled"))
         numbering = number_classes(values, given)
     except BadLabelError as error:
         raise UsageError(place, error.problem, error.remedy) from None
@@ -251,46 +252,3 @@ def _by_themselves(
 
 def _key(place: str) -> str:
     return place.rpartition(", ")[2]
-
-
-def check_captions(texts: Sequence[str], rows: int, first_code: Mapping[str, int]) -> None:
-    """Raise BadLabelError if nearly every one of many rows has its own class: such classes are useless for training."""
-    if len(texts) > _MANY and _mostly_unique(texts, rows):
-        first = min(first_code, key=lambda text: first_code[text])
-        problem = f"got {len(texts)} classes in {rows} rows, the first '{escape(first[:40])}'"
-        texts_, numbers, names = (argument(name) for name in ("text_columns", "number_columns", "class_names"))
-        remedy = f"give {texts_} for texts, {numbers} for numbers, or {names} if these are classes"
-        raise BadLabelError(first, problem, remedy)
-
-
-def combined_note(texts: Sequence[str], rows: int, name: str) -> tuple[str, ...]:
-    """Note that texts used as classes look like something else; empty if they do not."""
-    separator = combined(texts)
-    if separator:
-        parts = sorted({part.strip() for text in texts for part in text.split(separator) if part.strip()})
-        what = f"{len(texts)} classes look like combinations of {len(parts)} ({some(parts)})"
-        option = f"--label-separator '{separator}' (in Python label_separator={separator!r}) splits them"
-        return (f"column {escape(name)}: {what}; {option}",)
-    if rows > _FEW and _mostly_unique(texts, rows):
-        option = "--text-column (in Python text_columns) keeps them as text"
-        return (f"column {escape(name)}: {len(texts)} classes in {rows} rows; {option}",)
-    return ()
-
-
-def combined(texts: Sequence[str]) -> str:
-    """The separator by which most texts look like lists of the same few labels; "" if there is none.
-
-    Names of several words do not look like lists: each has words that no other name has.
-    """
-    for separator in _SEPARATORS:
-        lists = [[part.strip() for part in text.split(separator) if part.strip()] for text in texts]
-        parts = {part for labels in lists for part in labels}
-        several = sum(len(labels) > 1 for labels in lists)
-        alone = sum(len(labels) == 1 for labels in lists)
-        if several >= 3 and alone and 2 * len(parts) <= len(texts) and sum(map(len, lists)) >= 3 * len(parts):
-            return separator
-    return ""
-
-
-def _mostly_unique(texts: Sequence[str], rows: int) -> bool:
-    return 10 * len(texts) >= 9 * rows

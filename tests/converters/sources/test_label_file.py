@@ -435,9 +435,139 @@ def test_numbers_in_the_first_label_column(images: Path) -> None:
 
 def test_a_class_for_every_row_is_told(tmp_path: Path) -> None:
     plant(tmp_path, *(f"{i}.jpg" for i in range(21)))
-    source = LabelFile(write(tmp_path, "".join(f"{i}.jpg,caption {i}\n" for i in range(21))))
+    rows = "".join(f"{i}.jpg,caption {i}\n" for i in range(21))
+    said = refusal(tmp_path, rows)
+    assert said == (
+        "1, column 1: not known to be classes: 21 of 21 values differ; give text_columns=[1] for texts, "
+        "label_columns=[1] for classes, or label_columns=[] to leave it out"
+    )
+    assert LabelFile(write(tmp_path, rows), text_columns=[1]).schema.features == {
+        "image/column1": Feature("bytes", (), "text")
+    }
+    assert not LabelFile(write(tmp_path, rows), label_columns=[]).schema.features
+    source = LabelFile(write(tmp_path, rows), label_columns=[1])
     option = "--text-column (in Python text_columns) keeps them as text"
     assert source.findings.notes == [f"column column1: 21 classes in 21 rows; {option}"]
+
+
+LEFT_OVER = {
+    "addresses": ("link", ["https://a.org/1", "https://a.org/2", "https://a.org/1"]),
+    "documents": ("extra", ['{"x": 1}', '{"x": 1}', '{"y": 2}']),
+    "run lengths": ("rle", ["1 3 10 5", "2 4", "1 3 10 5"]),
+    "runs all different": ("runs", ["1 3 10 5", "2 4 9 2", "3 1 7 7"]),
+    "paths": ("mask", ["m/a.png", "m/b.png", "m/c.png"]),
+    "times": ("taken", ["2024-01-02", "2024-01-02", "2024-03-04"]),
+    "hashes": ("checksum", ["0123456789abcdef", "0123456789abcdef", "f" * 16]),
+    "patients": ("patient_id", ["P1", "P1", "P2"]),
+    "remarks": ("comment", ["blurry", "good", "good"]),
+    "sentences": ("about", ["a dog on a red sofa", "two cats sleep in the sun", "a man rides a horse"]),
+    "one class for each image": ("thing", ["ant", "bee", "cat"]),
+}
+
+
+@pytest.mark.parametrize("file", ["l.csv", "l.jsonl", "l.parquet"])
+@pytest.mark.parametrize("column", LEFT_OVER)
+def test_a_column_left_over_is_no_class_without_evidence(images: Path, column: str, file: str) -> None:
+    """Each way of the remedy works as typed: texts, classes, groups, or without it."""
+    name, cells = LEFT_OVER[column]
+    paths = ["a.jpg", "b.jpg", "sub/c d.jpg"]
+    rows = [{"path": path, name: cell} for path, cell in zip(paths, cells, strict=True)]
+    path = images / file
+    if file == "l.csv":
+        with open(path, "w", newline="") as out:
+            writer = csv.DictWriter(out, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    elif file == "l.jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    with pytest.raises(LabelFileError, match=f"column '{name}': not known to be classes: ") as caught:
+        open_source(path)
+    line = str(caught.value)
+    for way in (
+        f"text_columns=['{name}'] for texts",
+        f"label_columns=['{name}'] for classes",
+        "label_columns=[] to leave",
+    ):
+        assert way in line
+    assert f"group_column='{name}' for groups" in line
+    text = open_source(path, options=LabelOptions(text_columns=[name]))
+    assert [text[i].features[f"image/{name}"] for i in range(3)] == [cell.encode() for cell in cells]
+    label = open_source(path, options=LabelOptions(label_columns=[name]))
+    assert LABEL in label.schema.features
+    group = open_source(path, options=LabelOptions(group_column=name))
+    assert group.schema.features == {f"image/{name}": Feature("bytes", (), "text")}
+    assert not open_source(path, options=LabelOptions(unlabelled=True)).schema.features
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("breed", ["pug", "boxer", "pug"]),
+        ("grade", ["2", "0", "1"]),
+        ("kind", ["a", "b"]),
+        ("mask", ["worn", "none", "worn"]),
+    ],
+)
+def test_a_column_of_few_classes_is_the_label(images: Path, name: str, cells: list[str]) -> None:
+    rows = zip(["a.jpg", "b.jpg", "sub/c d.jpg"], cells, strict=False)
+    source = LabelFile(write(images, f"path,{name}\n" + "".join(f"{path},{cell}\n" for path, cell in rows)))
+    assert source.schema.class_names[LABEL] == tuple(sorted({*cells}))
+
+
+def test_a_label_whose_values_are_files_is_refused(images: Path) -> None:
+    """Masks in the column `label`: a known name is no evidence against the values."""
+    assert "its values are paths, such as 'm/a.png'" in refusal(images, "image,label\na.jpg,m/a.png\nb.jpg,m/b.png\n")
+    assert "its values are addresses" in refusal(images, "image,label\na.jpg,https://x.org/a\nb.jpg,https://x.org/b\n")
+
+
+def test_lines_of_two_paths_are_no_classes(images: Path) -> None:
+    """DeepLab's train_aug.txt: an image and its mask in each line."""
+    lines = "a.jpg masks/a.png\nb.jpg masks/b.png\n"
+    said = refusal(images, lines, "train_aug.txt")
+    assert "column 1: not known to be classes: its values are paths, such as 'masks/a.png'" in said
+    path = images / "train_aug.txt"
+    for options in ({"label_columns": []}, {"text_columns": [1]}, {"label_columns": [1]}):
+        assert len(LabelFile(path, **options)) == 2
+
+
+MARKS = {
+    "lists": ("l.jsonl", [[0, 1, 0], [1, 0, 1], [0, 0, 0]]),
+    "floats": ("l.jsonl", [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]),
+    "pandas": ("l.csv", ["[0, 1, 0]", "[1, 0, 1]", "[0, 0, 0]"]),
+    "numpy": ("l.csv", ["[0. 1. 0.]", "[1. 0. 1.]", "[0. 0. 0.]"]),
+    "blanks": ("l.csv", ["0 1 0", "1 0 1", "0 0 0"]),
+}
+
+
+@pytest.mark.parametrize("form", MARKS)
+def test_a_number_for_each_class_is_a_set_of_classes(images: Path, form: str) -> None:
+    name, cells = MARKS[form]
+    paths = ["a.jpg", "b.jpg", "sub/c d.jpg"]
+    if name == "l.csv":
+        path = write(images, "path,labels\n" + "".join(f'{p},"{c}"\n' for p, c in zip(paths, cells, strict=True)))
+    else:
+        rows = [{"path": p, "labels": c} for p, c in zip(paths, cells, strict=True)]
+        path = write(images, "".join(json.dumps(row) + "\n" for row in rows), name)
+    source = LabelFile(path)
+    assert [source[i].features[LABEL] for i in range(3)] == [[1], [0, 2], []]
+    assert source.schema.class_names[LABEL] == ("0", "1", "2")
+    assert LabelFile(path, class_names=["x", "y", "z"])[1].features[TEXT] == [b"x", b"z"]
+    assert "column labels: a 0 or 1 for each of 3 classes" in source.findings.notes
+    with pytest.raises(LabelFileError, match="got 3 numbers of 0 and 1 for 2 class names"):
+        LabelFile(path, class_names=["x", "y"])
+
+
+def test_lists_of_class_numbers_stay_class_numbers(images: Path) -> None:
+    rows = [{"path": "a.jpg", "labels": [0, 2]}, {"path": "b.jpg", "labels": [1]}]
+    source = LabelFile(write(images, "".join(json.dumps(row) + "\n" for row in rows), "l.jsonl"))
+    assert [source[i].features[LABEL] for i in range(2)] == [[0, 2], [1]]
+    rows = [{"path": "a.jpg", "labels": [0, 0, 1]}, {"path": "b.jpg", "labels": [1, 0]}]
+    said = refusal(images, "".join(json.dumps(row) + "\n" for row in rows), "l.jsonl")
+    assert "got a list of 0 and 1 that repeats one, and lists of other lengths" in said
 
 
 # --- JSON Lines ----------------------------------------------------------------------------------------------------
@@ -684,8 +814,10 @@ def test_many_captions_as_classes_are_an_error(tmp_path: Path) -> None:
     rows = "path,label\n" + "".join(f"{i}.jpg,picture {i}\n" for i in range(1001))
     assert refusal(tmp_path, rows) == (
         "2, column 'label': got 1001 classes in 1001 rows, the first 'picture 0'; "
-        "give text_columns for texts, number_columns for numbers, or class_names if these are classes"
+        "give text_columns=['label'] for texts, label_columns=['label'] for classes, group_column='label' for groups, "
+        "or label_columns=[] to leave it out"
     )
+    assert len(LabelFile(write(tmp_path, rows), label_columns=["label"])) == 1001
     assert len(LabelFile(write(tmp_path, rows), class_names=[f"picture {i}" for i in range(1001)])) == 1001
 
 
