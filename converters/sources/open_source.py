@@ -9,6 +9,7 @@ from typing import Any
 from shardfeed.converters.sources.archives.archive import is_archive, unpack
 from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.guard import guarded
+from shardfeed.converters.sources.labels.table import is_json_lines
 from shardfeed.converters.sources.look import Look, expand_braces
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, given
 from shardfeed.converters.sources.readers import (
@@ -201,7 +202,9 @@ def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
     of_table = {"images": look.path} | {name: values[name] for name in _OF_TABLES if name in values}
     if isinstance(of_table.get("class_names"), Mapping) or not file.is_file:
         return None
-    for one in (BY_NAME["boxes-csv"], BY_NAME["classes-csv"]):
+    for one in (BY_NAME["boxes-csv"], BY_NAME["classes-csv"], BY_NAME["captions"]):
+        if not of_table.keys() <= one.takes or not one.may_fit(file, of_table):
+            continue
         evidence = one.recognise(file, of_table)
         if evidence is not None and not evidence.missing:
             return _read(one, file, of_table, f"recognised as {one.name}", evidence.found)
@@ -212,7 +215,7 @@ def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
     """Raise UsageError for JSON or XML in place of a label file; the remedy says how to read annotations in it."""
     path = os.fsdecode(values.get("labels", ""))
     is_document = path.lower().endswith((".json", ".xml")) and os.path.isfile(path)
-    if "format" in values or not look.is_folder or not is_document:
+    if "format" in values or not look.is_folder or not is_document or is_json_lines(path):
         return
     if found := [one for one in recognise(Look(path), {"images": look.path}) if not one.missing]:
         remedy = f"give {escape(path)} instead of the folder, and {argument('images', look.path)}"

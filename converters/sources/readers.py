@@ -177,6 +177,7 @@ _OF_PIXELS = frozenset({"label_columns", "split_column", "unlabelled"}) | _NAMES
 _OF_FOLDERS = frozenset({"pattern", "unlabelled"}) | _NAMES
 
 _TABLE_ENDS = (".csv", ".tsv", ".tab", ".txt", ".token")
+_KEYED_ENDS = (".json", ".jsonl", ".ndjson", ".parquet")
 _IMAGE_ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _TAR_ENDS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")
 
@@ -204,7 +205,10 @@ _MASKS = re.compile(
     r"(mask|label|annot|seg|gt|truth|target|trimap|matte|manual)[^/]*/"
     r"|[-_.](mask|label|annot|gt|groundtruth|seg|trimap|matte)[a-z]*\."
 )
-_NO_JSON_BUT = _marks("", begins=rb'(?:\xef\xbb\xbf)?\s*(?:[^\s{]|\Z|(?=.*"sentences")(?=.*"raw"))')
+# Karpathy's, or JSON Lines
+_NO_JSON_BUT = _marks(
+    "", begins=rb'(?:\xef\xbb\xbf)?\s*(?:[^\s{]|\Z|(?=.*"sentences")(?=.*"raw")|\{[^\n]*\}[ \t\r]*(?:\n|\Z))'
+)
 
 READERS: tuple[Reader, ...] = (
     _samples("webdataset", "webdataset", _OF_RECORDS, *_TAR_ENDS, kinds=("tar",)),
@@ -232,10 +236,11 @@ READERS: tuple[Reader, ...] = (
         *("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"), kinds=("other",)
     ),
     _annotations(
-        *("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"), marks=_NO_JSON_BUT
+        *("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, *_KEYED_ENDS), marks=_NO_JSON_BUT
     ),
     _annotations(
-        "imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES | _GROUPS, "metadata.jsonl", "metadata.csv"
+        *("imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES | _GROUPS),
+        *("metadata.jsonl", "metadata.csv", "metadata.parquet"),
     ),
     _tool("labelme", _marks("{} has shapes, as LabelMe saves them", b'"shapes"', b'"imagePath"|"flags"'), ".json"),
     _tool(

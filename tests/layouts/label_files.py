@@ -118,6 +118,48 @@ def aptos(to: Files) -> None:
 
 
 @TOPIC.layout(
+    "Kaggle's Cassava with the names of its classes, `label_num_to_disease_map.json`",
+    "convert train_images out --labels train.csv --class-names label_num_to_disease_map.json",
+    Gives("train 3", ("Blight", "Mosaic"), {"1000015157.jpg": "Blight", "100042118.jpg": "Mosaic"}),
+)
+def cassava_with_names(to: Files) -> None:
+    cassava(to)
+    to.put("label_num_to_disease_map.json", {"0": "Blight", "1": "Mosaic"})
+
+
+@TOPIC.layout(
+    "captions, one per image: `filepath<tab>title`, as for open_clip",
+    "convert captions.csv out --images photos",
+    Gives("train 2", captions={"a.jpg": ["a red dog"], "b.jpg": ["two cats"]}),
+)
+def open_clip(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    to.put("captions.csv", "filepath\ttitle\na.jpg\ta red dog\nb.jpg\ttwo cats")
+
+
+@TOPIC.layout(
+    "a CSV of images and their masks: no classes",
+    "convert train.csv out",
+    Gives("train 2"),
+    says="its values are paths",
+    then="convert train.csv out --unlabelled",
+)
+def images_and_masks_in_csv(to: Files) -> None:
+    to.images("photos/{a,b}.jpg", "masks/{a,b}.png")
+    to.put("train.csv", "image,mask_file\nphotos/a.jpg,masks/a.png\nphotos/b.jpg,masks/b.png")
+
+
+@TOPIC.layout(
+    "a 0 or 1 for each class in one cell, as pandas writes lists: `[0, 1, 1]`",
+    "convert photos out --labels train.csv",
+    Gives("train 2", ("0", "1", "2"), tags={"a.jpg": "1 2", "b.jpg": "0"}),
+)
+def multi_hot_in_cell(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    to.put("train.csv", 'image,labels\na.jpg,"[0, 1, 1]"\nb.jpg,"[1, 0, 0]"')
+
+
+@TOPIC.layout(
     "Kaggle's Petfinder: a score for each image",
     "convert train out --labels train.csv --number-column Pawpularity",
     Gives("train 2", values={"image/Pawpularity": {"0007de18.jpg": 63}}),

@@ -170,6 +170,8 @@ class LabelTable:
         if delimiter is not None:
             return "csv"
         extension = os.path.splitext(self.path)[1].lower()
+        if extension == ".json" and is_json_lines(self.path):
+            return "jsonl"
         if extension in _FORMATS:
             return _FORMATS[extension]
         if names_image(os.fsencode(self.path)):
@@ -295,6 +297,16 @@ class LabelTable:
                 problem = "not a JSON object, expected one on each line"
                 raise LabelFileError(place, problem, 'write {"path": ..., "label": ...}')
             yield number, found
+
+
+def is_json_lines(path: str) -> bool:
+    """Whether each of the first two lines of a file is a JSON object."""
+    try:
+        with open(path, "rb") as file:
+            lines = [file.readline(_MAX_LINE).removeprefix(codecs.BOM_UTF8) for _ in range(2)]
+        return all(isinstance(json.loads(line), dict) for line in lines)
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def _check_encoding(encoding: str | None) -> None:

@@ -33,7 +33,7 @@ _NOT_CLASSES = re.compile(
     r"(?:^|[^a-z])(?:patient|subject|case|study|series|session|visit|video|clip|scene|sequence|site|hospital|clinic|"
     r"camera|device|scanner|user|annotator|author|photographer|owner|reader|rater|fold|group|batch|id|uuid|guid|hash|md5|"
     r"sha1|sha256|date|time|timestamp|url|uri|link|license|licence|source|origin|dataset|comment|comments|note|notes|"
-    r"remark|remarks|description|caption|prompt|title|sentence|text)(?:[^a-z]|$)"
+    r"remark|remarks|descriptions?|captions?|prompts?|titles?|sentences?|texts?|txt)(?:[^a-z]|$)"
 )
 _SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("addresses", re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:[a-z]+/|www\.")),

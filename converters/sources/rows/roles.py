@@ -28,7 +28,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     ),
     "mask": ("mask", "segmentation_mask"),
     "label": ("label", "labels", "class", "class_name", "class_id", "category", "cls", "target", "targets", "ans"),
-    "text": ("caption", "captions", "text", "txt"),
+    "text": ("caption", "captions", "text", "txt", "prompt", "title", "sentence", "sentences"),
     "split": (),  # only on request: in many files it has another meaning
     "objects": ("objects", "annotations"),
 }

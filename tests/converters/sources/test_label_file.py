@@ -561,6 +561,20 @@ def test_a_number_for_each_class_is_a_set_of_classes(images: Path, form: str) ->
         LabelFile(path, class_names=["x", "y"])
 
 
+def test_json_lines_in_a_json_file(images: Path) -> None:
+    rows = '{"source": "a.jpg", "target": "b.jpg", "prompt": "a red dog"}\n' * 2
+    path = write(images, rows, "prompt.json")
+    options = LabelOptions(labels=path, path_column="target", text_columns=["prompt"])
+    for source in (
+        open_source(images, options=options),
+        LabelFile(path, path_column="target", text_columns=["prompt"]),
+    ):
+        assert [sample.features for sample in source] == [{"image/prompt": b"a red dog"}]
+    with pytest.raises(LabelFileError, match="no key has a known name for the path; give path_column"):
+        open_source(images, options=LabelOptions(labels=path))
+    assert labels(LabelFile(write(images, '{"path": "a.jpg", "label": "x"}\n' * 2, "l.json"))) == {"a.jpg": (0, b"x")}
+
+
 def test_lists_of_class_numbers_stay_class_numbers(images: Path) -> None:
     rows = [{"path": "a.jpg", "labels": [0, 2]}, {"path": "b.jpg", "labels": [1]}]
     source = LabelFile(write(images, "".join(json.dumps(row) + "\n" for row in rows), "l.jsonl"))

@@ -11,7 +11,7 @@ import pytest
 from shardfeed.converters import LabelOptions
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.errors import LabelFileError
+from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL, TEXT
 
 ROWS: list[dict[str, Any]] = [
@@ -53,6 +53,28 @@ def test_it_is_a_label_file_where_one_is_named(images: Path) -> None:
         assert source.schema.class_names[LABEL] == ("cat", "dog")
         (skipped,) = source.findings.rejected
         assert (skipped.code, skipped.reason) == ("E_MISSING", "l.parquet:2: no such file")
+
+
+def test_paths_without_bytes_are_read_with_the_class_names(images: Path, tmp_path: Path) -> None:
+    """As `datasets` writes an imagefolder: images with a path and null bytes, absolute, and ClassLabel's names."""
+    home = tmp_path / "table"
+    home.mkdir()
+    about = {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["zebra", "ant"]}}
+    stated = {"huggingface": json.dumps({"info": {"features": about}})}
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    paths = [str(images / name) for name in ("a.jpg", "b.jpg")]
+    table = pa.table({"image": pa.array([{"bytes": None, "path": p} for p in paths], kind), "label": [1, 0]})
+    pq.write_table(table.replace_schema_metadata(stated), home / "train.parquet")
+    with pytest.raises(UsageError, match=r"its images are null.*give .*train.parquet itself, and reader='labels'"):
+        open_source(home)
+    with pytest.raises(UsageError, match=r"is a folder, expected a label file; give the file itself: .*train.parquet"):
+        open_source(home, reader="labels")
+    source = open_source(home / "train.parquet", reader="labels")
+    assert source.schema.class_names == {LABEL: ("zebra", "ant")}
+    assert [(sample.key, sample.features[LABEL]) for sample in source] == [(b"a.jpg", 1), (b"b.jpg", 0)]
+    assert f"the images are in {images}, where the paths of the label file are" in source.findings.notes
+    given = LabelOptions(class_names=["x", "y"])
+    assert open_source(home / "train.parquet", reader="labels", options=given).schema.class_names == {LABEL: ("x", "y")}
 
 
 def test_bad_lists(images: Path) -> None:

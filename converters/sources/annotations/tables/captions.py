@@ -3,12 +3,14 @@
 1000092795.jpg#0<TAB>Two young guys ...                       token file, .token or .txt
 image_name| comment_number| comment                           Kaggle's results.csv
 {"images": [{"filename": ..., "split": ..., "sentences": [{"raw": ...}]}]}    Karpathy's dataset_flickr30k.json
-image,caption                                                 a table with several rows of an image
+image,caption                                                 a table, also JSON Lines or Parquet
 """
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -19,16 +21,19 @@ from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.evidence import meaning_of
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.errors import LabelFileError, UsageError, escape
+from shardfeed.errors import LabelFileError, ShardfeedError, UsageError, escape
 from shardfeed.text import counted, number
 
 _ENDS = (".token", ".txt", ".csv", ".tsv", ".json")
-_TABLES = (".csv", ".tsv", ".txt")
+_KEYED = (".jsonl", ".ndjson", ".parquet")  # rows name their columns
+_TABLES = (".csv", ".tsv", ".txt", *_KEYED)
+_LOOKED_AT = 1000  # rows that show whether the values are captions
 _TOKEN = re.compile(r"([^\t]+)#([0-9]+)\t(.*)\Z", re.DOTALL)
 _RESULTS = ["image_name", "comment_number", "comment"]
-_CAPTION_WORDS = (*WORDS["text"], "comment", "sentence", "description", "raw")
+_CAPTION_WORDS = (*WORDS["text"], "comment", "description", "raw")
 _NUMBER_WORDS = ("caption_number", "comment_number")
 _Caption = tuple[str, str, str, str | None]  # image, text, which of the image's it is ("": unknown), split
 
@@ -70,8 +75,11 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 def _files(look: Look) -> list[tuple[str, str]]:
     """Find the files with captions, the path itself or directly in the folder, each with its dialect."""
-    names = look.files(_ENDS, depth=1)
-    return [(name, dialect) for name in names if (dialect := _dialect(look.head(look.full(name))))]
+    names = list(look.files(_ENDS if look.is_folder else _ENDS + _KEYED, depth=1))
+    found = [(name, dialect) for name in names if (dialect := _dialect(look.head(look.full(name))))]
+    if found or look.is_folder or not names or not _one_for_each(look.full(names[0])):
+        return found
+    return [(names[0], "table")]  # with one caption an image, only where it is named: a folder may hold classes, too
 
 
 def _dialect(data: bytes) -> str:
@@ -102,6 +110,48 @@ def _several_rows(lines: list[str]) -> bool:
     first: dict[str, str] = {}
     whole = [row for row in rows if len(row) == len(heads)]
     return any(first.setdefault(row[image], row[caption]) != row[caption] for row in whole)
+
+
+def _one_for_each(path: str) -> bool:
+    """Whether a file is a table of images and captions, by the names of its columns and by its values, and no more."""
+    if path.rpartition("/")[2].startswith("metadata.") or not path.lower().endswith(_TABLES):  # an imagefolder's
+        return False
+    with suppress(ShardfeedError):
+        table = _table(path, None, None)
+        heads, rows = _rows(table)
+        columns = _table_columns(heads)
+        name = "" if columns is None else heads[columns[1]].casefold()
+        if columns is None or len(heads) > sum(column is not None for column in columns) or name not in WORDS["text"]:
+            return False
+        counts = Counter(cells[columns[1]] for _, cells in islice(rows, _LOOKED_AT) if len(cells) == len(heads))
+        phrases = sum(len(text.split()) > 2 for text in counts)
+        unlike = meaning_of(name, counts).kind not in ("text", "identifiers", "classes")
+        return not unlike and (2 * phrases >= len(counts) > 0 or 2 * len(counts) > sum(counts.values()))
+    return False
+
+
+def _table(path: str, delimiter: str | None, encoding: str | None) -> LabelTable:
+    """The table at a path: JSON Lines and Parquet by their names, else CSV."""
+    keyed = path.lower().endswith(_KEYED)
+    return LabelTable(path, None if keyed else "csv", None if keyed else delimiter, encoding)
+
+
+def _rows(table: LabelTable) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The names of the columns, and line and cells of each row; where rows have lists of captions, a row for each."""
+    if not table.keyed:
+        rows = table.texts()
+        return next(rows, (0, []))[1], rows
+    heads = list(dict.fromkeys(key for _, row in islice(table.named(), _LOOKED_AT) for key in row))
+
+    def texts() -> Iterator[tuple[int, list[str]]]:
+        for line, row in table.named():
+            cells = [row.get(head) for head in heads]
+            count = max([len(cell) for cell in cells if isinstance(cell, list)], default=1)
+            for i in range(count):
+                parts = [cell[i] if isinstance(cell, list) and i < len(cell) else cell for cell in cells]
+                yield line, ["" if part is None or isinstance(part, list) else str(part).strip() for part in parts]
+
+    return heads, texts()
 
 
 def _table_columns(heads: list[str]) -> tuple[int, int, int | None, int | None] | None:
@@ -147,15 +197,14 @@ def _read_results(found: Annotations) -> None:
 
 
 def _read_table(found: Annotations) -> None:
-    table = LabelTable(found.place, "csv", found.options.delimiter, found.options.encoding)
-    rows = table.texts()
-    first, heads = next(rows, (0, []))
-    if not first:
+    table = _table(found.place, found.options.delimiter, found.options.encoding)
+    heads, rows = _rows(table)
+    if not heads:
         return
     columns = _table_columns(heads)
     if columns is None:
         problem = f"got the columns {', '.join(map(escape, heads))}, expected one image column and one caption column"
-        raise LabelFileError(table.place(first), problem, "name them image and caption")
+        raise LabelFileError(table.place(1), problem, "name them image and caption")
     if unused := [escape(head) for i, head in enumerate(heads) if i not in columns]:
         found.note(counted("unused columns", unused, len(unused)))
     image, caption, split, numbered = columns
@@ -222,5 +271,5 @@ _DIALECTS: Mapping[str, tuple[str, Callable[[Annotations], None]]] = {
     "token": ("captions in lines NAME#NUMBER", _read_token),
     "results": ("captions in lines image_name| comment_number| comment", _read_results),
     "karpathy": ("Karpathy's captions with splits", _read_karpathy),
-    "table": ("a table with several captions per image", _read_table),
+    "table": ("a table of captions", _read_table),
 }

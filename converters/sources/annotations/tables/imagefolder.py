@@ -1,4 +1,4 @@
-"""Hugging Face's imagefolder: `metadata.jsonl` or `metadata.csv` beside the images, with objects, captions or labels.
+"""Hugging Face's imagefolder: metadata.jsonl, .csv or .parquet beside the images, with objects, captions or labels.
 
 {"file_name": "a.png", "objects": {"bbox": [[left, top, width, height], ...], "categories": ["cat", ...]}}
 {"file_name": "a.png", "text": "a cat"}
@@ -22,10 +22,10 @@ from shardfeed.converters.sources.rows.objects import BadRowError, objects_of, v
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, UsageError, argument, escape
+from shardfeed.errors import LabelFileError, ShardfeedError, UsageError, argument, escape
 from shardfeed.text import counted, number, some
 
-_NAMES = ("metadata.jsonl", "metadata.csv")
+_NAMES = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _FILE, _OBJECTS, _SPLIT = "file_name", "objects", "split"
 _LOOKED_AT = 50  # rows of each table that show its content
 _Row = Mapping[str, Any]
@@ -47,9 +47,9 @@ def _tables(look: Look, options: AnnotationOptions) -> list[tuple[LabelTable, st
             place = os.path.join(look.path, folder, names[1])
             raise LabelFileError(place, f"{names[0]} is also present", "leave one of the two out")
         for name in names:
-            format, delimiter = ("csv", options.delimiter) if name.endswith(".csv") else ("jsonl", None)
+            delimiter = options.delimiter if name.endswith(".csv") else None
             path = os.path.join(look.folder, folder, name)
-            found.append((LabelTable(path, format, delimiter, options.encoding), folder))
+            found.append((LabelTable(path, None, delimiter, options.encoding), folder))
     return found
 
 
@@ -58,7 +58,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     try:
         tables = _tables(look, options)
         first = [[row for _, row in islice(table.named(), _LOOKED_AT)] for table, _ in tables]
-    except UsageError:
+    except ShardfeedError:  # PyArrow may be missing
         return None
     rows = [row for of_table in first for row in of_table]
     if not rows:
@@ -100,6 +100,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     found.unnamed = "images without a row, left out"
     reading = _Reading(found)
     for table, folder in tables:
+        reading.class_names |= table.class_names
         for line, row in table.named():
             reading.add(table.place(line), f"{escape(folder + table.name)}:{line}", folder, row)
     reading.finish(options)
@@ -114,6 +115,7 @@ class _Reading:
         self.rows: dict[int, tuple[str, bytes]] = {}  # by image: the place of its first row, and a digest of that row
         self.labels: dict[int, _Row] = {}  # by image: the cells that may be labels
         self.columns: dict[str, None] = {}
+        self.class_names: dict[str, tuple[str, ...]] = {}  # in the files, by column
         self.again = Names("duplicate rows")
         self.silent = 0  # samples without a caption
 
@@ -176,6 +178,8 @@ class _Reading:
             remedy = f"read it as a label file: {argument('reader', 'labels')} with {argument('label_columns')}"
             raise UsageError(found.place, f"several columns may be the label: {some(labels)}", remedy)
         if labels and (not options.tasks or "classes" in options.tasks):
+            if labels[0] in self.class_names and not found.boxed:
+                found.stated = (self.class_names[labels[0]], ())
             for image, cells in self.labels.items():
                 value = cells.get(labels[0])
                 found.sets |= isinstance(value, list)  # of any image: then all are sets

@@ -14,7 +14,7 @@ from shardfeed.converters import convert
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.open_source import recognise as recognise_all
-from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
 from shardfeed.schema import FILENAME, SOURCE_ID, Feature
@@ -205,12 +205,46 @@ def test_lines_that_are_no_captions_are_listed(images: Path) -> None:
     ]
 
 
+ONE_EACH = {
+    "c.csv": "image,caption\na.jpg,a house number 1\nb.jpg,a house number 2\n",
+    "clip.csv": "filepath\ttitle\na.jpg\ta house number 1\nb.jpg\ta house number 2\n",
+    "c.tsv": "image\ttext\na.jpg\ta house number 1\nb.jpg\ta house number 2\n",
+    "c.jsonl": '{"image": "a.jpg", "prompt": "a house number 1"}\n{"image": "b.jpg", "prompt": "a house number 2"}\n',
+    "lists.jsonl": "".join(
+        json.dumps({"image": f"{n}.jpg", "captions": [f"a house number {i}"]}) + "\n" for i, n in enumerate("ab", 1)
+    ),
+    "c.parquet": "",
+    "words.csv": "image,text\na.jpg,house\nb.jpg,number\n",
+}
+
+
+@pytest.mark.parametrize("name", ONE_EACH)
+@pytest.mark.parametrize("by", ["file", "labels"])
+def test_one_caption_for_each_image_is_a_caption(images: Path, tmp_path: Path, name: str, by: str) -> None:
+    """Not a class for each image: by the column's name, and by values that are texts, for a file and for --labels."""
+    path = tmp_path / name
+    path.write_text(ONE_EACH[name])
+    if name == "c.parquet":
+        parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+        rows = [{"file_name": f"{n}.jpg", "sentence": f"a house number {i}"} for i, n in enumerate("ab", 1)]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    if by == "file":
+        source = open_source(path, options=AnnotationOptions(images=images))
+    else:
+        source = open_source(images, options=LabelOptions(labels=path))
+    expected = ["house", "number"] if name == "words.csv" else ["a house number 1", "a house number 2"]
+    assert [sample.features for sample in source] == [{CAPTION: [text.encode()]} for text in expected]
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("labels.csv", "path,label\na.jpg,cat\na.jpg,dog\n"),
         ("labels.csv", "path,label,caption\na.jpg,cat,x\na.jpg,cat,y\n"),
-        ("labels.csv", "image,caption\na.jpg,one\nb.jpg,two\n"),
+        ("labels.csv", "image,caption\na.jpg,cat\nb.jpg,cat\n"),
+        ("labels.csv", "image,caption\na.jpg,m/a.png\nb.jpg,m/b.png\n"),
+        ("labels.csv", "image,comment\na.jpg,very blurry\nb.jpg,quite good\n"),
+        ("labels.csv", "image,caption,mood\na.jpg,one,x\nb.jpg,two,y\n"),
         ("train.txt", "a.jpg 0\nb.jpg 1\n"),
         ("coco.json", '{"images": [], "annotations": [{"caption": "x"}]}'),
         ("a.bin", TOKEN),
@@ -218,7 +252,7 @@ def test_lines_that_are_no_captions_are_listed(images: Path) -> None:
     ],
 )
 def test_other_files_are_not_taken(images: Path, name: str, content: str) -> None:
-    """A table with one row an image is a label file: `--text-column` reads it."""
+    """A table with another column, or with texts that are no captions, is a label file: `--text-column` reads it."""
     path = write(images, name, content)
     assert recognise(path) is None
     assert recognise(str(images)) is None

@@ -129,6 +129,29 @@ def test_captions(tmp_path: Path) -> None:
     assert read(str(root / "metadata.jsonl"))[0].features == {CAPTION: [b"x", b"y", b"z"]}
 
 
+def test_metadata_in_parquet_is_as_in_json_lines(tmp_path: Path) -> None:
+    """Captions, objects and class names of `datasets`; in the folder of a split, and for the file itself."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    root = tmp_path / "hf"
+    draw(root / "train")
+    rows = [{"file_name": f"{name}.png", "text": f"caption {name}"} for name in "abcd"]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), root / "train" / "metadata.parquet")
+    for path in (root, root / "train" / "metadata.parquet"):
+        source = open_source(path)
+        texts = [source[i].features[CAPTION] for i in range(4)]
+        assert texts == [[f"caption {name}".encode()] for name in "abcd"]
+    objects = [row(name) for name in SCENES]
+    parquet.write_table(pyarrow.Table.from_pylist(objects), root / "train" / "metadata.parquet")
+    assert open_source(root).schema.object_keys
+    table = pyarrow.Table.from_pylist([{"file_name": f"{name}.png", "label": i % 2} for i, name in enumerate("abcd")])
+    features = {"label": {"_type": "ClassLabel", "names": ["zebra", "ant"]}}
+    stated = {"huggingface": json.dumps({"info": {"features": features}})}
+    parquet.write_table(table.replace_schema_metadata(stated), root / "train" / "metadata.parquet")
+    source = open_source(root)
+    assert source.schema.class_names == {LABEL: ("zebra", "ant")}
+    assert [source[i].features[LABEL] for i in range(4)] == [0, 1, 0, 1]
+
+
 def test_tasks_choose(tmp_path: Path) -> None:
     root = str(flat(tmp_path / "hf"))
     both = read(root).schema
