@@ -203,7 +203,7 @@ def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
     if isinstance(of_table.get("class_names"), Mapping) or not file.is_file:
         return None
     for one in (BY_NAME["boxes-csv"], BY_NAME["classes-csv"], BY_NAME["captions"]):
-        if not of_table.keys() <= one.takes or not one.may_fit(file, of_table):
+        if not of_table.keys() <= set(one.takes) or not one.may_fit(file, of_table):
             continue
         evidence = one.recognise(file, of_table)
         if evidence is not None and not evidence.missing:

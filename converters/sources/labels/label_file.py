@@ -1,6 +1,7 @@
 """Images named by a label file: CSV, TSV, JSON Lines, Parquet, or lines of `path label`."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -36,11 +37,12 @@ from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings
-from shardfeed.converters.sources.split_names import split_in_cell
+from shardfeed.converters.sources.split_names import split_in_cell, usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, is_plain
 from shardfeed.text import counted, number, some
 
+_WORDS_OF_NAME = re.compile(r"([^A-Za-z]+)")
 _LOOKED_AT = 1000  # lines examined to find the separator
 _OF_FOLDERS = ("labels", "images", "pattern")  # options that say what this is given by its place, or nothing
 _Made = TypeVar("_Made")
@@ -145,14 +147,20 @@ class LabelFile(ListedSource):
         settings = _ColumnSettings(columns, asked, table.class_names)
         rows = LabelRows(table, columns, lookup, optional=settings.missing)
         if not (rows.files < len(listing)).any():
-            raise rows.no_images_error(listing)
+            raise rows.no_images_error(listing, rooted=root is not None)
         chosen, doubled = rows.distinct()
         chosen = chosen[rows.files[chosen] < len(listing)]
         files = rows.files[chosen]
         made = _Features(rows, chosen, settings)
         splits = _splits(rows, chosen)
         notes += ["lines are split at the first space: classes contain spaces"] if table.at_first else []
-        notes += [*listing.notes, *made.notes, *rows.notes(doubled, listing), *_unnamed(rows, listing, files)]
+        notes += [
+            *_other_splits(table, columns),
+            *listing.notes,
+            *made.notes,
+            *rows.notes(doubled, listing),
+            *_unnamed(rows, listing, files),
+        ]
         rejected = rows.rejected()
         wanted = [skipped for skipped in rejected if listing.choice.wants(skipped.key)]
         if len(wanted) < len(rejected):
@@ -327,6 +335,22 @@ def _splits(rows: LabelRows, chosen: np.ndarray) -> Splits | None:
             raise LabelFileError(place, f"the split: {error.problem}", error.remedy) from None
     names = tuple(sorted(set(named)))
     return Splits(names, np.array([names.index(name) for name in named], np.int64)[cells.codes[chosen]])
+
+
+def _other_splits(table: LabelTable, columns: Columns) -> Iterator[str]:
+    """Yield a sentence on files beside the label file that are named like it, but for another split."""
+
+    def parts(name: str) -> tuple[list[str], set[str]]:
+        words = _WORDS_OF_NAME.split(name)
+        splits = {split for word in words if (split := usual_split(word))}
+        return ["" if usual_split(word) else word for word in words], splits
+
+    own, split = parts(table.name)
+    if len(split) == 1 and columns.split is None:
+        names = sorted(os.listdir(os.path.dirname(table.path) or "."))
+        others = [name for name in names if (found := parts(name))[0] == own and found[1] - split]
+        if others:
+            yield counted("label files of other splits beside this one, not read", map(escape, others), len(others))
 
 
 def _unnamed(rows: LabelRows, listing: Listing, files: np.ndarray) -> Iterator[str]:

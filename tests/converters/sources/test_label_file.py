@@ -561,6 +561,25 @@ def test_a_number_for_each_class_is_a_set_of_classes(images: Path, form: str) ->
         LabelFile(path, class_names=["x", "y"])
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "third"),
+    [("val.txt", "train.txt", "x.txt"), ("labels_val.csv", "labels_train.csv", "labels.csv")],
+)
+def test_label_files_of_other_splits_are_named(images: Path, name: str, other: str, third: str) -> None:
+    content = "a.jpg 0\nb.jpg 0\n" if name.endswith(".txt") else "path,label\na.jpg,0\nb.jpg,0\n"
+    for file in (name, other, third):
+        write(images, content, file)
+    notes = open_source(images, options=LabelOptions(labels=images / name)).findings.notes
+    assert f"label files of other splits beside this one, not read: 1 ({other})" in notes
+    assert not [note for note in LabelFile(images / third).findings.notes if "other splits" in note]
+
+
+def test_the_remedy_does_not_repeat_the_folder_that_was_given(images: Path) -> None:
+    path = write(images, "path,label\nimages/a.jpg,cat\nimages/b.jpg,dog\n")
+    with pytest.raises(LabelFileError, match="correct the paths, or give the folder that they are relative to instead"):
+        LabelFile(path, images)
+
+
 def test_json_lines_in_a_json_file(images: Path) -> None:
     rows = '{"source": "a.jpg", "target": "b.jpg", "prompt": "a red dog"}\n' * 2
     path = write(images, rows, "prompt.json")
