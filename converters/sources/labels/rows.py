@@ -171,7 +171,7 @@ class LabelRows:
         problem = f"none of {len(self.lines)} rows names a file under {escape(listing.root)}: "
         problem += f"the first, '{escape(key)}': {why.reason}; a file there is '{escape(listing.key(0))}'"
         remedy = f"give the folder that paths are relative to {argument('root', python='as root')}"
-        remedy = "correct the paths, or give the folder that they are relative to instead" if rooted else remedy
+        remedy += f", instead of {escape(listing.root)}" if rooted else ""
         remedy = "write '/' instead of '\\\\'" if b"\\" in key else remedy
         return LabelFileError(self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy)
 

@@ -574,9 +574,9 @@ def test_label_files_of_other_splits_are_named(images: Path, name: str, other: s
     assert not [note for note in LabelFile(images / third).findings.notes if "other splits" in note]
 
 
-def test_the_remedy_does_not_repeat_the_folder_that_was_given(images: Path) -> None:
+def test_the_remedy_asks_for_another_folder_than_the_one_that_was_given(images: Path) -> None:
     path = write(images, "path,label\nimages/a.jpg,cat\nimages/b.jpg,dog\n")
-    with pytest.raises(LabelFileError, match="correct the paths, or give the folder that they are relative to instead"):
+    with pytest.raises(LabelFileError, match=f"give the folder that paths are relative to as root, instead of {images}"):
         LabelFile(path, images)
 
 
