@@ -180,6 +180,36 @@ def test_messages_speak_the_language_they_were_called_in(
 
 
 @pytest.mark.parametrize(
+    ("table", "count"),
+    [
+        ("image,mask\n{0},m/a.png\n{1},m/b.png\n{2},m/c.png\n{3},m/d.png\n", 4),
+        ("image,patient\n{0},P1\n{1},P1\n{2},P2\n{3},P2\n", 4),
+        ("image,rle\n{0},1 3 10 5\n{1},2 4 9 9\n{2},1 1 5 2\n{3},7 2 11 3\n", 4),
+        ("{0},m/a.png\n{1},m/b.png\n{2},m/c.png\n{3},m/d.png\n", 3),
+    ],
+)
+def test_each_way_for_a_column_that_is_no_class_works_as_typed(
+    run: Run, folder: Callable[..., Path], tmp_path: Path, table: str, count: int
+) -> None:
+    """Nothing is committed before the user says what the column is."""
+    root = folder(2)
+    names = sorted(str(path.relative_to(root)) for path in root.rglob("*.jpg"))
+    (tmp_path / "t.csv").write_text(table.format(*names))
+    command = [root, "--labels", tmp_path / "t.csv"]
+    code, _, err = run(*command, tmp_path / "out")
+    assert code == 2
+    assert "not known to be classes: " in err
+    ways = re.findall(r"(--[a-z-]+)(?: (\S+))?(?: with (--split))? (?:for \w+|to leave)", err)
+    assert len(ways) == count
+    for i, way in enumerate(ways):
+        option = [word for word in way if word]
+        shares = ["train=0.5,test=0.5"] if option[-1] == "--split" else []
+        code, _, err = run(*command, tmp_path / f"out{i}", *option, *shares)
+        assert code == 0, err
+        assert (LABEL in shardfeed.open(tmp_path / f"out{i}")["train"][0]) == (option[0] == "--label-column")
+
+
+@pytest.mark.parametrize(
     ("typed", "place"),
     [
         (["--size", "0"], "--size"),

@@ -27,6 +27,8 @@ from shardfeed.schema import is_plain
 NamedClasses = Mapping[int, str]
 
 _WHOLE = re.compile(r"[0-9]{1,9}\Z")  # a class's number
+# An item of a dict or list as Python prints it.
+_PYTHON_ITEM = re.compile(r"""(?:\b(\d{1,9})\s*:\s*)?('[^'\\\n]*'|"[^"\\\n]*")\s*,?""")
 _NUMBERED = re.compile(r"\s*(\d{1,9})\s*:\s*(.+?)\s*\Z")
 _NUMBER_FIRST = re.compile(r"\s*(\d{1,9})(?:\s*[,;=]\s*|\.?\s+)(.+?)\s*\Z")
 _NUMBER_LAST = re.compile(r"\s*(.+?)(?:\s*[,;:=]\s*|\s+)(\d{1,9})\s*\Z")
@@ -126,11 +128,12 @@ def _parsed(place: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        try:
-            return ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            at = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            raise LabelFileError(f"{place}{at}", "begins like JSON, but cannot be read as JSON", _FORMS) from None
+        items = _PYTHON_ITEM.findall(text)
+        if items and _PYTHON_ITEM.sub("", text).split() in (["{}"], ["{", "}"], ["[]"], ["[", "]"]):
+            names = [ast.literal_eval(name) for _, name in items]
+            return dict(zip((n for n, _ in items), names, strict=True)) if items[0][0] else names
+        at = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise LabelFileError(f"{place}{at}", "begins like JSON, but cannot be read as JSON", _FORMS) from None
 
 
 def _of_document(place: str, document: Any) -> tuple[dict[int, str], bool]:

@@ -170,13 +170,9 @@ class LabelFile(ListedSource):
 
 def _are_pairs(table: LabelTable, lookup: PathLookup) -> bool:
     """Whether lines of text are a path and more: no whole line is a file, but some first words are."""
-
-    def exists(text: str) -> bool:
-        return isinstance(lookup.find(text), int) or lookup.is_id(text)
-
     lines = [str(record.cells[0]) for record in islice(table, _LOOKED_AT) if isinstance(record.cells, list)]
     parts = [line.rpartition(" ")[0] for line in lines] + [line.split(None, 1)[0] for line in lines]
-    return not any(map(exists, lines)) and any(map(exists, parts))
+    return not any(_is_file(line, lookup) for line in lines) and any(_is_file(part, lookup) for part in parts)
 
 
 def _folder_of_paths(table: LabelTable, options: LabelOptions) -> str:
@@ -194,18 +190,18 @@ def _folder_of_paths(table: LabelTable, options: LabelOptions) -> str:
     return "" if inside or shared == "/" or not os.path.isdir(shared) else shared
 
 
+def _is_file(text: str, lookup: PathLookup) -> bool:
+    return isinstance(lookup.find(text), int) or lookup.is_id(text)
+
+
 def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
     """Whether lines of text are `path class` with blanks in the class: only their first words are files."""
-
-    def exists(text: str) -> bool:
-        return isinstance(lookup.find(text), int) or lookup.is_id(text)
-
     lines = (record.cells for record in islice(table, _LOOKED_AT))
     several = [
         f"{path} {label}" for path, label in (map(str, cells) for cells in lines if len(cells) == 2) if " " in path
     ]
-    return any(exists(line.split(None, 1)[0]) for line in several) and not any(
-        exists(line.rpartition(" ")[0]) for line in several
+    return any(_is_file(line.split(None, 1)[0], lookup) for line in several) and not any(
+        _is_file(line.rpartition(" ")[0], lookup) for line in several
     )
 
 

@@ -25,8 +25,7 @@ _NUMBER = re.compile(
 )  # no nan, no inf, no digits of other scripts
 _LARGE = 2.0**63  # above, messages name float32's own limit
 _INT64 = range(-(2**63), 2**63)
-_MARKS = {text: text.startswith(("1", "t")) for text in ("0", "0.0", "false", "1", "1.0", "true")}
-_MARKED = {"0": 0, "0.": 0, "0.0": 0, "1": 1, "1.": 1, "1.0": 1}
+_MARKS = {text: text.startswith(("1", "t")) for text in ("0", "0.", "0.0", "false", "1", "1.", "1.0", "true")}
 _SIGNED = {"-1": False, "-1.0": False, "1": True, "1.0": True}
 _BETWEEN = re.compile(r"[\s,;]+")  # numbers of a list that is written in one cell
 # One word of a column's name is enough: TensorFlow's (object/bbox/xmin), and common names.
@@ -86,8 +85,8 @@ class BadCellError(Exception):
 
 def _are_marks(lists: Sequence[Sequence[str]]) -> bool:
     """Whether lists have a 0 or 1 for each class, instead of classes."""
-    there = all(part in _MARKED for parts in lists for part in parts)
-    return there and is_multi_hot([[_MARKED[part] for part in parts] for parts in lists])
+    there = all(part.casefold() in _MARKS for parts in lists for part in parts)
+    return there and is_multi_hot([[_MARKS[part.casefold()] for part in parts] for parts in lists])
 
 
 def has_box_columns(name: str) -> bool:
@@ -156,15 +155,14 @@ def label_column(
     """
     lists = _check_cells(cells)
     first_code = _first_codes(cells)
-    if main and lists and not split and not objects and first_code.keys() <= _MARKED.keys():
+    if main and lists and not split and not objects and {text.casefold() for text in first_code} <= _MARKS.keys():
         if _are_marks(found := [_texts(cell) for cell in cells.values]):
             names = given or tuple(map(str, range(len(found[0]))))
             if len(names) != len(found[0]):
                 problem = f"got {len(found[0])} numbers of 0 and 1 for {len(names)} class names"
                 raise BadCellError(0, problem, "name each class, in the order of the numbers")
-            marks = [
-                np.array([part[k] in ("1", "1.", "1.0") for part in found])[cells.codes] for k in range(len(names))
-            ]
+            hot = np.array([[_MARKS[part.casefold()] for part in parts] for parts in found])[cells.codes]
+            marks = list(hot.T)
             made, notes = one_hot_column(names, marks, rows)
             return made, (f"column {escape(name)}: a 0 or 1 for each of {len(names)} classes", *notes)
         if (code := next((i for i, parts in enumerate(found) if len({*parts}) < len(parts)), None)) is not None:

@@ -155,7 +155,7 @@ def ways(name: str, meaning: Meaning, *, column: int | None = None, grouped: boo
     text = argument("text_columns", python=f"text_columns=[{in_python}]", typed=typed) + " for texts"
     ordered = [label, text] if meaning.kind == "classes" else [text, label]
     if column is None and grouped:
-        group = argument("group_column", name) + " for groups"
+        group = f"{argument('group_column', name)} with {argument('split')} for groups"
         ordered = [group, label, text] if meaning.kind == "identifiers" else [*ordered, group]
     return f"give {', '.join(ordered)}, or {argument('unlabelled', python='label_columns=[]')} to leave it out"
 

@@ -493,7 +493,7 @@ def test_a_column_left_over_is_no_class_without_evidence(images: Path, column: s
         "label_columns=[] to leave",
     ):
         assert way in line
-    assert f"group_column='{name}' for groups" in line
+    assert f"group_column='{name}' with split for groups" in line
     text = open_source(path, options=LabelOptions(text_columns=[name]))
     assert [text[i].features[f"image/{name}"] for i in range(3)] == [cell.encode() for cell in cells]
     label = open_source(path, options=LabelOptions(label_columns=[name]))
@@ -537,6 +537,7 @@ def test_lines_of_two_paths_are_no_classes(images: Path) -> None:
 MARKS = {
     "lists": ("l.jsonl", [[0, 1, 0], [1, 0, 1], [0, 0, 0]]),
     "floats": ("l.jsonl", [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]),
+    "booleans": ("l.jsonl", [[False, True, False], [True, False, True], [False, False, False]]),
     "pandas": ("l.csv", ["[0, 1, 0]", "[1, 0, 1]", "[0, 0, 0]"]),
     "numpy": ("l.csv", ["[0. 1. 0.]", "[1. 0. 1.]", "[0. 0. 0.]"]),
     "blanks": ("l.csv", ["0 1 0", "1 0 1", "0 0 0"]),
@@ -576,7 +577,9 @@ def test_label_files_of_other_splits_are_named(images: Path, name: str, other: s
 
 def test_the_remedy_asks_for_another_folder_than_the_one_that_was_given(images: Path) -> None:
     path = write(images, "path,label\nimages/a.jpg,cat\nimages/b.jpg,dog\n")
-    with pytest.raises(LabelFileError, match=f"give the folder that paths are relative to as root, instead of {images}"):
+    with pytest.raises(
+        LabelFileError, match=f"give the folder that paths are relative to as root, instead of {images}"
+    ):
         LabelFile(path, images)
 
 
@@ -847,7 +850,7 @@ def test_many_captions_as_classes_are_an_error(tmp_path: Path) -> None:
     rows = "path,label\n" + "".join(f"{i}.jpg,picture {i}\n" for i in range(1001))
     assert refusal(tmp_path, rows) == (
         "2, column 'label': got 1001 classes in 1001 rows, the first 'picture 0'; "
-        "give text_columns=['label'] for texts, label_columns=['label'] for classes, group_column='label' for groups, "
+        "give text_columns=['label'] for texts, label_columns=['label'] for classes, group_column='label' with split for groups, "
         "or label_columns=[] to leave it out"
     )
     assert len(LabelFile(write(tmp_path, rows), label_columns=["label"])) == 1001

@@ -51,6 +51,7 @@ item { name: "f\\303\\251e" id: 3 }
         ("class_indices.json", '{"cat": 0, "dog": 1}', {0: "cat", 1: "dog"}),
         ("names.txt", '{"cat": 0, "dog": 1}', {0: "cat", 1: "dog"}),
         ("names.txt", "{0: 'cat, tabby',\n 1: 'dog'}", {0: "cat, tabby", 1: "dog"}),
+        ("names.txt", "['cat', \"dog's\"]", {0: "cat", 1: "dog's"}),
         ("names.json", '{"categories": [{"id": 1, "name": "cat"}, {"id": 3, "name": "dog"}]}', {1: "cat", 3: "dog"}),
         ("data.yaml", "names: [cat, dog]\nnc: 2\n", {0: "cat", 1: "dog"}),
         ("names.txt", "names:\n  0: cat\n  1: dog\n", {0: "cat", 1: "dog"}),
