@@ -116,7 +116,7 @@ def class_column(
     given = class_list(options.class_names) or (None if stated is None else tuple(stated))
     try:
         if given is None and not sets:
-            column, asked = _key(place), "label" in options.columns
+            column, asked = _key(place).partition(" ")[2] or _key(place), "label" in options.columns
             counts = dict(zip(values, np.bincount(codes, minlength=len(values)).tolist(), strict=True))
             remedy = f"give {naming('label', column)} for classes, {naming('text', column)} for texts, or "
             check_classes(column, counts, "user" if asked else "name", remedy=remedy + argument("unlabelled"))

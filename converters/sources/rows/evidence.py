@@ -30,10 +30,11 @@ _SEPARATORS = ("|", ";", ",", " ")
 _WORDS_OF_CAPTION = 5  # in half of the texts; names of classes are shorter, but for a few
 # Words in the names of columns whose values repeat and are no classes: they group or describe the samples.
 _NOT_CLASSES = re.compile(
-    r"(?:^|[^a-z])(?:patient|subject|case|study|series|session|visit|video|clip|scene|sequence|site|hospital|clinic|"
-    r"camera|device|scanner|user|annotator|author|photographer|owner|reader|rater|fold|group|batch|id|uuid|guid|hash|md5|"
-    r"sha1|sha256|date|time|timestamp|url|uri|link|license|licence|source|origin|dataset|comment|comments|note|notes|"
-    r"remark|remarks|descriptions?|captions?|prompts?|titles?|sentences?|texts?|txt)(?:[^a-z]|$)"
+    r"(?:^|[^a-z])(?:patient|subject|participant|donor|lesion|specimen|slide|accession|exam|case|study|series|session|"
+    r"visit|video|clip|frame|scene|sequence|site|hospital|clinic|camera|device|scanner|user|annotator|author|"
+    r"photographer|owner|reader|rater|fold|group|batch|uuid|guid|hash|md5|sha1|sha256|date|time|timestamp|url|uri|link|"
+    r"license|licence|source|origin|dataset|comments?|notes?|remarks?|descriptions?|captions?|prompts?|titles?|"
+    r"sentences?|texts?|txt)(?:[^a-z]|$)"
 )
 _SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("addresses", re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:[a-z]+/|www\.")),
@@ -84,7 +85,11 @@ def meaning_of(name: str, counts: Mapping[str, int], *, headed: bool = True) -> 
     if headed and _NOT_CLASSES.search(name.casefold().replace("_", " ")):
         words = mostly and any(" " in text for text in texts)
         return Meaning("text" if words or different < 2 else "identifiers", f"its name is not a class's, and {differ}")
-    small = rows <= _FEW and (not headed or rows < 3 or different < rows or all(map(_NUMBER.match, texts)))
+    # The numbers of classes repeat (species_id), those of images do not.
+    is_id = re.search(r"(?:^|[^a-z])ids?$", name.casefold()) is not None
+    small = (
+        rows <= _FEW and not is_id and (not headed or rows < 3 or different < rows or all(map(_NUMBER.match, texts)))
+    )
     if mostly and not small:
         return Meaning("text" if any(" " in text for text in texts) else "identifiers", differ)
     return Meaning("classes", differ)

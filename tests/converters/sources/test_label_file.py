@@ -850,8 +850,8 @@ def test_many_captions_as_classes_are_an_error(tmp_path: Path) -> None:
     rows = "path,label\n" + "".join(f"{i}.jpg,picture {i}\n" for i in range(1001))
     assert refusal(tmp_path, rows) == (
         "2, column 'label': got 1001 classes in 1001 rows, the first 'picture 0'; "
-        "give text_columns=['label'] for texts, label_columns=['label'] for classes, group_column='label' with split for groups, "
-        "or label_columns=[] to leave it out"
+        "give text_columns=['label'] for texts, label_columns=['label'] for classes, "
+        "group_column='label' with split for groups, or label_columns=[] to leave it out"
     )
     assert len(LabelFile(write(tmp_path, rows), label_columns=["label"])) == 1001
     assert len(LabelFile(write(tmp_path, rows), class_names=[f"picture {i}" for i in range(1001)])) == 1001

@@ -124,7 +124,7 @@ def _one_for_each(path: str) -> bool:
         if columns is None or len(heads) > sum(column is not None for column in columns) or name not in WORDS["text"]:
             return False
         counts = Counter(cells[columns[1]] for _, cells in islice(rows, _LOOKED_AT) if len(cells) == len(heads))
-        phrases = sum(len(text.split()) > 2 for text in counts)
+        phrases = sum(len(text.split()) > 1 for text in counts)
         unlike = meaning_of(name, counts).kind not in ("text", "identifiers", "classes")
         return not unlike and (2 * phrases >= len(counts) > 0 or 2 * len(counts) > sum(counts.values()))
     return False

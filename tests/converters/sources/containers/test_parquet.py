@@ -150,6 +150,19 @@ def rows_of(source: ColumnarSource) -> tuple[dict[int, bytes | None], set[bytes]
     return dict(sorted(found.items())), {image.path for image in images if isinstance(image, FilePart)}
 
 
+def test_a_label_whose_values_are_paths_is_no_class(tmp_path: Path) -> None:
+    """Each way of the remedy works: a label after all, texts, or neither."""
+    rows = [{"image": image_file(), "label": f"masks/{i}.png"} for i in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    with pytest.raises(
+        UsageError, match="its values are paths, such as 'masks/0.png'; give columns={'label': 'label'} for"
+    ):
+        open_source(tmp_path / "a.parquet")
+    asked = ({"columns": {"label": "label"}}, {"columns": {"text": "label"}}, {"unlabelled": True})
+    found = [open_source(tmp_path / "a.parquet", options=ColumnOptions(**one)).schema.features for one in asked]
+    assert [(LABEL in one, CAPTION in one) for one in found] == [(True, False), (False, True), (False, False)]
+
+
 def test_plain_columns_labels_and_captions(tmp_path: Path) -> None:
     """Columns as programs other than `datasets` write them: binary, class names, lists of captions, a split column."""
     columns = {
