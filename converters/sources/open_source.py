@@ -182,6 +182,8 @@ def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
     for one in READERS:
         if plain and (one.name in PLAIN or one.options is not LabelOptions or not set(values) <= set(one.takes)):
             continue
+        if one.name == "captions" and not {"unlabelled", "class_names"}.isdisjoint(values):
+            continue  # the user says what else a table with texts is
         if one.name != "labels" and one.may_fit(look, values):
             taken = {name: value for name, value in values.items() if name in one.takes}
             evidence = one.recognise(look, taken)

@@ -138,6 +138,21 @@ def open_clip(to: Files) -> None:
 
 
 @TOPIC.layout(
+    "Hugging Face imagefolder: `metadata.parquet` with captions",
+    "convert captioned out",
+    Gives("train 2", captions={"a.jpg": ["caption a"], "b.jpg": ["caption b"]}),
+    needs="pyarrow",
+)
+def imagefolder_in_parquet(to: Files) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    to.images("captioned/train/{a,b}.jpg")
+    rows = {"file_name": ["a.jpg", "b.jpg"], "text": ["caption a", "caption b"]}
+    pq.write_table(pa.table(rows), to.root / "captioned" / "train" / "metadata.parquet")
+
+
+@TOPIC.layout(
     "a CSV of images and their masks: no classes",
     "convert train.csv out",
     Gives("train 2"),

@@ -146,8 +146,7 @@ def _rows(table: LabelTable) -> tuple[list[str], Iterator[tuple[int, list[str]]]
     def texts() -> Iterator[tuple[int, list[str]]]:
         for line, row in table.named():
             cells = [row.get(head) for head in heads]
-            count = max([len(cell) for cell in cells if isinstance(cell, list)], default=1)
-            for i in range(count):
+            for i in range(max([1, *(len(cell) for cell in cells if isinstance(cell, list))])):
                 parts = [cell[i] if isinstance(cell, list) and i < len(cell) else cell for cell in cells]
                 yield line, ["" if part is None or isinstance(part, list) else str(part).strip() for part in parts]
 

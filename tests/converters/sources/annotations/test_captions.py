@@ -17,7 +17,7 @@ from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
-from shardfeed.schema import FILENAME, SOURCE_ID, Feature
+from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature
 from shardfeed.testing.source import SourceContract
 
 TOKEN = 'a.jpg#0\tA dog .\na.jpg#1\tTwo "dogs", é .\n\nb.jpg#0\tA cat .\ngone.jpg#0\tNo one .\ngone.jpg#1\tNobody .\n'
@@ -234,6 +234,11 @@ def test_one_caption_for_each_image_is_a_caption(images: Path, tmp_path: Path, n
         source = open_source(images, options=LabelOptions(labels=path))
     expected = ["house", "number"] if name == "words.csv" else ["a house number 1", "a house number 2"]
     assert [sample.features for sample in source] == [{CAPTION: [text.encode()]} for text in expected]
+    without = open_source(path, options=LabelOptions(images=images, unlabelled=True))
+    assert [sample.features for sample in without] == [{}, {}]
+    if "lists" not in name:
+        classes = LabelOptions(images=images, class_names=sorted(expected))
+        assert LABEL in open_source(path, options=classes).schema.features
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_a_label_whose_values_are_paths_is_no_class(tmp_path: Path) -> None:
     rows = [{"image": image_file(), "label": f"masks/{i}.png"} for i in range(3)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     with pytest.raises(
-        UsageError, match="its values are paths, such as 'masks/0.png'; give columns={'label': 'label'} for"
+        UsageError, match=r"its values are paths, such as 'masks/0.png'; give columns=.'label': 'label'. for"
     ):
         open_source(tmp_path / "a.parquet")
     asked = ({"columns": {"label": "label"}}, {"columns": {"text": "label"}}, {"unlabelled": True})
