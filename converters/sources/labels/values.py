@@ -172,8 +172,11 @@ def label_column(
         meaning = "classes" if given or split else _meaning(cells, first_code, main=main, lists=lists)
         if meaning == "classes":
             counts = np.bincount(cells.codes, minlength=len(cells.values)).tolist()
-            of_text = {text: n for text, n in zip(cells.values, counts, strict=True) if isinstance(text, str)}
-            hints = check_classes(name, of_text, by, column=column) if given is None and not lists else ()
+            of_text: Counter[str] = Counter()
+            for cell, count in zip(cells.values, counts, strict=True):
+                of_text.update(dict.fromkeys(_texts(cell), count))
+            looked_at = given is None and not split and (not lists or by in ("rest", "place"))
+            hints = check_classes(name, of_text, by, column=column) if looked_at else ()
             numbering = number_classes(first_code, given)
             prefix = "image/class" if main else _class_prefix(name)
             tags = lists and (main or split) and not (objects or prefix.startswith("image/object/"))

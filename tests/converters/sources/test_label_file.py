@@ -518,6 +518,18 @@ def test_a_column_of_few_classes_is_the_label(images: Path, name: str, cells: li
     assert source.schema.class_names[LABEL] == tuple(sorted({*cells}))
 
 
+def test_lists_that_are_left_over_need_evidence_too(images: Path) -> None:
+    rows = [
+        {"path": "a.jpg", "remark": ["a red dog on a sofa", "it is very blurry here"]},
+        {"path": "b.jpg", "remark": ["a cat"]},
+    ]
+    said = refusal(images, "".join(json.dumps(row) + "\n" for row in rows), "l.jsonl")
+    assert "column 'remark': not known to be classes: its values are sentences" in said
+    rows = [{"path": "a.jpg", "things": ["cat", "dog"]}, {"path": "b.jpg", "things": ["dog"]}]
+    source = LabelFile(write(images, "".join(json.dumps(row) + "\n" for row in rows), "l.jsonl"))
+    assert source.schema.class_names[LABEL] == ("cat", "dog")
+
+
 def test_a_label_whose_values_are_files_is_refused(images: Path) -> None:
     """Masks in the column `label`: a known name is no evidence against the values."""
     assert "its values are paths, such as 'm/a.png'" in refusal(images, "image,label\na.jpg,m/a.png\nb.jpg,m/b.png\n")
