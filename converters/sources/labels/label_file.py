@@ -179,14 +179,15 @@ def _folder_of_paths(table: LabelTable, options: LabelOptions) -> str:
     """The folder that all paths of a Parquet file share, if they are absolute, as `datasets` writes them; else ""."""
     if table.format != "parquet":
         return ""
-    names = [options.path_column] if options.path_column is not None else WORDS["path"]
-    rows = (row for _, row in table.named())
-    paths = [next((row[name] for name in names if name in row), None) for row in rows]
-    absolute = [path for path in paths if isinstance(path, str) and os.path.isabs(path)]
-    if not paths or len(absolute) < len(paths) or not all(names_image(os.fsencode(path)) for path in absolute):
-        return ""
-    shared = os.path.commonpath([os.path.dirname(path) for path in absolute])
-    inside = shared.startswith(os.path.realpath(os.path.dirname(table.path)) + "/")
+    names = WORDS["path"] if options.path_column is None else [str(options.path_column)]
+    folders = set()
+    for _, row in table.named():
+        path = next((row[name] for name in names if name in row), None)
+        if not isinstance(path, str) or not os.path.isabs(path) or not names_image(os.fsencode(path)):
+            return ""
+        folders.add(os.path.dirname(path))
+    shared = os.path.commonpath(folders) if folders else "/"
+    inside = f"{shared}/".startswith(os.path.realpath(os.path.dirname(table.path)) + "/")
     return "" if inside or shared == "/" or not os.path.isdir(shared) else shared
 
 
