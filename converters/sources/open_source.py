@@ -2,14 +2,16 @@
 
 import copy
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from shardfeed.converters.sources.archives.archive import is_archive, unpack
+from shardfeed.converters.sources.files.annotation_files import json_file, recognise_annotations
 from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.guard import guarded
-from shardfeed.converters.sources.labels.table import is_json_lines
+from shardfeed.converters.sources.labels.table import LABEL_ENDS, is_json_lines
 from shardfeed.converters.sources.look import Look, expand_braces
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, given
 from shardfeed.converters.sources.readers import (
@@ -29,6 +31,7 @@ from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.address import is_address
 
+_LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n]*\}[ \t\r]*\n\s*\{")  # of JSON, an object on each
 _SHOWN_HEAD = 12  # bytes of a file, in a message
 _PLACES = ("labels", "images")  # options that name files beside the path
 _OF_TABLES = ("class_names", "delimiter", "encoding")
@@ -108,6 +111,8 @@ def open_source(
             return _noted(open_source(os.path.join(look.path, inner), **again), notes)
         try:
             _check_name(look)
+            if look.is_file and "format" not in values:
+                _check_known(look.path, look)
             plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
             return _read(plain, look, values)
         except UsageError:
@@ -222,10 +227,25 @@ def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
     if found := [one for one in recognise(Look(path), {"images": look.path}) if not one.missing]:
         remedy = f"give {escape(path)} instead of the folder, and {argument('images', look.path)}"
         raise UsageError(path, f"is not a label file: {found[0].found}", remedy)
-    what, remedy = "JSON", 'write CSV, or JSON Lines with one {"path": ..., "label": ...} per line'
-    if path.lower().endswith(".xml"):
-        what, remedy = "XML", "give the folder with the XML files instead of the images"
-    raise UsageError(path, f"is {what} in no known annotation format, expected a label file", remedy)
+    _check_known(path, Look(path))
+    remedy = "give the folder with the XML files instead of the images"
+    raise UsageError(path, "is XML in no known annotation format, expected a label file", remedy)
+
+
+def _check_known(path: str, look: Look) -> None:
+    """Raise UsageError for JSON that no reader recognises; lines of JSON may be a label file, by its extension."""
+    head = look.head(path)
+    found = recognise_annotations(head) or (json_file(head) if look.kind_of(path) == "json" else None)
+    kinds = ("tool",) if path.lower().endswith(LABEL_ENDS) else ("tool", "document", "packed")
+    if found is None or found.kind not in kinds or head.lstrip().startswith(b"<"):
+        return
+    remedy = found.remedy
+    if _LINES.match(head):
+        columns = f"{argument('format', 'jsonl')} and {argument('path_column', typed='KEY')}"
+        remedy = f"give {columns} if each line is an image; else {remedy}"
+    elif found.kind == "document":
+        remedy += ', or write CSV, or JSON Lines with one {"path": ..., "label": ...} per line'
+    raise UsageError(path, f"is {found.what}, in no known annotation format, expected a label file", remedy)
 
 
 def _is_plain(values: Mapping[str, Any]) -> bool:

@@ -242,6 +242,7 @@ READERS: tuple[Reader, ...] = (
         *("imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES | _GROUPS),
         *("metadata.jsonl", "metadata.csv", "metadata.parquet"),
     ),
+    _annotations("caption-files", "tables.caption_files", _OF_ANNOTATIONS | {"encoding"}, ".txt", ".caption"),
     _tool("labelme", _marks("{} has shapes, as LabelMe saves them", b'"shapes"', b'"imagePath"|"flags"'), ".json"),
     _tool(
         "via",

@@ -11,15 +11,16 @@ import os
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from shardfeed.converters.images.no_image import NoImage, recognise_file
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.files.annotation_files import AnnotationFile, recognise_annotations
 from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
 from shardfeed.converters.sources.files.read_ahead import ReadAhead
 from shardfeed.converters.sources.guard import EVERY, report_progress
@@ -40,6 +41,12 @@ _KINDS = {
 }
 _TAIL = 5  # bytes at the end of a name that may hold an image's extension: none is longer
 _SHOWN = 5  # extensions in a sentence
+_NEAR = 3  # files before and after one in a listing that may have its name
+_MOST_LABELS = 1000  # files that may label images are searched for until there are so many
+_REMARKS = (  # beginnings of names of files that say nothing about single images
+    *(b"readme", b"license", b"licence", b"citation", b"changelog", b"requirements"),
+    *(b"classes", b"labels.txt", b"class_names"),
+)
 # A FIFO put there since the listing must not block us.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -274,10 +281,11 @@ class _Walk:
 
 @dataclass(frozen=True)
 class SkippedFiles:
-    """`files`: files that are not images. `notes`: sentences about them."""
+    """`files`: files that are not images. `notes`: sentences about them. `labels`: files that may label the images."""
 
     files: Listing
     notes: tuple[str, ...] = ()
+    labels: Mapping[bytes, AnnotationFile] = field(default_factory=dict)
 
 
 def only_images(files: Listing) -> tuple[Listing, SkippedFiles]:
@@ -287,12 +295,14 @@ def only_images(files: Listing) -> tuple[Listing, SkippedFiles]:
     file that cannot be opened. Raises UsageError if no file is an image, StorageError if no file descriptors are left.
     """
     doubtful = _other_names(files)
-    others, kinds = [], {}
+    others, kinds, labels = [], {}, dict[bytes, AnnotationFile]()
     for i in doubtful.tolist():
         head = _head(files, i)
         if head is not None and not begins_as_image(head):
             others.append(i)
             kinds[i] = recognise_file(head)
+            if len(labels) < _MOST_LABELS and (found := _labels_in(files, i, head)):
+                labels[files.key(i)] = found
     if not others:
         return files, SkippedFiles(files.take(np.empty(0, np.int64)))
     if len(others) == len(files):
@@ -303,7 +313,29 @@ def only_images(files: Listing) -> tuple[Listing, SkippedFiles]:
     notes = [_note(passed)]
     if archives:
         notes.append(counted("archives among them, which were not opened", archives, len(archives)))
-    return files.take(np.delete(np.arange(len(files)), chosen)), SkippedFiles(passed, tuple(notes))
+    if labels:
+        count = f"{len(labels):,}{' or more' if len(labels) == _MOST_LABELS else ''}"
+        notes.append(f"files among them that may label the images, not read: {count} ({shown_annotations(labels)})")
+    return files.take(np.delete(np.arange(len(files)), chosen)), SkippedFiles(passed, tuple(notes), labels)
+
+
+def _labels_in(files: Listing, index: int, head: bytes) -> AnnotationFile | None:
+    """Recognise labels by the first bytes of a file, or by its place next to an image of the same name; no README."""
+    key = files.key(index)
+    if not head or key.rpartition(b"/")[2].lower().startswith(_REMARKS):
+        return None
+    near = map(files.key, range(max(index - _NEAR, 0), min(index + _NEAR + 1, len(files))))
+    start = os.path.splitext(key)[0] + b"."
+    of_image = any(name.startswith(start) and names_image(name) for name in near)
+    return recognise_annotations(head) or (AnnotationFile("named like an image", "beside") if of_image else None)
+
+
+def shown_annotations(labels: Mapping[bytes, AnnotationFile]) -> str:
+    """Return the first files of each kind with what they are: `a.json: JSON with the keys ..., b.csv: a table ...`."""
+    firsts: dict[tuple[str, bytes], bytes] = {}  # by kind and folder
+    for key, found in labels.items():
+        firsts.setdefault((found.what.partition(" with ")[0], key.rpartition(b"/")[0].partition(b"/")[0]), key)
+    return listing([f"{escape(key)}: {labels[key].what}" for key in firsts.values()], 3)
 
 
 def _other_names(files: Listing) -> np.ndarray:

@@ -3,6 +3,7 @@
 import os
 import re
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,8 +11,14 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
 from shardfeed.converters.sources.files.listing import Globs, Listing
-from shardfeed.converters.sources.files.walk import list_files, no_files_error, only_images
-from shardfeed.converters.sources.folders.image_folder import refuse_other_layouts
+from shardfeed.converters.sources.files.walk import (
+    SkippedFiles,
+    list_files,
+    no_files_error,
+    only_images,
+    shown_annotations,
+)
+from shardfeed.converters.sources.folders.other_layouts import is_part, refuse_other_layouts
 from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Skipped
@@ -63,13 +70,13 @@ class FileNames(ListedSource):
         if asked is None and given is None:
             refuse_other_layouts(files)
         listing, others = only_images(files)
-        chosen = asked or _usual_pattern(listing)
+        chosen = asked or _usual_pattern(listing, others)
         found = _Found.of(listing, chosen)
         if not found.kept:
             raise _unlike(listing, f"no file name matches the pattern {chosen.pattern!r}")
         numbering = _number(listing, found, given)
-        if asked is None and given is None and len(numbering.names) == 1:
-            raise _unlike(listing, f"all matching names have the same class, {numbering.names[0]!r}")
+        if asked is None and given is None:
+            _check_names(listing, others, numbering.names)
         labels = np.array([numbering.labels[text] for text in found.texts], np.int64)
         column = ClassColumn("image/class", numbering.names, labels[np.array(found.text_of, np.int64)])
         super().__init__(
@@ -137,7 +144,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-def _usual_pattern(listing: Listing) -> re.Pattern[str]:
+def _usual_pattern(listing: Listing, others: SkippedFiles) -> re.Pattern[str]:
     """The one of the two usual patterns that names fit."""
     fits = [pattern for pattern in _USUAL if any(_fit(pattern, key, False) for key in listing)]
     if len(fits) == 1:
@@ -145,16 +152,30 @@ def _usual_pattern(listing: Listing) -> re.Pattern[str]:
     problem = (
         "some names are a class and a number, others a number and a class" if fits else "file names contain no class"
     )
-    raise _unlike(listing, problem)
+    raise _unlike(listing, problem, others)
 
 
-def _unlike(listing: Listing, problem: str) -> UsageError:
-    """Return an error that shows three very different names, and asks for a pattern."""
+def _check_names(listing: Listing, others: SkippedFiles, names: Sequence[str]) -> None:
+    """Raise UsageError if the texts in usual places of file names are no classes."""
+    if len(names) == 1:
+        raise _unlike(listing, f"all matching names have the same class, {names[0]!r}", others)
+    if all(map(is_part, names)):
+        raise _unlike(listing, f"{some(names)} in file names are usually no classes", others)
+    if any(one.is_sure for one in others.labels.values()):
+        raise _unlike(listing, f"{some(names)} in file names may not be the classes", others)
+
+
+def _unlike(listing: Listing, problem: str, others: SkippedFiles | None = None) -> UsageError:
+    """Return an error that shows three very different names, and files with labels, and asks for a pattern."""
+    if others and others.labels:
+        problem += f"; annotations or lists that are not read: {shown_annotations(others.labels)}"
     keys = [listing.key(i) for i in sorted({0, len(listing) // 2, len(listing) - 1})]
     pattern = argument("pattern", typed="REGEX")
     remedy = f"give {pattern} with a group 'label', such as {_EXAMPLE!r}, or"
     remedy += f" {argument('labels', python='LabelFile', typed='FILE')}"
     remedy += f", or {argument('unlabelled', python='Unlabelled')} to convert without labels"
+    export = next((one.remedy for one in others.labels.values() if one.remedy), "") if others else ""
+    remedy = f"{export}; else {remedy}" if export else remedy
     return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", remedy)
 
 

@@ -4,11 +4,9 @@ Folders that are laid out for another task are refused: their names are no class
 """
 
 import os
-import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 
@@ -21,31 +19,21 @@ from shardfeed.converters.sources.classes import (
     class_text,
     number_classes,
 )
-from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
-from shardfeed.converters.sources.files.walk import SkippedFiles, list_files, no_files_error, only_images
+from shardfeed.converters.sources.files.listing import Globs, Listing
+from shardfeed.converters.sources.files.walk import (
+    SkippedFiles,
+    list_files,
+    no_files_error,
+    only_images,
+    shown_annotations,
+)
+from shardfeed.converters.sources.folders.other_layouts import refuse_other_layouts, without_labels
 from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, some
-
-_LOOKED_AT = 1000  # files of a folder that are examined to recognise it
-_PAIRS = 200  # images for which a mask or a text is searched
-_PARTNERS = 100_000  # files among which it is searched
-_YAML = (b"data.yaml", b"data.yml", b"dataset.yaml", b"dataset.yml")
-_OF_COCO = re.compile(rb"(images|train|val|valid|validation|test|unlabeled|minival)(_?\d{4})?(_images)?")
-_IMAGES = frozenset(
-    b"images image imgs img jpegimages leftimg8bit original originals photos pictures rgb input inputs".split()
-)
-_MASKS = frozenset(
-    b"masks mask labels label annotations annotation annots segmentation segmentations segmentationclass seg gt gtfine "
-    b"gtcoarse groundtruth ground_truth ground-truth target targets trimaps output outputs matte mattes".split()
-)
-# Additions to a name: `train_masks` to `train`, `0001_mask.png` to `0001.jpg`.
-_ADDED = rb"masks?|labels?|labelids|annot|annotations?|gt|gtfine|gtcoarse|leftimg8bit|seg|segmentation|matte|trimap"
-_OF_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _ADDED)
-_OF_FILE = re.compile(rb"(?:(?:image|img|mask|label|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|image|img|sat|color|l))*" % _ADDED)
 
 
 class ImageFolder(ListedSource):
@@ -84,12 +72,13 @@ class ImageFolder(ListedSource):
         listing, others = only_images(files)
         splits = _splits(listing, given)
         found = _Found.of(listing, 2 if splits else 1)
-        _check(listing, found, splits, given)
+        _check(listing, found, splits, given, others)
         numbering = _number(listing, found, given)
         labels = np.array([numbering.labels[class_text(folder)] for folder in found.folders], np.int64)
         column = ClassColumn("image/class", numbering.names, labels[found.folder_of])
         split_names = tuple(sorted(set(splits.values())))
         numbers = np.array([split_names.index(splits[top]) if splits else 0 for top in found.tops], np.int64)
+        self.labels = others.labels
         super().__init__(
             listing.take(found.kept),
             (column,),
@@ -170,7 +159,13 @@ def _splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]
     return splits
 
 
-def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tuple[str, ...] | None) -> None:
+def _check(
+    listing: Listing,
+    found: _Found,
+    splits: dict[bytes, str],
+    given: tuple[str, ...] | None,
+    others: SkippedFiles,
+) -> None:
     root = listing.root
     table = argument("labels", python="LabelFile", typed="FILE")
     names = argument("pattern", python="FileNames", typed="REGEX")
@@ -192,8 +187,13 @@ def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tup
         inner = b"" if splits else _innermost(listing, found.folders[0])
         root_ = f"'{escape(inner)}' in it" if inner.count(b"/") else "that folder"
         one = argument("class_names", python=f"class_names=['{only}']", typed=f"FILE with the line '{only}'")
-        remedy = f"give {root_} {argument('path', python='as the root')}, or {one} for one class"
-        raise UsageError(root, problem, remedy)
+        way = f"give {root_} {argument('path', python='as the root')}, "
+        if others.labels:
+            problem, way = (
+                f"{problem}, next to annotations or lists: {shown_annotations(others.labels)}",
+                way + without_labels(),
+            )
+        raise UsageError(root, problem, f"{way}or {one} for one class")
 
 
 def _innermost(listing: Listing, folder: bytes) -> bytes:
@@ -244,95 +244,3 @@ def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others
         lacking = [name for i, name in enumerate(numbering.names) if i not in have]
         if lacking:
             yield counted("listed classes without a folder", lacking, len(lacking))
-
-
-def refuse_other_layouts(files: Listing) -> None:
-    """Raise UsageError if `files`, the listing of all files, has the folders of a dataset of another task."""
-    tops, _ = files.children()
-    splits = [top for top in tops if usual_split(top)]
-    places = [b""] if len(splits) < len(tops) or not tops else [b"", *(top + b"/" for top in tops)]
-    for place in places:
-        found = _layout(files, place)
-        if found:
-            name, evidence = found
-            problem = f"looks like {name} ({evidence}): its folder names are not classes"
-            names = argument("class_names", typed="FILE")
-            remedy = f"{_deeper(files)}choose a reader with {argument('reader', typed='NAME')}, "
-            remedy += "write a source class (docs/your-own-source.md), "
-            remedy += f"or list the folders in {names} to use them as classes"
-            raise UsageError(files.root, problem, remedy)
-
-
-def _deeper(files: Listing) -> str:
-    """Return the beginning of a remedy if a folder of images holds folders that may be classes after all, else ""."""
-    for top in files.children()[0]:
-        inner, _ = files.children(top + b"/")
-        if top.lower() in _IMAGES and inner and not all(_OF_COCO.fullmatch(name.lower()) for name in inner):
-            return f"give {escape(top)} as the root if its folders ({some(inner)}) are classes, else "
-    return ""
-
-
-def _layout(files: Listing, place: bytes) -> tuple[str, str] | None:
-    """Name the dataset that the folder `place` (the root, or ending in "/") looks like, and the evidence; or None."""
-    names, beside = files.children(place)
-    called = {name.lower(): name for name in names}
-    if place + b"_annotations.coco.json" in beside:
-        return "a COCO dataset", escape(place + b"_annotations.coco.json")
-    if b"jpegimages" in called and ({b"annotations", b"imagesets"} & called.keys()):
-        return "a Pascal VOC dataset", some(place + name for name in names)
-    holding = [name for name in names if any(map(names_image, _first(files, place + name + b"/")))]
-    if b"annotations" in called and called[b"annotations"] not in holding:
-        inside = place + called[b"annotations"] + b"/"
-        tables = [key for key in files.children(inside)[1] if key.lower().endswith(b".json")]
-        if tables and holding and all(_OF_COCO.fullmatch(name.lower()) for name in holding):
-            return "a COCO dataset", f"{escape(tables[0])} beside {escape(place + holding[0])}"
-    if holding and all(name.lower() in _IMAGES for name in holding):
-        for name in names:
-            ends = {os.path.splitext(key)[1].lower() for key in _first(files, place + name + b"/")}
-            where = f"{escape(place + name)} has files named like the images, with the extension {some(sorted(ends))}"
-            if name in holding or not _share(files, place + holding[0], place + name):
-                continue
-            if name.lower() == b"labels" and b".txt" in ends:
-                return "a YOLO dataset", where
-            if name.lower() in _MASKS | {b"xml", b"xmls"} and b".xml" in ends:
-                return "a dataset with Pascal VOC's annotations", where
-    yaml = [key for key in beside if key[len(place) :].lower() in _YAML]
-    if yaml and holding and all(files.children(place + name + b"/")[0] == [b"images"] for name in holding):
-        return "a YOLO dataset", f"{escape(yaml[0])}, and in each split a folder images"
-    return _masks(files, place, holding)
-
-
-def _masks(files: Listing, place: bytes, holding: Sequence[bytes]) -> tuple[str, str] | None:
-    """Whether every folder of images has a folder of masks for them, or is one."""
-    lower = {name.lower(): name for name in holding}
-    pairs: list[tuple[bytes, bytes]] = []
-    for name, mask in lower.items():
-        added = _OF_FOLDER.fullmatch(name)
-        if added and added[1] in lower:
-            pairs.append((lower[added[1]], mask))
-    if not pairs:
-        pairs = [(lower[a], lower[b]) for a in lower if a in _IMAGES for b in lower if b in _MASKS]
-    if not pairs or {name for pair in pairs for name in pair} != set(holding):
-        return None
-    images, masks = pairs[0]
-    if _share(files, place + images, place + masks) < 0.5:
-        return None
-    where = f"{escape(place + images)} and {escape(place + masks)} have files of the same names"
-    return "images and their masks", where
-
-
-def _share(files: Listing, images: bytes, others: bytes) -> float:
-    """Fraction of the first images in a folder with a file of the same stem in another folder, 0 to 1."""
-    stems = set(map(_stem, islice(files.inside(others + b"/"), _PARTNERS)))
-    looked_at = list(islice(filter(names_image, files.inside(images + b"/")), _PAIRS))
-    return sum(_stem(key) in stems for key in looked_at) / len(looked_at)
-
-
-def _stem(key: bytes) -> bytes:
-    stem = os.path.splitext(key.rpartition(b"/")[2])[0].lower()
-    found = _OF_FILE.fullmatch(stem)
-    return found[1] if found else stem
-
-
-def _first(files: Listing, folder: bytes) -> Iterable[bytes]:
-    return islice(files.inside(folder), _LOOKED_AT)

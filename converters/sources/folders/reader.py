@@ -5,10 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.files.annotation_files import AnnotationFile
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
-from shardfeed.converters.sources.files.walk import list_files, no_files_error, only_images
+from shardfeed.converters.sources.files.walk import list_files, no_files_error, only_images, shown_annotations
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
+from shardfeed.converters.sources.folders.other_layouts import are_units, is_generic, keep_classes, without_labels
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -20,19 +22,8 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
 from shardfeed.text import some
 
-# Folders with these names hold images of all classes, or no images directly.
-_ANNOTATIONS = (".json", ".jsonl", ".xml", ".mat", ".csv", ".tsv", ".txt", ".parquet")
-_TABLES = (".csv", ".tsv", ".jsonl", ".txt", ".parquet")
 _WORDS = re.compile(r"[A-Za-z]+")
-_GENERIC = frozenset(
-    (
-        *("annotations", "annotation", "annots", "labels", "label", "masks", "mask", "images", "image", "imgs", "img"),
-        *("jpegimages", "imagesets", "data", "photos", "pictures", "jpg", "jpeg", "png", "xml", "xmls", "segmentation"),
-        *("segmentationclass", "segmentationobject", "gt", "gtfine", "leftimg8bit", "train", "val", "valid", "test"),
-        *("cars", "cars_train", "cars_test", "image_2", "image_3", "frames", "rgb"),
-        *("validation", "testing", "training", "unlabeled", "minival"),
-    )
-)
+_NUMBERED = re.compile(r"\d{3,}|\d+_.*")  # of shards, and of repeats in training: `00000`, `10_sks dog`
 
 
 def recognise(look: Look, options: LabelOptions) -> Evidence | None:
@@ -50,7 +41,7 @@ def recognise(look: Look, options: LabelOptions) -> Evidence | None:
         if {*folders} <= {*(names or ())}:
             return Evidence("folder", f"class folders ({some(folders)})", sure=True)
     holding = [name for name in folders if any(_has_image(look, place) for place in inside[name])]
-    named = [name for name in holding if name.casefold().rstrip("0123456789_-") not in _GENERIC]
+    named = [name for name in holding if not is_generic(name) and not _NUMBERED.fullmatch(name)]
     if len(named) > 1 and len(named) == len(holding):
         return Evidence("folder", f"class folders ({some(named)})")
     return None
@@ -69,39 +60,31 @@ def read(look: Look, options: LabelOptions) -> ListedSource:
         raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
     if options.pattern is not None or look.is_flat:
         return FileNames(look.path, pattern=options.pattern, class_names=options.class_names, **wanted)
-    passed = [name for name in look.files(_ANNOTATIONS) if _may_hold_annotations(name)]
-    tops, doubts = look.names()[0], options.class_names is None
-    if doubts and passed and tops and all(map(_is_generic, tops)) and not all(map(usual_split, tops)):
-        raise _ambiguous_folders(look, tops, passed)
     found = ImageFolder(look.path, class_names=options.class_names, **wanted)
-    if doubts:
+    if options.class_names is None:
         names = found.schema.class_names[LABEL]
-        if passed and (len(names) == 1 or any(map(_is_generic, names))):
-            raise _ambiguous_folders(look, names, passed)
+        doubts = [name for name in names if is_generic(name)]
+        if len(doubts) == len(names) or (found.labels and (len(names) == 1 or doubts)) or are_units(names):
+            raise _not_classes(look, names, found.labels)
         _check_names(look, found, names)
     return found
 
 
-def _is_generic(name: str) -> bool:
-    return name.casefold().rstrip("0123456789_-") in _GENERIC
-
-
-def _keep() -> str:
-    """Return the clause of a remedy for folders that are classes."""
-    names = argument("class_names", python="class_names=[...]", typed="FILE")
-    return f"or list the folders in {names} to use them as classes"
-
-
-def _ambiguous_folders(look: Look, names: Sequence[str], passed: Sequence[str]) -> UsageError:
-    """The error for folders next to a file that may label the images."""
-    table = next((name for name in passed if name.endswith(_TABLES)), "")
+def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, AnnotationFile]) -> UsageError:
+    """The error for folders whose names or neighbours say that they may not be classes."""
+    table = next((os.fsdecode(key) for key, one in labels.items() if one.kind == "table"), "")
     way = f"give {escape(table)} as SOURCE if it has labels; " if table else ""
     splits = [name for name in look.names()[0] if usual_split(name)]
     way += f"give only {some(splits)} if its folders are classes; " if splits else ""
-    problem = f"its folders ({some(names)}) may not be classes: see {some(passed)} next to them"
-    nothing = argument("unlabelled", python="unlabelled=True")
-    way += f"choose a reader with {argument('reader', typed='NAME')}, if one fits; "
-    return UsageError(look.path, problem, f"{way}{nothing} converts the images without labels; {_keep()}")
+    problem = f"its folders ({some(names)}) may not be classes"
+    if labels:
+        problem += f": next to them are annotations or lists that are not read: {shown_annotations(labels)}"
+        export = next((one.remedy for one in labels.values() if one.remedy), "")
+        way += f"{export}; " if export else ""
+        way += f"choose a reader with {argument('reader', typed='NAME')}, if one fits; "
+    elif len(names) == 1 and not splits:
+        way += f"give {escape(names[0])} as SOURCE if the names of its files or folders have the classes; "
+    return UsageError(look.path, problem, f"{way}{without_labels()}{keep_classes()}")
 
 
 def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
@@ -111,20 +94,14 @@ def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
         inner = [f"{name}/{deeper[0]}" for name in words if (deeper := look.names(name)[0])]
         each = " or ".join(map(escape, inner or words))
         raise UsageError(
-            look.path, f"its folders ({some(names)}) are named like splits", f"give {each} alone, {_keep()}"
+            look.path, f"its folders ({some(names)}) are named like splits", f"give {each} alone, {keep_classes()}"
         )
     if found.splits is None and not any(key.count(b"/") == 1 for key in found.listing):
         deeper = sorted({name for top in names for name in look.names(top)[0]})
-        if not all(map(_is_generic, deeper)):
+        if not all(map(is_generic, deeper)):
             problem = f"its folders ({some(names)}) hold only folders ({some(deeper)}): which are the classes?"
             whole = argument("pattern", r"(?P<label>.+)/[^/]+")
-            raise UsageError(look.path, problem, f"give {whole} if the path to an image is its class, {_keep()}")
-
-
-def _may_hold_annotations(path: str) -> bool:
-    """Whether a file among images may hold their annotations, by its name."""
-    name = os.path.basename(path).casefold()
-    return not name.startswith(("readme", "license", "licence", "classes", "labels.txt", "class_names", "requirements"))
+            raise UsageError(look.path, problem, f"give {whole} if the path to an image is its class, {keep_classes()}")
 
 
 class Unlabelled(ListedSource):

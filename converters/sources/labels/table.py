@@ -35,6 +35,7 @@ _FORMATS: dict[str, Format] = {
     ".list": "text",
     ".parquet": "parquet",
 }
+LABEL_ENDS = tuple(_FORMATS)
 # UTF-32's little-endian mark begins with UTF-16's.
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",

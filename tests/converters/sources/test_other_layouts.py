@@ -67,8 +67,8 @@ def test_the_sentence_names_what_was_seen(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{tmp_path}: looks like images and their masks (images and masks have files of the same names): "
         "its folder names are not classes; choose a reader with reader, "
-        "write a source class (docs/your-own-source.md), "
-        "or list the folders in class_names to use them as classes"
+        "write a source class (docs/your-own-source.md), unlabelled=True converts the images without labels, "
+        "or list the folders in class_names=[...] to use them as classes"
     )
 
 

@@ -24,7 +24,7 @@ Role = Literal["image", "mask"]
 IMAGE_FOLDERS = frozenset(
     b"images image imgs img jpegimages leftimg8bit original originals photos pictures rgb input inputs".split()
 )
-_MASK_FOLDERS = frozenset(
+MASK_FOLDERS = frozenset(
     b"masks mask labels label labelids labeltrainids annotations annotation annots segmentation segmentations "
     b"segmentationclass segmentationclassaug seg segs gt gtfine gtcoarse groundtruth ground_truth ground-truth target "
     b"targets trimaps mattes 1st_manual manual1".split()
@@ -90,7 +90,7 @@ def may_have_masks(look: Look) -> bool:
         deeper: list[str] = []
         for folder in level[: _MOST_FOLDERS - seen]:
             folders, files = look.names(folder)
-            if any(name.lower() in _MASK_FOLDERS or _MASK_FOLDER.fullmatch(name) for name in map(os.fsencode, folders)):
+            if any(name.lower() in MASK_FOLDERS or _MASK_FOLDER.fullmatch(name) for name in map(os.fsencode, folders)):
                 return True
             names = map(os.fsencode, islice(files, _MOST_NAMES))
             if any(_MASK_END.fullmatch(stem(name)) and names_image(name) for name in names):
@@ -175,7 +175,7 @@ def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
 def _below(above: _Folder, name: bytes, others: set[bytes]) -> _Folder:
     """Return the folder `name` in `above` with its role; `others`: the names beside it."""
     lower = name.lower()
-    if lower in _MASK_FOLDERS and above.role != "image":
+    if lower in MASK_FOLDERS and above.role != "image":
         return _Folder("mask", above.kept)
     if lower in IMAGE_FOLDERS and above.role is None:
         return _Folder("image", above.kept)

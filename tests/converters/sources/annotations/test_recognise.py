@@ -78,10 +78,19 @@ def test_a_broken_coco_file_is_told_with_its_byte(tmp_path: Path) -> None:
         open_source(file)
 
 
-@pytest.mark.parametrize("content", ['{"a": 1}', "[1, 2]", "[]", "{}", "x", '{"path": "a.png", "label": 1}\n{"path"'])
-def test_other_json_is_what_it_was(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"a": 1}', "is JSON with the keys a, in no known annotation format"),
+        ("[1, 2]", "is JSON without any key, in no known annotation format"),
+        ("{}", "write CSV, or JSON Lines"),
+        ("x", "give format='csv'"),
+        ('{"path": "a.png", "label": 1}\n{"path"', "give format='jsonl' and path_column if each line is an image"),
+    ],
+)
+def test_json_of_no_format_is_named_with_its_keys(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "x.json").write_text(content)
-    with pytest.raises(LabelFileError, match="give format='csv'"):
+    with pytest.raises(UsageError, match=said):
         open_source(tmp_path / "x.json")
 
 

@@ -1,0 +1,82 @@
+"""Captions in text files with the names of images: img2dataset's files, kohya's folders; one caption per line.
+
+00000/000000000.jpg, 00000/000000000.txt       10_sks dog/a.png, 10_sks dog/a.caption       images/a.jpg, captions/a.txt
+"""
+
+import os
+from collections import Counter
+from itertools import islice
+
+from shardfeed.converters.sources.files.annotation_files import recognise_annotations
+from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.reading import read_whole
+from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.evidence import meaning_of
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.text import counted
+
+_ENDS = (".txt", ".caption")
+_LOOKED_AT = 200  # text files
+_IMAGE_ENDS = (".jpg", ".png", ".jpeg", ".webp", ".JPG", ".PNG", ".JPEG")
+
+
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """Recognise texts with the names of images, if most are sentences or phrases that differ from each other."""
+    if not look.is_folder:
+        return None
+    texts = list(islice(look.files(_ENDS), _LOOKED_AT))
+    found = [name for name in texts if _is_beside_image(look.full(name))]
+    if not found:
+        images = look if options.images is None else Look(os.fsdecode(options.images))
+        stems = {_stem(name) for name in images.files() if names_image(os.fsencode(name))}
+        found = [name for name in texts if _stem(name) in stems]
+    heads = [look.head(look.full(name)) for name in found]
+    kinds = [recognise_annotations(head) for head in heads]
+    plain = [head.decode("utf-8", "replace").strip() for head, kind in zip(heads, kinds, strict=True) if not kind]
+    if 2 * len(found) <= len(texts) or 2 * len(plain) <= len(found) or meaning_of("", Counter(plain)).kind != "text":
+        return None
+    return Evidence("caption-files", f"texts with the names of images ({escape(found[0])})")
+
+
+def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
+    """One sample for each image that has a text file of its name, with a caption per line, `image/caption`.
+
+    The text is next to the image; if none is, in any folder. Raises UsageError if there is no text file.
+    """
+    files = look.list_files(look.path, chosen=False)
+    texts = [i for i, key in enumerate(files) if key.lower().endswith((b".txt", b".caption"))]
+    if not texts:
+        raise UsageError(look.path, f"no {' or '.join(_ENDS)} file in it", "check the path")
+    found = Annotations(look.path, look, options, tasks=("captions",))
+    found.unnamed = "image files without a caption"
+    images = enumerate(() if options.images else found.listing)
+    image_of = {os.path.splitext(key)[0]: i for i, key in images if names_image(key)}
+    near = {i: image_of[path] for i in texts if (path := os.path.splitext(files.key(i))[0]) in image_of}
+    for i in near or texts:
+        file = files.file(i)
+        where = escape(files.key(i))
+        image = found.file(near[i], where=where) if near else found.image(_stem(name_text(file.path)), where=where)
+        try:
+            lines = read_whole(name_text(file.path)).decode(options.encoding or "utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            found.leave_out(image, AnnotationCode.LINE, f"{where}: not {error.encoding}")
+            continue
+        for line in filter(str.strip, lines):
+            found.caption(image, line, where)
+    taken = set(near or texts)
+    if others := [key for i, key in enumerate(files) if i not in taken and not names_image(key)]:
+        found.note(counted("files that are neither images nor their captions, not read", others, len(others)))
+    return found.source()
+
+
+def _is_beside_image(path: str) -> bool:
+    return any(os.path.exists(os.path.splitext(path)[0] + end) for end in _IMAGE_ENDS)
+
+
+def _stem(name: str) -> str:
+    return os.path.splitext(os.path.basename(name))[0]

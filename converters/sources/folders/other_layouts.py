@@ -1,0 +1,248 @@
+"""Folders that are not classes: datasets of another task, pairs of images, a folder for each sample, shards, groups.
+
+Files of class folders seldom have equal names, except for numbers. So equal names mean pairs only if they are more than
+numbers, or if the folders are named like pairs.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from shardfeed.converters.sources.annotations.masks.pairs import IMAGE_FOLDERS, MASK_FOLDERS
+from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.errors import UsageError, argument, escape
+from shardfeed.text import number, some
+
+_LOOKED_AT = 1000  # files of a folder that are examined to recognise it
+_PAIRS = 200  # images for which a mask or a text is searched
+_PARTNERS = 100_000  # files among which it is searched
+_FOLDERS, _FILES = 100, 9  # folders, and files in each, that are examined for a folder for each sample
+_YAML = (b"data.yaml", b"data.yml", b"dataset.yaml", b"dataset.yml")
+_OF_COCO = re.compile(rb"(images|train|val|valid|validation|test|unlabeled|minival)(_?\d{4})?(_images)?")
+_MASKS = MASK_FOLDERS | {b"label", b"output", b"outputs", b"matte"}
+# Additions to a name: `train_masks` to `train`, `0001_mask.png` to `0001.jpg`.
+_ADDED = rb"masks?|labels?|labelids|annot|annotations?|gt|gtfine|gtcoarse|leftimg8bit|seg|segmentation|matte|trimap"
+_OF_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _ADDED)
+_OF_FILE = re.compile(rb"(?:(?:image|img|mask|label|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|image|img|sat|color|l))*" % _ADDED)
+_TOKEN = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# Words of folders that hold images of all classes, or no images: whatever is in them, they are no classes.
+_GENERIC = (
+    IMAGE_FOLDERS
+    | _MASKS
+    | frozenset(
+        b"annot conditioning control data dataset datasets depth disparity files frame frames hr imagesets ir jpeg jpg "
+        b"lq lr minival nir obj output outputs png segmentationobject set source sources thumbnails unlabeled "
+        b"unlabelled xml xmls".split()
+    )
+)
+# Words of two folders with the two pictures of each sample; each of them may be the name of a class as well.
+_PAIRED = frozenset(
+    b"a b left right clean noise noisy noised denoised clear haze hazy dehazed rain rainy derained norain blur blurry "
+    b"blurred sharp deblurred before after low high degraded enhanced expert compressed distorted edited sketch "
+    b"sketches edge edges color colour gray grey thermal infrared visible vis normals reference ref result "
+    b"results".split()
+)
+_CAMERAS = frozenset(b"dsc dscn dscf pxl mvi screenshot scan pic picture".split())
+_UNIT = re.compile(
+    r"(?:patient|video|vid|clip|scene|seq|sequence|camera|cam|session|batch|part|chunk|shard|folder|dir|page|document|doc|"
+    r"sample|case|study|series|visit|tiles?|fold|split|group|run|trial|subset)(?:[ _.-]?\d+|[ _.-][a-z])",
+    re.IGNORECASE,
+)
+_ID = re.compile(rb"\d{4,}|(?=.*\d)[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_MANY = 20  # folders with one image in each
+_MOST_PICTURES = 4  # of a sample, each in its folder
+_SHARD = 3  # digits of a folder, at least
+_TIMESTAMP = 10  # digits, of names that no one counts
+
+
+class _Layout(NamedTuple):
+    """The dataset that a folder looks like: its name and the evidence; `images`: the remedy where nothing reads it."""
+
+    name: str
+    evidence: str
+    images: str = ""
+
+
+def refuse_other_layouts(files: Listing) -> None:
+    """Raise UsageError if `files`, the listing of all files, has the folders of a dataset of another task."""
+    tops, _ = files.children()
+    splits = [top for top in tops if usual_split(top)]
+    places = [b""] if len(splits) < len(tops) or not tops else [b"", *(top + b"/" for top in tops)]
+    for place in places:
+        if found := _layout(files, place, within_splits=len(places) > 1):
+            problem = f"looks like {found.name} ({found.evidence}): its folder names are not classes"
+            reader = f"choose a reader with {argument('reader', typed='NAME')}, "
+            reader += "write a source class (docs/your-own-source.md), "
+            way = found.images or f"{reader}{without_labels()}"
+            raise UsageError(files.root, problem, f"{_deeper(files)}{way}{keep_classes()}")
+
+
+def keep_classes() -> str:
+    """Return the clause of a remedy for folders that are classes."""
+    names = argument("class_names", python="class_names=[...]", typed="FILE")
+    return f"or list the folders in {names} to use them as classes"
+
+
+def without_labels(only: str = "") -> str:
+    """Return the clause of a remedy for images without labels; `only`: a pattern of the images to leave out."""
+    alone = argument("unlabelled", python="unlabelled=True")
+    left_out = f" with {argument('exclude', only)}" if only else ""
+    return f"{alone}{left_out} converts the images without labels, "
+
+
+def is_generic(name: str) -> bool:
+    """Whether a folder of this name holds images of all classes, as `images`, `obj_train_data` and `trainA` do."""
+    lower = os.fsencode(name.casefold())
+    tokens = [token.lower() for token in _TOKEN.findall(os.fsencode(name))]
+    plain = [token for token in tokens if usual_split(token) is None]
+    side = len(plain) < len(tokens) and {*plain} <= {b"a", b"b"}  # trainA, testB: of CycleGAN
+    known = all(token in _GENERIC for token in plain) or side
+    return lower.rstrip(b"0123456789_-") in _GENERIC or (bool(tokens) and known)
+
+
+def is_part(name: str) -> bool:
+    """Whether a word in file names is for a part of a sample, or a camera's: `1_left.jpg`, `DSC_1.jpg`."""
+    return is_generic(name) or os.fsencode(name.casefold()) in _PAIRED | _CAMERAS
+
+
+def are_units(names: Sequence[str]) -> bool:
+    """Whether folders are named like groups of samples: `patient_001`, `patient_002`."""
+    return len(names) > 1 and all(map(_UNIT.fullmatch, names))
+
+
+def _deeper(files: Listing) -> str:
+    """Return the beginning of a remedy if a folder of images holds folders that may be classes after all, else ""."""
+    for top in files.children()[0]:
+        inner, _ = files.children(top + b"/")
+        if top.lower() in IMAGE_FOLDERS and inner and not all(_OF_COCO.fullmatch(name.lower()) for name in inner):
+            return f"give {escape(top)} as the root if its folders ({some(inner)}) are classes, else "
+    return ""
+
+
+def _layout(files: Listing, place: bytes, *, within_splits: bool) -> _Layout | None:
+    """Find the dataset that the folder `place` (the root, or ending in "/") looks like; None if it may be classes."""
+    names, beside = files.children(place)
+    called = {name.lower(): name for name in names}
+    if place + b"_annotations.coco.json" in beside:
+        return _Layout("a COCO dataset", escape(place + b"_annotations.coco.json"))
+    if b"jpegimages" in called and ({b"annotations", b"imagesets"} & called.keys()):
+        return _Layout("a Pascal VOC dataset", some(place + name for name in names))
+    holding = [name for name in names if any(map(names_image, _first(files, place + name + b"/")))]
+    if b"annotations" in called and called[b"annotations"] not in holding:
+        inside = place + called[b"annotations"] + b"/"
+        tables = [key for key in files.children(inside)[1] if key.lower().endswith(b".json")]
+        if tables and holding and all(_OF_COCO.fullmatch(name.lower()) for name in holding):
+            return _Layout("a COCO dataset", f"{escape(tables[0])} beside {escape(place + holding[0])}")
+    if holding and all(name.lower() in IMAGE_FOLDERS for name in holding):
+        for name in names:
+            ends = {os.path.splitext(key)[1].lower() for key in _first(files, place + name + b"/")}
+            where = f"{escape(place + name)} has files named like the images, with the extension {some(sorted(ends))}"
+            if name in holding or not _share(files, place + holding[0], place + name):
+                continue
+            if name.lower() == b"labels" and b".txt" in ends:
+                return _Layout("a YOLO dataset", where)
+            if name.lower() in _MASKS | {b"xml", b"xmls"} and b".xml" in ends:
+                return _Layout("a dataset with Pascal VOC's annotations", where)
+    yaml = [key for key in beside if key[len(place) :].lower() in _YAML]
+    if yaml and holding and all(files.children(place + name + b"/")[0] == [b"images"] for name in holding):
+        return _Layout("a YOLO dataset", f"{escape(yaml[0])}, and in each split a folder images")
+    if masks := _masks(files, place, holding):
+        return masks
+    if (not place and within_splits) or not holding:
+        return None
+    return _samples(files, place, holding) or _pairs(files, place, holding) or _shards(files, place, holding)
+
+
+def _masks(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout | None:
+    """Whether every folder of images has a folder of masks for them, or is one."""
+    lower = {name.lower(): name for name in holding}
+    pairs: list[tuple[bytes, bytes]] = []
+    for name, mask in lower.items():
+        added = _OF_FOLDER.fullmatch(name)
+        if added and added[1] in lower:
+            pairs.append((lower[added[1]], mask))
+    if not pairs:
+        pairs = [(lower[a], lower[b]) for a in lower if a in IMAGE_FOLDERS for b in lower if b in _MASKS]
+    if not pairs or {name for pair in pairs for name in pair} != set(holding):
+        return None
+    images, masks = pairs[0]
+    if _share(files, place + images, place + masks) < 0.5:
+        return None
+    where = f"{escape(place + images)} and {escape(place + masks)} have files of the same names"
+    return _Layout("images and their masks", where)
+
+
+def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout | None:
+    """Whether each folder has an image and its masks, files of the same few names, or a single image and an id."""
+    folders = [place + name + b"/" for name in holding[:_FOLDERS]]
+    inner = [{name.lower(): name for name in files.children(folder)[0]} for folder in folders]
+    found, each = "a folder for each sample", f"each of {number(len(holding), 'folder')} has"
+    masks = set.intersection(*map(set, inner)) & (_MASKS - IMAGE_FOLDERS)
+    if masks and all(IMAGE_FOLDERS & names.keys() for names in inner):
+        way = without_labels(os.fsdecode(inner[0][min(masks)]))
+        return _Layout(found, f"{each} {some(sorted(inner[0].values()))}", way)
+    images = [list(islice(filter(names_image, files.inside(folder)), _FILES)) for folder in folders]
+    names, *others = ({key.rpartition(b"/")[2] for key in keys} for keys in images)
+    words = {re.sub(rb"[^a-z]", b"", os.path.splitext(name)[0].lower()) for name in names}
+    named = len(words) == len(names) == len(images[0]) < _FILES and min(map(len, words)) > 2
+    if others and named and all(other == names for other in others):
+        return _Layout(found, f"{each} {some(sorted(names))}", without_labels())
+    single = bool(others) and all(len(keys) == 1 for keys in images)
+    if single and (len(holding) >= _MANY or all(map(_ID.fullmatch, holding))):
+        return _Layout(found, f"{each} one image", without_labels())
+    return None
+
+
+def _pairs(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout | None:
+    """Whether the folders hold the pictures of each sample: files of the same names, and telling names of either."""
+    if not 2 <= len(holding) <= _MOST_PICTURES or any(map(usual_split, holding)):
+        return None
+    stems = [{_stem(key) for key in islice(files.inside(place + name + b"/"), _PARTNERS)} for name in holding]
+    common = frozenset.intersection(*map(frozenset, stems))
+    if len(common) < 2 or 10 * len(common) < 9 * max(map(len, stems)):
+        return None
+    tokens = [{token.lower() for token in _TOKEN.findall(name)} for name in holding]
+    roles = [frozenset(own - set.intersection(*tokens)) for own in tokens]
+    paired = len(holding) == 2 and len({*roles}) == 2 and all(own and own <= _PAIRED | _GENERIC for own in roles)
+    words = {re.sub(rb"[\W\d_]+", b"", stem) for stem in common}
+    long = min(len(re.sub(rb"\D|^0+", b"", stem)) for stem in common) >= _TIMESTAMP
+    telling = long or (2 * len(words) > len(common) and max(map(len, words)) > 2)
+    if not (paired or telling or all(is_generic(os.fsdecode(name)) for name in holding)):
+        return None
+    where = f"{some(place + name for name in holding)} have files of the same names"
+    return _Layout("several images of each sample", where, without_labels())
+
+
+def _shards(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout | None:
+    """Whether folders are numbered, and so are their files, on from folder to folder: 00001/000010000.jpg."""
+    if not all(name.isdigit() and len(name) >= _SHARD for name in holding):
+        return None
+    last = -1
+    for name in holding:
+        stems = [_stem(key) for key in filter(names_image, files.inside(place + name + b"/"))]
+        if not (stems[0].isdigit() and stems[-1].isdigit() and int(stems[0]) > last):
+            return None
+        last = int(stems[-1])
+    if len(holding) == 1 and not stems[0].startswith(holding[0]):
+        return None
+    return _Layout("numbered shards of images", f"the files of {some(holding)} are numbered", without_labels())
+
+
+def _share(files: Listing, images: bytes, others: bytes) -> float:
+    """Fraction of the first images in a folder with a file of the same stem in another folder, 0 to 1."""
+    stems = set(map(_stem, islice(files.inside(others + b"/"), _PARTNERS)))
+    looked_at = list(islice(filter(names_image, files.inside(images + b"/")), _PAIRS))
+    return sum(_stem(key) in stems for key in looked_at) / len(looked_at)
+
+
+def _stem(key: bytes) -> bytes:
+    stem = os.path.splitext(key.rpartition(b"/")[2])[0].lower()
+    found = _OF_FILE.fullmatch(stem)
+    return found[1] if found else stem
+
+
+def _first(files: Listing, folder: bytes) -> Iterable[bytes]:
+    return islice(files.inside(folder), _LOOKED_AT)
