@@ -198,6 +198,8 @@ def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
                     return [evidence]
                 found.append((takes_all, evidence))
     able = [evidence for takes_all, evidence in found if takes_all]
+    if look.is_folder and "unlabelled" in values:  # images alone, whatever annotates them
+        return able
     return able or [evidence for _, evidence in found]
 
 

@@ -11,9 +11,10 @@ import os
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -297,7 +298,7 @@ def only_images(files: Listing) -> tuple[Listing, SkippedFiles]:
     doubtful = _other_names(files)
     others, kinds, labels = [], {}, dict[bytes, AnnotationFile]()
     for i in doubtful.tolist():
-        head = _head(files, i)
+        head = head_of(files, i)
         if head is not None and not begins_as_image(head):
             others.append(i)
             kinds[i] = recognise_file(head)
@@ -314,8 +315,7 @@ def only_images(files: Listing) -> tuple[Listing, SkippedFiles]:
     if archives:
         notes.append(counted("archives among them, which were not opened", archives, len(archives)))
     if labels:
-        count = f"{len(labels):,}{' or more' if len(labels) == _MOST_LABELS else ''}"
-        notes.append(f"files among them that may label the images, not read: {count} ({shown_annotations(labels)})")
+        notes.append(annotations_note(labels))
     return files.take(np.delete(np.arange(len(files)), chosen)), SkippedFiles(passed, tuple(notes), labels)
 
 
@@ -328,6 +328,18 @@ def _labels_in(files: Listing, index: int, head: bytes) -> AnnotationFile | None
     start = os.path.splitext(key)[0] + b"."
     of_image = any(name.startswith(start) and names_image(name) for name in near)
     return recognise_annotations(head) or (AnnotationFile("named like an image", "beside") if of_image else None)
+
+
+def labels_among(files: Listing, indices: Iterable[int]) -> dict[bytes, AnnotationFile]:
+    """Find the files that may label images among those that are no images, at most 1000."""
+    found = ((i, _labels_in(files, i, head_of(files, i) or b"")) for i in indices)
+    return {files.key(i): one for i, one in islice(((i, one) for i, one in found if one), _MOST_LABELS)}
+
+
+def annotations_note(labels: Mapping[bytes, AnnotationFile]) -> str:
+    """Return the note on files that may label images and are not read."""
+    count = f"{len(labels):,}{' or more' if len(labels) == _MOST_LABELS else ''}"
+    return f"files that may label the images, not read: {count} ({shown_annotations(labels)})"
 
 
 def shown_annotations(labels: Mapping[bytes, AnnotationFile]) -> str:
@@ -351,7 +363,7 @@ def _other_names(files: Listing) -> np.ndarray:
     return np.flatnonzero(~np.array(images, bool)[of_file])
 
 
-def _head(files: Listing, index: int) -> bytes | None:
+def head_of(files: Listing, index: int) -> bytes | None:
     """Return the first bytes of a file; None if it cannot be read."""
     file = files.file(index)
     if not file.size:

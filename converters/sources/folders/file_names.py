@@ -160,7 +160,7 @@ def _check_names(listing: Listing, others: SkippedFiles, names: Sequence[str]) -
     if len(names) == 1:
         raise _unlike(listing, f"all matching names have the same class, {names[0]!r}", others)
     if all(map(is_part, names)):
-        raise _unlike(listing, f"{some(names)} in file names are usually no classes", others)
+        raise _unlike(listing, f"{some(names)} in file names are rarely classes", others)
     if any(one.is_sure for one in others.labels.values()):
         raise _unlike(listing, f"{some(names)} in file names may not be the classes", others)
 

@@ -6,12 +6,14 @@ numbers, or if the folders are named like pairs.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from shardfeed.converters.sources.annotations.masks.pairs import IMAGE_FOLDERS, MASK_FOLDERS
+from shardfeed.converters.sources.files.annotation_files import recognise_annotations
 from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.files.walk import head_of
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import number, some
@@ -33,8 +35,8 @@ _GENERIC = (
     IMAGE_FOLDERS
     | _MASKS
     | frozenset(
-        b"annot conditioning control data dataset datasets depth disparity files frame frames hr imagesets ir jpeg jpg "
-        b"lq lr minival nir obj output outputs png segmentationobject set source sources thumbnails unlabeled "
+        b"annot bicubic conditioning control data dataset datasets depth disparity files frame frames hr imagesets ir "
+        b"jpeg jpg lq lr minival nir obj output outputs png segmentationobject set source sources thumbnails unlabeled "
         b"unlabelled xml xmls".split()
     )
 )
@@ -93,14 +95,28 @@ def without_labels(only: str = "") -> str:
     return f"{alone}{left_out} converts the images without labels, "
 
 
-def is_generic(name: str) -> bool:
-    """Whether a folder of this name holds images of all classes, as `images`, `obj_train_data` and `trainA` do."""
-    lower = os.fsencode(name.casefold())
-    tokens = [token.lower() for token in _TOKEN.findall(os.fsencode(name))]
-    plain = [token for token in tokens if usual_split(token) is None]
-    side = len(plain) < len(tokens) and {*plain} <= {b"a", b"b"}  # trainA, testB: of CycleGAN
-    known = all(token in _GENERIC for token in plain) or side
-    return lower.rstrip(b"0123456789_-") in _GENERIC or (bool(tokens) and known)
+def is_generic(name: str, common: Collection[bytes] = ()) -> bool:
+    """Whether a folder of this name holds images of all classes, as `images`, `obj_train_data` and `trainA` do.
+
+    `common`: words that do not tell it from the folders beside it.
+    """
+    tokens = _tokens(os.fsencode(name))
+    plain = {token for token in tokens if usual_split(token) is None} - set(common)
+    side = len(plain) < len(tokens) and plain <= {b"a", b"b"}  # trainA, testB: of CycleGAN
+    known = os.fsencode(name.casefold()).rstrip(b"0123456789_-") in _GENERIC
+    return known or (bool(tokens) and (plain <= _GENERIC or side))
+
+
+def generic_names(names: Sequence[str]) -> list[str]:
+    """Return the names that are generic, or become so without the words that all of them have: `x_HR`, `x_LR`."""
+    tokens = [_tokens(os.fsencode(name)) for name in names]
+    common = set.intersection(*tokens) if len(names) > 1 else set()
+    rest = [own != common for own in tokens]
+    return [name for name, other in zip(names, rest, strict=True) if is_generic(name, common if other else ())]
+
+
+def _tokens(name: bytes) -> set[bytes]:
+    return {token.lower() for token in _TOKEN.findall(name)}
 
 
 def is_part(name: str) -> bool:
@@ -135,6 +151,9 @@ def _layout(files: Listing, place: bytes, *, within_splits: bool) -> _Layout | N
         inside = place + called[b"annotations"] + b"/"
         tables = [key for key in files.children(inside)[1] if key.lower().endswith(b".json")]
         if tables and holding and all(_OF_COCO.fullmatch(name.lower()) for name in holding):
+            found = recognise_annotations(head_of(files, files.find(tables[0])) or b"")
+            if found is not None and found.kind == "tool":
+                return _Layout(f"a dataset with {found.what}", escape(tables[0]), f"{found.remedy}, {without_labels()}")
             return _Layout("a COCO dataset", f"{escape(tables[0])} beside {escape(place + holding[0])}")
     if holding and all(name.lower() in IMAGE_FOLDERS for name in holding):
         for name in names:
@@ -180,10 +199,10 @@ def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout 
     folders = [place + name + b"/" for name in holding[:_FOLDERS]]
     inner = [{name.lower(): name for name in files.children(folder)[0]} for folder in folders]
     found, each = "a folder for each sample", f"each of {number(len(holding), 'folder')} has"
-    masks = set.intersection(*map(set, inner)) & (_MASKS - IMAGE_FOLDERS)
-    if masks and all(IMAGE_FOLDERS & names.keys() for names in inner):
-        way = without_labels(os.fsdecode(inner[0][min(masks)]))
-        return _Layout(found, f"{each} {some(sorted(inner[0].values()))}", way)
+    shared = set.intersection(*map(set, inner))
+    if len(shared) > 1 and all(is_part(os.fsdecode(name)) for name in shared):
+        mask = next((os.fsdecode(inner[0][name]) for name in sorted(shared & _MASKS - IMAGE_FOLDERS)), "")
+        return _Layout(found, f"{each} {some(sorted(inner[0].values()))}", without_labels(mask))
     images = [list(islice(filter(names_image, files.inside(folder)), _FILES)) for folder in folders]
     names, *others = ({key.rpartition(b"/")[2] for key in keys} for keys in images)
     words = {re.sub(rb"[^a-z]", b"", os.path.splitext(name)[0].lower()) for name in names}
@@ -204,7 +223,7 @@ def _pairs(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout | 
     common = frozenset.intersection(*map(frozenset, stems))
     if len(common) < 2 or 10 * len(common) < 9 * max(map(len, stems)):
         return None
-    tokens = [{token.lower() for token in _TOKEN.findall(name)} for name in holding]
+    tokens = list(map(_tokens, holding))
     roles = [frozenset(own - set.intersection(*tokens)) for own in tokens]
     paired = len(holding) == 2 and len({*roles}) == 2 and all(own and own <= _PAIRED | _GENERIC for own in roles)
     words = {re.sub(rb"[\W\d_]+", b"", stem) for stem in common}

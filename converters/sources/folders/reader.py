@@ -10,7 +10,14 @@ from shardfeed.converters.sources.files.listing import Globs, Listing, names_ima
 from shardfeed.converters.sources.files.walk import list_files, no_files_error, only_images, shown_annotations
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
-from shardfeed.converters.sources.folders.other_layouts import are_units, is_generic, keep_classes, without_labels
+from shardfeed.converters.sources.folders.other_layouts import (
+    are_units,
+    generic_names,
+    is_generic,
+    keep_classes,
+    without_labels,
+)
+from shardfeed.converters.sources.labels.table import LABEL_ENDS
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -63,7 +70,7 @@ def read(look: Look, options: LabelOptions) -> ListedSource:
     found = ImageFolder(look.path, class_names=options.class_names, **wanted)
     if options.class_names is None:
         names = found.schema.class_names[LABEL]
-        doubts = [name for name in names if is_generic(name)]
+        doubts = generic_names(names)
         if len(doubts) == len(names) or (found.labels and (len(names) == 1 or doubts)) or are_units(names):
             raise _not_classes(look, names, found.labels)
         _check_names(look, found, names)
@@ -72,7 +79,8 @@ def read(look: Look, options: LabelOptions) -> ListedSource:
 
 def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, AnnotationFile]) -> UsageError:
     """The error for folders whose names or neighbours say that they may not be classes."""
-    table = next((os.fsdecode(key) for key, one in labels.items() if one.kind == "table"), "")
+    tables = (os.fsdecode(key) for key, one in labels.items() if one.kind == "table")
+    table = next((name for name in tables if name.lower().endswith(LABEL_ENDS)), "")
     way = f"give {escape(table)} as SOURCE if it has labels; " if table else ""
     splits = [name for name in look.names()[0] if usual_split(name)]
     way += f"give only {some(splits)} if its folders are classes; " if splits else ""

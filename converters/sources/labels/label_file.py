@@ -13,7 +13,7 @@ import numpy as np
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
-from shardfeed.converters.sources.files.walk import list_files, no_files_error
+from shardfeed.converters.sources.files.walk import annotations_note, labels_among, list_files, no_files_error
 from shardfeed.converters.sources.labels.addresses import AddressLookup, column_of_addresses, has_header
 from shardfeed.converters.sources.labels.columns import Columns, Use, choose_columns
 from shardfeed.converters.sources.labels.rows import LabelRows
@@ -354,14 +354,16 @@ def _unnamed(rows: LabelRows, listing: Listing, files: np.ndarray) -> Iterator[s
     """Yield sentences for the report on inputs under the root that no row names."""
     root = os.path.realpath(listing.root).rstrip(b"/") + b"/"
     own = os.path.realpath(os.fsencode(rows.table.path)).removeprefix(root)
-    rest = map(listing.key, np.delete(np.arange(len(listing)), files).tolist())
-    keys = [key for key in rest if key != own]
+    rest = np.delete(np.arange(len(listing)), files).tolist()
+    keys = [key for key in map(listing.key, rest) if key != own]
     images = [key for key in keys if names_image(key)]
     if images:
         yield counted("image files under the root without a row", images, len(images))
     if len(images) < len(keys):
-        others = [key for key in keys if not names_image(key)]
+        others = {key: None for key in keys if not names_image(key)}
         yield counted("other files under the root without a row", others, len(others))
+        if labels := labels_among(listing, (i for i in rest if listing.key(i) in others)):
+            yield annotations_note(labels)
     skipped = [skipped for skipped in listing.skipped if skipped.key not in rows.missing]
     if skipped:
         shown = (s.key + b": " + s.code.encode() for s in skipped)

@@ -29,6 +29,8 @@ VOID, WIDE_VOID = 255, 65535  # the default void value, in masks and in records
 _MOST_CLASSES = 65535
 _LOOKED_AT, _MOST_LOOKED_AT = 16, 500  # masks read to learn their values
 _SHOWN = 8  # values or colours in a sentence
+_MOST_COLOURS, _MOST_VALUES = 256, 150  # of classes, in the masks looked at
+_WITHOUT_LABELS = f"give {argument('unlabelled', python='LabelOptions(unlabelled=True)')} for images without labels"
 _BINARY = ("background", "foreground")
 _USUAL = ", unless the option void changes it"
 Colour = tuple[int, int, int]
@@ -156,6 +158,9 @@ def _by_values(place: bytes, names: tuple[str, ...] | None, seen: Seen, options:
         shown = listing([f"({c >> 16}, {c >> 8 & 255}, {c & 255})" for c in seen.colours], _SHOWN)
         problem = f"its masks have colours, {shown}, and the class of each colour is unknown"
         remedy = f"list them in a table with the header name,r,g,b: {argument('colours', typed='FILE')}"
+        if len(seen.colours) > _MOST_COLOURS:
+            problem = f"its masks have as many colours as photos, {shown}"
+            remedy = f"save masks without loss and with one colour per class, or {_WITHOUT_LABELS}"
         raise UsageError(place, problem, remedy)
     highest = max(seen.values, default=0) or (VOID if options.void == "none" else 0)
     two = highest in (VOID, WIDE_VOID) and seen.values in ((0, highest), (highest,), (0,))
@@ -177,8 +182,19 @@ def _by_values(place: bytes, names: tuple[str, ...] | None, seen: Seen, options:
         raise UsageError("class_names", f"{len(names):,} classes, masks have {_MOST_CLASSES:,} at most", "name fewer")
     void = _void(len(names)) if options.void is None else options.void
     values = [value for value in range(len(names) + 1) if value != void][: len(names)]
+    others, known = set(seen.values) - {*values, void}, set(seen.values) & {*values}
+    one_each = len(seen.values) in (len(names), len(names) + 1)
+    if others and one_each and len(others) >= len(known):  # not one odd mask, but names of values that are not 0, 1, 2
+        shown = listing([str(value) for value in seen.values], _SHOWN)
+        problem = f"{number(len(names), 'name')} for 0, 1, 2, ..., but masks have {shown}"
+        raise UsageError("class_names", problem, f"list the class of each value in {_table()} instead")
     rows = [ClassRow(name, None, value) for name, value in zip(names, values, strict=True)]
-    return _meaning(rows, () if void == "none" else [void], ())
+    notes = [f"masks have {void}, which is void{_USUAL}"] if options.void is None and void in seen.values else []
+    return _meaning(rows, () if void == "none" else [void], notes)
+
+
+def _table() -> str:
+    return f"a table with the header name,value: {argument('colours', typed='FILE')}"
 
 
 def _void(classes: int) -> int:
@@ -189,11 +205,18 @@ def _void(classes: int) -> int:
 def _unnamed(place: bytes, seen: Seen, options: AnnotationOptions) -> UsageError:
     """The error for masks with values without a name."""
     if not seen.looked_at:
-        return UsageError(place, f"none of its masks can be read, the first: {seen.problem}", "check their format")
+        return UsageError(place, f"none of its masks can be read, the first: {seen.problem}", f"or {_WITHOUT_LABELS}")
     void = VOID if options.void is None else options.void
     shown = listing([str(value) for value in seen.values], 20)
     count = max((value for value in seen.values if value != void), default=0) + 1
     problem = f"the meaning of its mask values is unknown: {number(seen.looked_at, 'mask')} sampled, with {shown}"
+    if len(seen.values) > _MOST_VALUES:
+        problem += "; so many values may number objects, and are not their classes"
+        return UsageError(
+            place, problem, f"save the class of each pixel instead, or list the class of each value in {_table()}"
+        )
+    if count > 2 * len(seen.values):
+        return UsageError(place, problem, f"list the class of each value, void for no class, in {_table()}")
     without = f" ({void} is void)" if void in seen.values else ""
     remedy = f"name the classes of 0, 1, 2, ...{without}, one per line, at least {count}: "
     return UsageError(place, problem, remedy + argument("class_names", typed="FILE"))

@@ -125,7 +125,8 @@ def pair_files(
         for number, key in enumerate(listing):
             folder, name = folders[key.rpartition(b"/")[0]], stem(key)
             role = only or folder.role or ("mask" if _MASK_END.fullmatch(name) else "image")
-            if not names_image(key) or not (of_image if role == "image" else of_mask).search(key):
+            as_mask = only != "mask" or folder.role != "image"  # photos, beside annotations of another kind
+            if not (names_image(key) and as_mask) or not (of_image if role == "image" else of_mask).search(key):
                 pairs.beside.append(key)
             elif role == "image":
                 photos.append(_File(number, folder.kept, name))
