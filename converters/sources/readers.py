@@ -296,6 +296,12 @@ READERS: tuple[Reader, ...] = (
         *("samples.json", "labels.json"),
         more=_GROUPS,
     ),
+    _tool(
+        "sagemaker",
+        _marks("{} names images as source-ref, as SageMaker Ground Truth does", b'"source-ref"', begins=rb"\s*\{"),
+        *(".manifest", ".jsonl", ".json"),
+        more={"encoding"},
+    ),
     _annotations("split-lists", "split_lists", _NAMES, ".txt"),
     Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",), kinds=()),
     # Images with their labels in names or in a table: used if no other reader fits.

@@ -360,3 +360,93 @@ def stanford_dogs(to: Files) -> None:
                 f"{breed}</name><bndbox><xmin>5</xmin><ymin>6</ymin><xmax>50</xmax><ymax>38</ymax></bndbox></object>"
                 "</annotation>",
             )
+
+
+@TOPIC.layout(
+    "pix2pix and CycleGAN: `trainA/`, `trainB/`, `testA/`, `testB/`, which are no classes",
+    "convert horse2zebra out",
+    Gives("train 8"),
+    says=("may not be classes", "--unlabelled"),
+    then="convert horse2zebra out --unlabelled",
+)
+def cyclegan(to: Files) -> None:
+    to.images("horse2zebra/{trainA,testA}/n0238{1..2}.jpg", "horse2zebra/{trainB,testB}/n0239{3..4}.jpg")
+
+
+@TOPIC.layout(
+    "pairs of pictures: `hazy/1.png` and `clear/1.png`, which are no classes",
+    "convert haze out",
+    Gives("train 6"),
+    says=("several images of each sample", "--unlabelled"),
+    then="convert haze out --unlabelled",
+)
+def pairs_of_folders(to: Files) -> None:
+    to.images("haze/{hazy,clear}/{1..3}.png")
+
+
+@TOPIC.layout(
+    "two folders named like pairs that are classes after all",
+    "convert gaze out",
+    Gives("train 6", "left right", {"left/1.png": "left"}),
+    says="--class-names",
+    then="convert gaze out --class-names names.txt",
+)
+def left_and_right(to: Files) -> None:
+    to.images("gaze/{left,right}/{1..3}.png")
+    to.put("names.txt", "left\nright")
+
+
+@TOPIC.layout(
+    "DIV2K: `DIV2K_train_HR/0001.png`, `DIV2K_train_LR_bicubic/X4/0001x4.png`",
+    "convert DIV2K out",
+    Gives("train 4"),
+    says=("may not be classes", "--unlabelled"),
+    then="convert DIV2K out --unlabelled",
+)
+def div2k(to: Files) -> None:
+    to.images("DIV2K/DIV2K_train_HR/000{1..2}.png", "DIV2K/DIV2K_train_LR_bicubic/X4/000{1..2}x4.png")
+
+
+@TOPIC.layout(
+    "FFHQ: numbered images in the numbered folders `00000/`, `01000/`",
+    "convert ffhq out",
+    Gives("train 4"),
+    says=("numbered shards of images", "--unlabelled"),
+    then="convert ffhq out --unlabelled",
+)
+def ffhq(to: Files) -> None:
+    to.images("ffhq/00000/0000{0..1}.png", "ffhq/01000/0100{0..1}.png")
+
+
+@TOPIC.layout(
+    "a folder for each patient: `patient_001/slice_01.png`",
+    "convert ct out",
+    Gives("train 4"),
+    says=("may not be classes", "--unlabelled"),
+    then="convert ct out --unlabelled",
+)
+def folder_for_each_patient(to: Files) -> None:
+    to.images("ct/patient_00{1..2}/slice_0{1..2}.png")
+
+
+@TOPIC.layout(
+    "CrowdHuman (annotations are not read): `Images/`, `annotation_train.odgt`",
+    "convert CrowdHuman out",
+    Gives("train 2"),
+    says=("annotation_train.odgt", "CrowdHuman's boxes", "--unlabelled"),
+    then="convert CrowdHuman out --unlabelled",
+)
+def crowdhuman(to: Files) -> None:
+    to.images("CrowdHuman/Images/{a,b}.jpg")
+    to.put("CrowdHuman/annotation_train.odgt", '{"ID": "a", "gtboxes": [{"tag": "person", "fbox": [6, 4, 20, 10]}]}')
+
+
+@TOPIC.layout(
+    "images in one folder `images`, and nothing else",
+    "convert photos out",
+    Gives("train 4", "cat dog", {"cat_1.jpg": "cat"}),
+    says=("may not be classes", "give images as SOURCE"),
+    then="convert photos/images out",
+)
+def only_images_inside(to: Files) -> None:
+    to.images("photos/images/{cat,dog}_{1..2}.jpg")

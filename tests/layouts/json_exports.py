@@ -1,5 +1,6 @@
 """Exports of tools and datasets in their own formats."""
 
+import json
 from typing import Any
 
 from tests.layouts.annotation_tools import corners
@@ -304,3 +305,66 @@ def datumaro(to: Files) -> None:
     labels = [{"name": name, "parent": "", "attributes": []} for name in ("cat", "dog")]
     categories = {"label": {"labels": labels, "attributes": []}}
     to.put("datumaro/annotations/default.json", {"info": {}, "categories": categories, "items": items})
+
+
+def _manifest(of: dict[str, dict[str, Any]]) -> str:
+    lines = [{"source-ref": f"s3://bucket/photos/{name}.jpg", **more} for name, more in of.items()]
+    return "\n".join(map(json.dumps, lines))
+
+
+@TOPIC.layout("SageMaker Ground Truth: a manifest with boxes", "convert output.manifest out --images photos", BOXES)
+def sagemaker_boxes(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    about = {"class-map": {"0": "cat", "1": "dog"}, "type": "groundtruth/object-detection", "job-name": "x"}
+    rows = {}
+    for name, scene in SCENES.items():
+        boxes = [
+            {"class_id": ("cat", "dog").index(label), "left": x, "top": y, "width": right - x, "height": bottom - y}
+            for label, (x, y, right, bottom) in scene
+        ]
+        size = [{"width": 60, "height": 40, "depth": 3}]
+        rows[name] = {"pets": {"image_size": size, "annotations": boxes}, "pets-metadata": about}
+    to.put("output.manifest", _manifest(rows))
+
+
+@TOPIC.layout(
+    "SageMaker Ground Truth: a manifest with a class for each image",
+    "convert output.manifest out --images photos",
+    Gives("train 2", "cat dog", {"a.jpg": "dog", "b.jpg": "cat"}),
+)
+def sagemaker_classes(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    about = {"type": "groundtruth/image-classification", "confidence": 0.9}
+    rows = {name: {"pet": 0, "pet-metadata": {"class-name": of, **about}} for name, of in (("a", "dog"), ("b", "cat"))}
+    to.put("output.manifest", _manifest(rows))
+
+
+@TOPIC.layout(
+    "V7's annotations (not read): `images/a.jpg`, `annotations/a.json`",
+    "convert v7 out",
+    Gives("train 2"),
+    says=("V7's annotations", "--unlabelled"),
+    then="convert v7 out --unlabelled",
+)
+def v7(to: Files) -> None:
+    to.images("v7/images/{a,b}.jpg")
+    for name in "ab":
+        found = {"name": "cat", "bounding_box": {"x": 1, "y": 2, "w": 9, "h": 9}, "slot_names": ["0"]}
+        to.put(
+            f"v7/annotations/{name}.json", {"version": "2.0", "item": {"name": f"{name}.jpg"}, "annotations": [found]}
+        )
+
+
+@TOPIC.layout(
+    "SA-1B (masks are not read): `sa_1.jpg`, `sa_1.json`",
+    "convert sa_000020 out",
+    Gives("train 2"),
+    says=("SA-1B's masks", "--unlabelled"),
+    then="convert sa_000020 out --unlabelled",
+)
+def sa_1b(to: Files) -> None:
+    to.images("sa_000020/sa_{1..2}.jpg")
+    for number in (1, 2):
+        image = {"image_id": number, "width": 60, "height": 40, "file_name": f"sa_{number}.jpg"}
+        found = {"segmentation": {"size": [40, 60], "counts": "abc"}, "bbox": [1, 1, 9, 9], "predicted_iou": 0.9}
+        to.put(f"sa_000020/sa_{number}.json", {"image": image, "annotations": [found]})

@@ -344,3 +344,45 @@ def scenes_masks(to: Files) -> None:
     for name in ("masks", "images"):
         shutil.copytree(ROOT / "data_samples/scenes" / name, to.root / name)
     shutil.copy(ROOT / "data_samples/scenes/masks.txt", to.root)
+
+
+@TOPIC.layout(
+    "grey masks with other values than 0, 1, 2: a table of `name,value`",
+    "convert cells out",
+    Gives("train 2", raster={"a.png": {"background": 2000, "cell": 200, "nucleus": 200}}),
+    says=("0, 127, 255", "name,value", "--colours"),
+    then="convert cells out --colours values.csv",
+)
+def grey_masks(to: Files) -> None:
+    to.images("cells/images/{a,b}.png")
+    for name in "ab":
+        to.mask(f"cells/masks/{name}.png", {127: (0, 0, 20, 10), 255: (20, 0, 40, 10)})
+    to.put("values.csv", "name,value\nbackground,0\ncell,127\nnucleus,255")
+
+
+@TOPIC.layout(
+    "Kaggle's Data Science Bowl 2018 (masks are not read): `ID/images/ID.png`, `ID/masks/*.png`",
+    "convert stage1_train out",
+    Gives("train 2"),
+    says=("a folder for each sample", "--unlabelled", "--exclude masks"),
+    then="convert stage1_train out --unlabelled --exclude masks",
+)
+def data_science_bowl(to: Files) -> None:
+    for sample in ("00ae65c1", "0a7d30b2"):
+        to.images(f"stage1_train/{sample}/images/{sample}.png")
+        for number in range(2):
+            to.mask(f"stage1_train/{sample}/masks/{sample[:4]}{number}.png", {255: (9 * number, 0, 9 * number + 8, 9)})
+
+
+@TOPIC.layout(
+    "LabelMe's `labelme_json_to_dataset`: `a_json/img.png`, `label.png`, `label_viz.png`",
+    "convert exported out",
+    Gives("train 2"),
+    says=("a folder for each sample", "img.png", "--unlabelled"),
+    then="convert exported out --unlabelled --include img.png",
+)
+def labelme_json_to_dataset(to: Files) -> None:
+    to.images("exported/{a,b}_json/{img,label_viz}.png")
+    for name in "ab":
+        to.mask(f"exported/{name}_json/label.png", {1: (0, 0, 20, 10)}, palette=True)
+        to.put(f"exported/{name}_json/label_names.txt", "_background_\ncat")

@@ -276,3 +276,60 @@ def imagefolder_csv_by_split(to: Files) -> None:
 def imagefolder_classes(to: Files) -> None:
     to.images("folders/{train,test}/{cat,dog}/1.png")
     to.put("folders/README.md", "---\ndataset_info: {}\n---")
+
+
+def said(name: str) -> str:
+    """A caption that is another for each image."""
+    return f"a drawing of the letter {name}, in colours"
+
+
+@TOPIC.layout(
+    "img2dataset's files: `00000/000000000.jpg`, `.txt`, `.json`",
+    "convert laion out",
+    Gives("train 4", captions={f"{s}{i}.jpg": [said(f"{s}{i}")] for s in ("00000000", "00001000") for i in (0, 1)}),
+)
+def img2dataset_files(to: Files) -> None:
+    for shard in range(2):
+        for number in range(2):
+            name = f"{shard:05}000{number}"
+            to.images(f"laion/{shard:05}/{name}.jpg")
+            to.put(f"laion/{shard:05}/{name}.txt", said(name))
+            to.put(f"laion/{shard:05}/{name}.json", {"caption": said(name), "key": name, "status": "success"})
+        to.put(f"laion/{shard:05}_stats.json", {"count": 2, "successes": 2})
+
+
+@TOPIC.layout(
+    "kohya's training folders: `10_sks dog/a.png`, `a.caption`",
+    "convert img out",
+    Gives("train 4", captions={f"{name}.png": [said(name)] for name in "abcd"}),
+)
+def kohya(to: Files) -> None:
+    for folder, names in (("10_sks dog", "ab"), ("5_cat", "cd")):
+        for name in names:
+            to.images(f"img/{folder}/{name}.png")
+            to.put(f"img/{folder}/{name}.caption", said(name))
+
+
+@TOPIC.layout(
+    "`images/a.jpg` and `captions/a.txt`, with several captions",
+    "convert birds out",
+    Gives("train 2", captions={f"{name}.jpg": [said(name), f"the {name} again"] for name in "ab"}),
+)
+def captions_in_their_folder(to: Files) -> None:
+    for name in "ab":
+        to.images(f"birds/images/{name}.jpg")
+        to.put(f"birds/captions/{name}.txt", f"{said(name)}\nthe {name} again")
+
+
+@TOPIC.layout(
+    "class folders with a caption beside each image",
+    "convert birds out",
+    Gives("train 4", captions={f"{name}.jpg": [said(name)] for name in "abcd"}),
+    says=("--reader folder", "--reader caption-files"),
+    then="convert birds out --reader caption-files",
+)
+def captions_in_class_folders(to: Files) -> None:
+    for folder, names in (("owl", "ab"), ("wren", "cd")):
+        for name in names:
+            to.images(f"birds/{folder}/{name}.jpg")
+            to.put(f"birds/{folder}/{name}.txt", said(name))

@@ -142,6 +142,11 @@ def _token(root: Path) -> None:
     (root / "captions.token").write_text("\n".join(lines) + "\n")
 
 
+def _caption_files(root: Path) -> None:
+    for name in _images(root):
+        (root / name).with_suffix(".txt").write_text(f"a picture of {name[:-4]} alone\n")
+
+
 def _karpathy(root: Path) -> None:
     sentences = [{"raw": "a picture"}, {"raw": "another"}]
     found = [
@@ -372,6 +377,8 @@ SEEDS: dict[str, tuple[Callable[[Path], Path | None], str]] = {
     "Supervisely": (_layout(json_exports.supervisely, "project"), "supervisely"),
     "FiftyOne": (_layout(json_exports.fiftyone_dataset, "export"), "fiftyone"),
     "captions by lines": (_token, "captions"),
+    "captions in files": (_caption_files, "caption-files"),
+    "SageMaker": (_layout(json_exports.sagemaker_boxes, ""), "sagemaker"),
     "captions in JSON": (_karpathy, "captions"),
     "metadata.jsonl": (_metadata_jsonl, "imagefolder"),
     "metadata.csv": (_metadata_csv, "imagefolder"),

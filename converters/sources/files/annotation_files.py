@@ -24,7 +24,6 @@ _UNREAD = (
     ((b'"detection_categories"',), "MegaDetector's boxes", _OWN),
     ((b'"gtboxes"',), "CrowdHuman's boxes", _OWN),
     ((b'"box2d"',), "BDD100K's boxes", _OWN),
-    ((b'"source-ref"',), "SageMaker Ground Truth's manifest", _OWN),
     ((b'"data_row"',), "Labelbox's export", _EXPORT),
     ((b'"FeatureCollection"',), "GeoJSON", _OWN),
     ((b'"imagefilename"',), "Create ML's boxes by imagefilename", 'name the keys "image" and "annotations"'),

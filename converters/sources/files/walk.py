@@ -44,7 +44,7 @@ _TAIL = 5  # bytes at the end of a name that may hold an image's extension: none
 _SHOWN = 5  # extensions in a sentence
 _NEAR = 3  # files before and after one in a listing that may have its name
 _MOST_LABELS = 1000  # files that may label images are searched for until there are so many
-_REMARKS = (  # beginnings of names of files that say nothing about single images
+_REMARKS = (
     *(b"readme", b"license", b"licence", b"citation", b"changelog", b"requirements"),
     *(b"classes", b"labels.txt", b"class_names"),
 )
@@ -322,12 +322,17 @@ def only_images(files: Listing) -> tuple[Listing, SkippedFiles]:
 def _labels_in(files: Listing, index: int, head: bytes) -> AnnotationFile | None:
     """Recognise labels by the first bytes of a file, or by its place next to an image of the same name; no README."""
     key = files.key(index)
-    if not head or key.rpartition(b"/")[2].lower().startswith(_REMARKS):
+    if not head or is_remark(key):
         return None
     near = map(files.key, range(max(index - _NEAR, 0), min(index + _NEAR + 1, len(files))))
     start = os.path.splitext(key)[0] + b"."
     of_image = any(name.startswith(start) and names_image(name) for name in near)
     return recognise_annotations(head) or (AnnotationFile("named like an image", "beside") if of_image else None)
+
+
+def is_remark(key: bytes) -> bool:
+    """Whether a file says nothing about single images, by its name: a README, a licence, the names of classes."""
+    return key.rpartition(b"/")[2].lower().startswith(_REMARKS)
 
 
 def labels_among(files: Listing, indices: Iterable[int]) -> dict[bytes, AnnotationFile]:

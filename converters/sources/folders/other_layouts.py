@@ -88,11 +88,11 @@ def keep_classes() -> str:
     return f"or list the folders in {names} to use them as classes"
 
 
-def without_labels(only: str = "") -> str:
-    """Return the clause of a remedy for images without labels; `only`: a pattern of the images to leave out."""
+def without_labels(**chosen: str) -> str:
+    """Return the clause of a remedy for images without labels; `chosen`: include or exclude, and its pattern."""
     alone = argument("unlabelled", python="unlabelled=True")
-    left_out = f" with {argument('exclude', only)}" if only else ""
-    return f"{alone}{left_out} converts the images without labels, "
+    only = "".join(f" with {argument(name, pattern)}" for name, pattern in chosen.items() if pattern)
+    return f"{alone}{only} converts the images without labels, "
 
 
 def is_generic(name: str, common: Collection[bytes] = ()) -> bool:
@@ -202,13 +202,14 @@ def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout 
     shared = set.intersection(*map(set, inner))
     if len(shared) > 1 and all(is_part(os.fsdecode(name)) for name in shared):
         mask = next((os.fsdecode(inner[0][name]) for name in sorted(shared & _MASKS - IMAGE_FOLDERS)), "")
-        return _Layout(found, f"{each} {some(sorted(inner[0].values()))}", without_labels(mask))
+        return _Layout(found, f"{each} {some(sorted(inner[0].values()))}", without_labels(exclude=mask))
     images = [list(islice(filter(names_image, files.inside(folder)), _FILES)) for folder in folders]
     names, *others = ({key.rpartition(b"/")[2] for key in keys} for keys in images)
     words = {re.sub(rb"[^a-z]", b"", os.path.splitext(name)[0].lower()) for name in names}
     named = len(words) == len(names) == len(images[0]) < _FILES and min(map(len, words)) > 2
     if others and named and all(other == names for other in others):
-        return _Layout(found, f"{each} {some(sorted(names))}", without_labels())
+        image = next((os.fsdecode(name) for name in names if os.path.splitext(name)[0].lower() in IMAGE_FOLDERS), "")
+        return _Layout(found, f"{each} {some(sorted(names))}", without_labels(include=image))
     single = bool(others) and all(len(keys) == 1 for keys in images)
     if single and (len(holding) >= _MANY or all(map(_ID.fullmatch, holding))):
         return _Layout(found, f"{each} one image", without_labels())
@@ -242,11 +243,12 @@ def _shards(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout |
     last = -1
     for name in holding:
         stems = [_stem(key) for key in filter(names_image, files.inside(place + name + b"/"))]
-        if not (stems[0].isdigit() and stems[-1].isdigit() and int(stems[0]) > last):
+        first, end = stems[0], stems[-1]
+        if not (first.isdigit() and end.isdigit() and int(first) > last):
             return None
-        last = int(stems[-1])
-    if len(holding) == 1 and not stems[0].startswith(holding[0]):
-        return None
+        if len(holding) == 1 and not first.startswith(name):
+            return None
+        last = int(end)
     return _Layout("numbered shards of images", f"the files of {some(holding)} are numbered", without_labels())
 
 

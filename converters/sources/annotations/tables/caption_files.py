@@ -9,6 +9,7 @@ from itertools import islice
 
 from shardfeed.converters.sources.files.annotation_files import recognise_annotations
 from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.files.walk import is_remark
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -31,14 +32,18 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
         return None
     texts = list(islice(look.files(_ENDS), _LOOKED_AT))
     found = [name for name in texts if _is_beside_image(look.full(name))]
+    images = look if options.images is None else Look(os.fsdecode(options.images))
     if not found:
-        images = look if options.images is None else Look(os.fsdecode(options.images))
         stems = {_stem(name) for name in images.files() if names_image(os.fsencode(name))}
         found = [name for name in texts if _stem(name) in stems]
-    heads = [look.head(look.full(name)) for name in found]
-    kinds = [recognise_annotations(head) for head in heads]
-    plain = [head.decode("utf-8", "replace").strip() for head, kind in zip(heads, kinds, strict=True) if not kind]
-    if 2 * len(found) <= len(texts) or 2 * len(plain) <= len(found) or meaning_of("", Counter(plain)).kind != "text":
+    plain = Counter[str]()
+    for head in (look.head(look.full(name)) for name in found):
+        kind = recognise_annotations(head)
+        if kind is None or kind.kind == "table":  # which a text with commas may look like
+            plain[head.decode("utf-8", "replace").strip()] += 1
+    count = len(list(islice((name for name in images.files() if names_image(os.fsencode(name))), _LOOKED_AT)))
+    few = 2 * len(found) < max(count, len(texts)) or 2 * plain.total() <= len(found)
+    if few or meaning_of("", plain).kind != "text":
         return None
     return Evidence("caption-files", f"texts with the names of images ({escape(found[0])})")
 
@@ -56,19 +61,20 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     found.unnamed = "image files without a caption"
     images = enumerate(() if options.images else found.listing)
     image_of = {os.path.splitext(key)[0]: i for i, key in images if names_image(key)}
-    near = {i: image_of[path] for i in texts if (path := os.path.splitext(files.key(i))[0]) in image_of}
-    for i in near or texts:
-        file = files.file(i)
-        where = escape(files.key(i))
-        image = found.file(near[i], where=where) if near else found.image(_stem(name_text(file.path)), where=where)
+    near = {os.path.dirname(key) for key in map(files.key, texts) if os.path.splitext(key)[0] in image_of}
+    texts = [i for i in texts if not is_remark(files.key(i)) and (not near or os.path.dirname(files.key(i)) in near)]
+    for i in texts:
+        key, path = files.key(i), name_text(files.file(i).path)
+        where, beside = escape(key), image_of.get(os.path.splitext(key)[0])
+        image = found.image(_stem(path), where=where) if beside is None else found.file(beside, where=where)
         try:
-            lines = read_whole(name_text(file.path)).decode(options.encoding or "utf-8-sig").splitlines()
+            text = read_whole(path).decode(options.encoding or "utf-8-sig")
         except UnicodeDecodeError as error:
             found.leave_out(image, AnnotationCode.LINE, f"{where}: not {error.encoding}")
             continue
-        for line in filter(str.strip, lines):
+        for line in [line for line in text.splitlines() if line.strip()] or [""]:
             found.caption(image, line, where)
-    taken = set(near or texts)
+    taken = set(texts)
     if others := [key for i, key in enumerate(files) if i not in taken and not names_image(key)]:
         found.note(counted("files that are neither images nor their captions, not read", others, len(others)))
     return found.source()

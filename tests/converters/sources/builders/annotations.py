@@ -137,6 +137,32 @@ def classes_csv(folder: Path, files: Files) -> None:
     _table(folder / "_classes.csv", [["filename", *_CLASSES[:2]], *lines])
 
 
+def caption_files(folder: Path, files: Files) -> None:
+    """A text file next to each image."""
+    put_images(folder, files)
+    put_texts(folder, files, "{}.txt", lambda row: f"{row['caption']}\n")
+
+
+def sagemaker(folder: Path, files: Files) -> None:
+    """A manifest of boxes, with classes by number."""
+
+    def annotation(one: Mapping[str, Any]) -> dict[str, Any]:
+        sides = dict(zip(("left", "top", "width", "height"), one["bbox"] or [None] * 4, strict=True))
+        return {"class_id": _CLASSES.index(one["category"]) if one["category"] in _CLASSES else None, **sides}
+
+    put_images(folder, files)
+    about = {"class-map": {str(i): name for i, name in enumerate(_CLASSES)}, "type": "groundtruth/object-detection"}
+    lines = [
+        {
+            "source-ref": f"s3://bucket/photos/{row['key']}.png",
+            "boxes": {"annotations": [*map(annotation, objects_of(row))]},
+            "boxes-metadata": about,
+        }
+        for row in rows_of(files)
+    ]
+    put(folder / "output.manifest", "".join(f"{json.dumps(line)}\n" for line in lines))
+
+
 def captions(folder: Path, files: Files) -> None:
     """Flickr8k's token file."""
     put_images(folder, files)
@@ -188,6 +214,8 @@ BUILDERS = {
         kind=AnnotationOptions,
     ),
     "createml": Builder(createml, _OBJECTS | {"null", "class names", "missing"}, kind=AnnotationOptions),
+    "caption-files": Builder(caption_files, frozenset({"caption", "missing"}), kind=AnnotationOptions),
+    "sagemaker": Builder(sagemaker, _OBJECTS | {"class names", "missing"}, kind=AnnotationOptions),
     "captions": Builder(captions, frozenset({"caption", "missing"}), kind=AnnotationOptions),
     "classes-csv": Builder(classes_csv, frozenset({"label", "name", "tags", "missing"}), kind=AnnotationOptions),
     "split-lists": Builder(split_lists, (_LABELS | {"missing"}) - {"none", "unlabelled"}, kind=AnnotationOptions),
