@@ -78,7 +78,8 @@ def recognise_annotations(head: bytes) -> AnnotationFile | None:
     found = None
     if text.startswith((b"{", b"[")):
         keys = set(_KEY.findall(text))
-        found = json_file(text) if keys & _LABEL_KEYS or any(map(_IMAGE_NAME.search, keys)) else None
+        found = json_file(text)
+        found = found if found.kind == "tool" or keys & _LABEL_KEYS or any(map(_IMAGE_NAME.search, keys)) else None
     elif text.startswith(b"<"):
         tag = _OF_XML.search(text)
         found = tag and AnnotationFile(f"XML with <{tag[1].decode()}>", "document")

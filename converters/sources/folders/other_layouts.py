@@ -242,13 +242,12 @@ def _shards(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout |
         return None
     last = -1
     for name in holding:
-        stems = [_stem(key) for key in filter(names_image, files.inside(place + name + b"/"))]
-        first, end = stems[0], stems[-1]
-        if not (first.isdigit() and end.isdigit() and int(first) > last):
+        stems = [_stem(key) for key in islice(filter(names_image, files.inside(place + name + b"/")), _FILES)]
+        if not (all(stem.isdigit() for stem in stems) and int(stems[0]) > last):
             return None
-        if len(holding) == 1 and not first.startswith(name):
+        if len(holding) == 1 and not stems[0].startswith(name):
             return None
-        last = int(end)
+        last = max(map(int, stems))
     return _Layout("numbered shards of images", f"the files of {some(holding)} are numbered", without_labels())
 
 

@@ -1,9 +1,12 @@
 """Files that are no images beside images: counted and passed over; broken images are not."""
 
 import errno
+import gzip
 import io
 import json
 import os
+import pickle
+import shutil
 import wave
 import zipfile
 from collections.abc import Callable
@@ -12,7 +15,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from shardfeed.converters import FileNames, ImageFolder, convert
+from shardfeed.converters import FileNames, ImageFolder, LabelFile, Unlabelled, convert, open_source
 from shardfeed.converters.sources.files.walk import list_files, only_images
 from shardfeed.errors import StorageError, TooManyRejectedError, UsageError
 
@@ -198,3 +201,84 @@ def test_some_files_of_the_only_kind_are_named(tmp_path: Path) -> None:
     _, others = only_images(list_files(tmp_path))
     (note,) = others.notes
     assert note.startswith("1,200 files ignored, not images by name or content: 1,200 .json (0000.JSON, 00")
+
+
+BOX = {"bbox": [1, 2, 3, 4]}
+ANNOTATIONS = {
+    "a.odgt": ('{"ID": "a", "gtboxes": []}\n', "JSON, CrowdHuman's boxes"),
+    "a.ndjson": ('{"data_row": {"id": "a"}, "projects": {}, "labels": []}\n', "JSON, Labelbox's export"),
+    "a.geojson": ('{"type": "FeatureCollection", "features": []}', "JSON, GeoJSON"),
+    "md.json": (json.dumps({"images": [], "detection_categories": {"1": "animal"}}), "JSON, MegaDetector's boxes"),
+    "via.json": (json.dumps({"project": {}, "attribute": {}, "metadata": {}}), "JSON, VIA 3's project"),
+    "own.json": (json.dumps([{"file": "a", **BOX}]), "JSON with the keys file, bbox"),
+    "names.json": (json.dumps({"a.jpg": "cat"}), "JSON with the keys a.jpg"),
+    "a.json.gz": (
+        gzip.compress(json.dumps({"annotations": [BOX]}).encode()),
+        "JSON with the keys annotations, bbox, in",
+    ),
+    "a.xlsx": ('{"gtboxes": []}\n', "JSON, CrowdHuman's boxes"),
+    "b.xlsx": (b"PK\3\4" + bytes(26) + b"[Content_Types].xml", "a spreadsheet"),
+    "a.pkl": (pickle.dumps({"a": 1}), "a pickle"),
+    "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(90), "HDF5"),
+    "a.xml": ("<annotation><object><name>cat</name></object></annotation>", "XML with <annotation>"),
+    "a.txt": ("0 0.5 0.5 0.2 0.2\n1 0.1 0.2 0.1 0.2\n", "lines of numbers"),
+    "dota.txt": ("10 20 30 20 30 40 10 40 plane 0\n", "lines of numbers"),
+    "train.lst": ("photos/a.jpg\nphotos/b.jpg\n", "a list of images"),
+    "ids.csv": ("id,label\n1,cat\n2,dog\n", "a table with the columns id, label"),
+    "boxes.yaml": ("a.jpg:\n  - [1, 2, 3, 4]\n", "a list of images"),
+}
+
+
+@pytest.mark.parametrize("name", ANNOTATIONS)
+def test_annotations_that_nobody_reads_are_named_by_their_content(tmp_path: Path, name: str) -> None:
+    content, what = ANNOTATIONS[name]
+    for key in ("images/a.jpg", "cat/1.jpg", "dog/2.jpg"):
+        (tmp_path / key).parent.mkdir(exist_ok=True)
+        (tmp_path / key).write_bytes(picture("JPEG"))
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "README.md").write_text("id,label\n1,cat\n2,dog\n")
+    (note,) = (note for note in Unlabelled(tmp_path).findings.notes if "may label the images" in note)
+    assert note.startswith("files that may label the images, not read: 1 (")
+    assert what in note
+    (tmp_path / "images.csv").write_text("path,label\ncat/1.jpg,cat\n")
+    notes = LabelFile(tmp_path / "images.csv").findings.notes
+    assert any("may label the images" in note and what in note for note in notes)
+    (tmp_path / "images.csv").unlink()
+    with pytest.raises(UsageError) as caught:  # `images` is no class, and there are annotations
+        open_source(tmp_path, reader="folder")
+    assert what in str(caught.value)
+    assert "unlabelled=True" in str(caught.value)
+    shutil.rmtree(tmp_path / "images")
+    assert what in "".join(open_source(tmp_path, reader="folder").findings.notes)  # type: ignore[attr-defined]
+
+
+def test_files_named_like_images_are_counted(photos: Path) -> None:
+    (photos / "rose/0.npy").write_bytes(b"\x93NUMPY")
+    notes = ImageFolder(photos).findings.notes
+    assert "files that may label the images, not read: 1 (rose/0.npy: named like an image)" in notes
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("sa_1.json", json.dumps({"image": {}, "annotations": [{**BOX, "predicted_iou": 1}]}), "JSON, SA-1B's masks"),
+        (
+            "x.json",
+            json.dumps({"version": 1, "things": [BOX]}),
+            "JSON with the keys version, things, bbox, in no known",
+        ),
+        ("x.json.gz", gzip.compress(json.dumps({"annotations": [BOX]}).encode()), "unpack it: `gunzip -k FILE`"),
+        ("x.ndjson", '{"data_row": {"id": 1}}\n', "Labelbox's export, in no known annotation format"),
+        (
+            "prompt.json",
+            '{"source": "a.jpg", "prompt": "x"}\n{"source": "b.jpg"}\n',
+            "give format='jsonl' and path_column",
+        ),
+    ],
+)
+def test_json_as_source_is_named_with_its_keys(tmp_path: Path, name: str, content: str | bytes, said: str) -> None:
+    (tmp_path / "a.jpg").write_bytes(picture("JPEG"))
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UsageError) as caught:
+        open_source(tmp_path / name)
+    assert said in str(caught.value)

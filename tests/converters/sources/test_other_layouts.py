@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.converters import FileNames, ImageFolder
+from shardfeed.converters import FileNames, ImageFolder, Unlabelled, open_source
 from shardfeed.errors import UsageError
 
 
@@ -104,7 +104,58 @@ def test_what_was_left_out_is_not_looked_at(tmp_path: Path) -> None:
     assert source.schema.class_names["image/class/label"] == ("train2017", "val2017")
 
 
+NOT_CLASSES = {
+    "a letter of each side": (numbered("A/{}.jpg", "B/{}.jpg"), "several images of each sample"),
+    "sides in splits": (numbered("train/noisy/{}.png", "train/clean/{}.png", "test/noisy/{}.png"), "several images"),
+    "sides with splits inside": (numbered("A/train/{}.jpg", "B/train/{}.jpg"), "several images"),
+    "colours and depths": (numbered("rgb/{:05}.png", "depth/{:05}.png"), "several images"),
+    "names that no one counts": (
+        [f"{side}/{name}.jpg" for side in ("monet", "photo") for name in ("bay", "sea")],
+        "a folder for each sample",
+    ),
+    "hashes": ([f"{side}/{name}.jpg" for side in ("x", "y") for name in ("3fa1", "be27c", "1ccd")], "several images"),
+    "times": (numbered("cam0/140363657{}763555584.png", "cam1/140363657{}763555584.png"), "several images"),
+    "masks of each sample": (
+        [f"{id}/{kind}" for id in ("00ae65c1", "0a7d30b2") for kind in ("images/a.png", "masks/b.png", "masks/c.png")],
+        "a folder for each sample",
+    ),
+    "views of each scene": (
+        numbered("GOPR01/blur/{}.png", "GOPR01/sharp/{}.png", "GOPR02/blur/{}.png") + numbered("GOPR02/sharp/{}.png"),
+        "a folder for each sample",
+    ),
+    "the same files in each folder": (
+        [f"{id}_json/{name}.png" for id in "abc" for name in ("img", "label", "label_viz")],
+        "a folder for each sample",
+    ),
+    "one image in each of many": ([f"logo {i}x/{i}.png" for i in range(20)], "each of 20 folders has one image"),
+    "one image in each with an id": ([f"{i}4c2a9f1e/{i}.png" for i in range(3)], "each of 3 folders has one image"),
+    "shards": (numbered("00000/0000{}.png", "01000/0100{}.png"), "numbered shards of images"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_CLASSES)
+def test_folders_that_are_no_classes_are_refused_and_taken_if_listed(tmp_path: Path, name: str) -> None:
+    keys, said = NOT_CLASSES[name]
+    with pytest.raises(UsageError, match=said) as caught:
+        ImageFolder(plant(tmp_path, *keys))
+    assert "unlabelled=True" in (caught.value.remedy or "")
+    assert len(Unlabelled(tmp_path)) == len(keys)
+    splits = [path for path in tmp_path.iterdir() if path.name in ("train", "test")]
+    folders = sorted({path.name for top in splits or [tmp_path] for path in top.iterdir()})
+    assert len(ImageFolder(tmp_path, class_names=folders)) == len(keys)
+
+
 CLASSES = {
+    "numbers that start over, of a camera": numbered("cat/IMG_{:04}.jpg", "dog/IMG_{:04}.jpg"),
+    "words of pairs with other numbers": numbered("left/{}.jpg", "right/1{}.jpg"),
+    "three words of pairs": numbered("low/{}.jpg", "medium/{}.jpg", "high/{}.jpg"),
+    "real and fake": numbered("REAL/{:04}.jpg", "FAKE/{:04}.jpg"),
+    "positive and negative": numbered("positive/{:04}.jpg", "negative/{:04}.jpg"),
+    "letters": numbered("A/{}.jpg", "B/{}.jpg", "C/{}.jpg"),
+    "persons by number": numbered("0000045/{:03}.jpg", "0000099/{:03}.jpg"),
+    "numbers that go on": numbered("0/{}.jpg", "1/10{}.jpg", "2/20{}.jpg"),
+    "one image in each": ["cat/1.jpg", "dog/2.jpg", "cow/3.jpg"],
+    "views of each class": numbered("cat/front/{}.jpg", "cat/back/{}.jpg", "dog/front/{}.jpg"),
     "plain": numbered("cat/{}.jpg", "dog/{}.jpg"),
     "a class called images": numbered("images/{}.jpg", *(f"class{i}/{{}}.jpg" for i in range(20))),
     "classes called images and masks among others": numbered("images/{}.jpg", "masks/{}.jpg", "gloves/{}.jpg"),
@@ -129,3 +180,22 @@ def test_ordinary_classes_are_not_suspected(tmp_path: Path, name: str) -> None:
         (tmp_path / "masks").mkdir()
         (tmp_path / "images").mkdir()
     assert len(ImageFolder(tmp_path)) == sum(key.endswith(("jpg", "png")) for key in CLASSES[name])
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (numbered("trainA/{}.jpg", "trainB/1{}.jpg", "testA/2{}.jpg"), "its folders (testA, trainA, trainB)"),
+        (numbered("x_HR/{}.png", "x_LR_bicubic/X4/{}x4.png"), "its folders (x_HR, x_LR_bicubic)"),
+        (numbered("images_001/{}.png", "images_002/1{}.png"), "its folders (images_001, images_002)"),
+        (numbered("patient_01/{}.png", "patient_02/1{}.png"), "its folders (patient_01, patient_02)"),
+        (numbered("Images/{}.jpg"), "give Images as SOURCE"),
+        (numbered("{}_left.jpg", "{}_right.jpg"), "left, right in file names are rarely classes"),
+        (numbered("{:04}_input.png", "{:04}_target.png"), "input, target in file names are rarely classes"),
+        (["DSC_1.jpg", "IMG_2.jpg"], "DSC, IMG in file names are rarely classes"),
+    ],
+)
+def test_names_of_parts_and_groups_are_no_classes(tmp_path: Path, keys: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_source(plant(tmp_path, *keys))
+    assert said in str(caught.value)
