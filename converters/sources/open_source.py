@@ -31,7 +31,7 @@ from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.address import is_address
 
-_LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n]*\}[ \t\r]*\n\s*\{")  # of JSON, an object on each
+_LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of JSON, a flat object on each
 _SHOWN_HEAD = 12  # bytes of a file, in a message
 _PLACES = ("labels", "images")  # options that name files beside the path
 _OF_TABLES = ("class_names", "delimiter", "encoding")
@@ -223,15 +223,16 @@ def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
 def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
     """Raise UsageError for JSON or XML in place of a label file; the remedy says how to read annotations in it."""
     path = os.fsdecode(values.get("labels", ""))
-    is_document = path.lower().endswith((".json", ".xml")) and os.path.isfile(path)
-    if "format" in values or not look.is_folder or not is_document or is_json_lines(path):
+    if "format" in values or not look.is_folder or not os.path.isfile(path) or is_json_lines(path):
         return
-    if found := [one for one in recognise(Look(path), {"images": look.path}) if not one.missing]:
+    is_document = path.lower().endswith((".json", ".xml", ".manifest"))
+    if is_document and (found := [one for one in recognise(Look(path), {"images": look.path}) if not one.missing]):
         remedy = f"give {escape(path)} instead of the folder, and {argument('images', look.path)}"
         raise UsageError(path, f"is not a label file: {found[0].found}", remedy)
     _check_known(path, Look(path))
-    remedy = "give the folder with the XML files instead of the images"
-    raise UsageError(path, "is XML in no known annotation format, expected a label file", remedy)
+    if path.lower().endswith(".xml"):
+        remedy = "give the folder with the XML files instead of the images"
+        raise UsageError(path, "is XML in no known annotation format, expected a label file", remedy)
 
 
 def _check_known(path: str, look: Look) -> None:
@@ -242,7 +243,7 @@ def _check_known(path: str, look: Look) -> None:
     if found is None or found.kind not in kinds or head.lstrip().startswith(b"<"):
         return
     remedy = found.remedy
-    if _LINES.match(head):
+    if _LINES.match(head) and found.kind != "tool":
         columns = f"{argument('format', 'jsonl')} and {argument('path_column', typed='KEY')}"
         remedy = f"give {columns} if each line is an image; else {remedy}"
     elif found.kind == "document":

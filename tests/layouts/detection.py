@@ -437,3 +437,40 @@ def scenes_table(to: Files) -> None:
 )
 def scenes_tags(to: Files) -> None:
     _scenes(to)
+
+
+@TOPIC.layout(
+    "CVAT's YOLO 1.1 of two subsets: `obj_train_data/`, `obj_valid_data/`",
+    "convert cvat out",
+    Gives(
+        "train 1, validation 1", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}, where={"b.jpg": "validation"}
+    ),
+)
+def yolo_cvat_subsets(to: Files) -> None:
+    to.put("cvat/obj.data", "classes = 2\ntrain = data/train.txt\nvalid = data/valid.txt\nnames = data/obj.names")
+    to.put("cvat/obj.names", "cat\ndog")
+    for split, name in (("train", "a"), ("valid", "b")):
+        to.put(f"cvat/{split}.txt", f"data/obj_{split}_data/{name}.jpg")
+        to.images(f"cvat/obj_{split}_data/{name}.jpg")
+        to.put(f"cvat/obj_{split}_data/{name}.txt", yolo(name))
+
+
+@TOPIC.layout(
+    "Label Studio's Pascal VOC, with the images as they were before the upload",
+    "convert export out --images photos",
+    Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
+)
+def voc_label_studio(to: Files) -> None:
+    to.images("export/images/{a,b}.jpg", "photos/{a,b}.jpg")
+    for name in "ab":
+        to.put(f"export/Annotations/{name}.xml", voc(name, folder="images"))
+
+
+@TOPIC.layout(
+    "the images of a YOLO dataset alone, without its labels", "convert yolo out --unlabelled", Gives("train 2")
+)
+def yolo_without_labels(to: Files) -> None:
+    to.put("yolo/data.yaml", "train: images/train\nnames: [cat, dog]")
+    to.images("yolo/images/train/{a,b}.jpg")
+    for name in "ab":
+        to.put(f"yolo/labels/train/{name}.txt", yolo(name))

@@ -20,7 +20,7 @@ from shardfeed.converters.shards.annotations.rasters import raster_values
 from shardfeed.converters.sources.annotations.masks.tables import read_class_table
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.readers import BY_NAME, Evidence
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Source, findings_of
@@ -207,6 +207,50 @@ def test_names_are_asked_for_with_the_values_that_are_there(tmp_path: Path) -> N
     source = read(str(tmp_path), ABC)
     assert source.schema.raster is not None
     assert (source.schema.raster.class_names, source.schema.raster.void) == (("a", "b", "c"), 255)
+
+
+@pytest.mark.parametrize("values", [(0, 127, 255), (0, 50, 100), (0, 128)])
+def test_grey_values_are_asked_for_by_a_table_that_works(values: tuple[int, ...], tmp_path: Path) -> None:
+    root = tree(tmp_path / "in", "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png", values=values)
+    with pytest.raises(UsageError, match=r"a table with the header name,value: colours"):
+        read(str(root), PLAIN)
+    names = tuple("abc"[: len(values)])
+    with pytest.raises(UsageError, match=r"names for 0, 1, 2, ..., but masks have 0, .* header name,value"):
+        read(str(root), AnnotationOptions(class_names=names))
+    rows = [f"{name},{value}" for name, value in zip(names, values, strict=True)]
+    (tmp_path / "values.csv").write_text("\n".join(["name,value", *rows]))
+    source = read(str(root), AnnotationOptions(colours=tmp_path / "values.csv"))
+    assert source.schema.raster is not None
+    assert source.schema.raster.class_names == names
+    np.testing.assert_array_equal(stored_masks(source)["images/1.jpg"], np.searchsorted(values, mask(values)))
+
+
+def test_void_that_nobody_asked_for_is_noted(tmp_path: Path) -> None:
+    root = tree(tmp_path, "images/1.jpg=masks/1.png", values=(0, 127, 255))
+    source = read(str(root), AnnotationOptions(class_names=[f"c{i}" for i in range(128)]))
+    assert "masks have 255, which is void, unless the option void changes it" in findings_of(source).notes
+    asked = AnnotationOptions(class_names=[f"c{i}" for i in range(128)], void=255)
+    assert not any("void" in note for note in findings_of(read(str(root), asked)).notes)
+
+
+def test_numbers_of_objects_and_photos_are_no_classes(tmp_path: Path) -> None:
+    numbers = np.arange(HEIGHT * WIDTH * 4, dtype=np.uint16).reshape(HEIGHT * 4, WIDTH) + 1000
+    image(tmp_path / "objects/images/1.jpg", np.zeros((HEIGHT * 4, WIDTH, 3), np.uint8))
+    image(tmp_path / "objects/masks/1.png", numbers)
+    with pytest.raises(UsageError, match="so many values may number objects, and are not their classes"):
+        read(str(tmp_path / "objects"), PLAIN)
+    photo = np.random.default_rng(0).integers(0, 256, (HEIGHT * 4, WIDTH * 4, 3), np.uint8)
+    for side in ("input", "target"):
+        image(tmp_path / "photos" / side / "1.png", photo)
+    with pytest.raises(UsageError, match=r"its masks have as many colours as photos, .*unlabelled=True"):
+        open_source(tmp_path / "photos")
+    assert len(open_source(tmp_path / "photos", options=LabelOptions(unlabelled=True))) == 2
+
+
+def test_photos_beside_annotations_of_another_kind_are_no_masks(tmp_path: Path) -> None:
+    for folder in ("export/images", "photos"):
+        tree(tmp_path / folder, "a.jpg=", "b.jpg=")
+    assert recognise(str(tmp_path / "export"), AnnotationOptions(images=str(tmp_path / "photos"))) is None
 
 
 def stored_masks(source: Source) -> dict[str, np.ndarray]:
