@@ -110,7 +110,7 @@ class AnnotationOptions:
         boxes_on: whether annotations refer to the "upright" or the "stored" image if EXIF rotates it; needed only if
             the annotations do not state which.
         voc_origin: the number of the first pixel in Pascal VOC's files, 0 or 1.
-        colours: colours of masks: a file with `name,r,g,b` per line.
+        colours: colours or values of masks: a file with `name,r,g,b` or `name,value` per line.
         void: the value of mask pixels without a class; default: as the format defines, else 255; "none": masks have no
             such value.
         group_column: a field of each image, such as `video_id` in COCO's `images`, to store as the text `image/NAME`,

@@ -99,7 +99,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument("--images", metavar="DIR", help="folder of the images, if SOURCE is an annotation file")
     source.add_argument("--tasks", metavar="A,B", help="annotations: boxes, masks, keypoints, captions, ...")
     source.add_argument("--reader", metavar="NAME", help="read SOURCE as this format: coco, labels, ...")
-    source.add_argument("--colours", metavar="FILE", help="file of mask colours: one line name,r,g,b per class")
+    source.add_argument("--colours", metavar="FILE", help="table of masks: name,r,g,b or name,value per class")
     source.add_argument("--columns", metavar="A=B,C=D", help="columns to use, in Parquet etc.: image=jpg,label=cls")
     source.add_argument(
         "--label-offset",

@@ -35,16 +35,13 @@ _OF_XML = re.compile(rb"<(object|bndbox|box|polygon|annotations?|image)[\s>/]", 
 _IMAGE_NAME = re.compile(rb"[^\s,;\"]\.(?:jpe?g|png|bmp|tiff?|gif|webp)(?![a-z])", re.IGNORECASE)
 _NUMBER = re.compile(rb"[-+]?\d*\.?\d+(?:e[-+]?\d+)?\Z")
 _BINARY = (
-    (b"\x89HDF\r\n\x1a\n", "HDF5"),
-    (b"MATLAB 5.0", "a MATLAB file"),
-    (b"PAR1", "Parquet"),
-    (b"\x80\x02", "a pickle"),
-    (b"\x80\x03", "a pickle"),
-    (b"\x80\x04", "a pickle"),
-    (b"\x80\x05", "a pickle"),
-    (b"SQLite format 3\0", "an SQLite database"),
+    (re.compile(rb"\x89HDF\r\n\x1a\n"), "HDF5"),
+    (re.compile(rb"MATLAB 5\.0"), "a MATLAB file"),
+    (re.compile(rb"PAR1"), "Parquet"),
+    (re.compile(rb"\x80[\x02-\x05]"), "a pickle"),
+    (re.compile(rb"SQLite format 3\0"), "an SQLite database"),
+    (re.compile(rb"PK\x03\x04.{26}(?:\[Content_Types\]|xl/|_rels/|docProps/|mimetype)", re.DOTALL), "a spreadsheet"),
 )
-_SHEET = re.compile(rb"PK\x03\x04.{26}(?:\[Content_Types\]|xl/|_rels/|docProps/|mimetype)", re.DOTALL)
 _LINES, _SHOWN = 20, 5
 _WHOLE = 4000  # bytes of a text that is surely read whole
 
@@ -83,10 +80,8 @@ def recognise_annotations(head: bytes) -> AnnotationFile | None:
     elif text.startswith(b"<"):
         tag = _OF_XML.search(text)
         found = tag and AnnotationFile(f"XML with <{tag[1].decode()}>", "document")
-    elif binary := next((what for start, what in _BINARY if head.startswith(start)), ""):
-        return AnnotationFile(binary, "binary")
-    elif _SHEET.match(head):
-        return AnnotationFile("a spreadsheet", "binary", "save it as CSV")
+    elif binary := next((what for start, what in _BINARY if start.match(head)), ""):
+        return AnnotationFile(binary, "binary", "save it as CSV" if binary == "a spreadsheet" else "")
     elif b"\0" not in head:
         found = _of_lines(text)
     return AnnotationFile(f"{found.what}, in gzip", "packed", _UNPACK) if found and packed else found

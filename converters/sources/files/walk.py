@@ -336,9 +336,9 @@ def is_remark(key: bytes) -> bool:
 
 
 def labels_among(files: Listing, indices: Iterable[int]) -> dict[bytes, AnnotationFile]:
-    """Find the files that may label images among those that are no images, at most 1000."""
-    found = ((i, _labels_in(files, i, head_of(files, i) or b"")) for i in indices)
-    return {files.key(i): one for i, one in islice(((i, one) for i, one in found if one), _MOST_LABELS)}
+    """Find the files that may label images among the first 1000 of those that are no images."""
+    found = ((files.key(i), _labels_in(files, i, head_of(files, i) or b"")) for i in islice(indices, _MOST_LABELS))
+    return {key: one for key, one in found if one}
 
 
 def annotations_note(labels: Mapping[bytes, AnnotationFile]) -> str:
