@@ -35,25 +35,27 @@ _GENERIC = (
     IMAGE_FOLDERS
     | _MASKS
     | frozenset(
-        b"annot bicubic conditioning control data dataset datasets depth disparity files frame frames hr imagesets ir "
-        b"jpeg jpg lq lr minival nir obj output outputs png segmentationobject set source sources thumbnails unlabeled "
-        b"unlabelled xml xmls".split()
+        b"anchor annot bicubic bounding box conditioning control data database dataset datasets depth disparity files "
+        b"flow frame frames gallery hr imagesets index ir jpeg jpg lq lr minival nir obj output outputs png probe "
+        b"query segmentationobject set source sources thumbnails thumbs unlabeled unlabelled xml xmls".split()
     )
 )
 # Words of two folders with the two pictures of each sample; each of them may be the name of a class as well.
 _PAIRED = frozenset(
-    b"a b left right clean noise noisy noised denoised clear haze hazy dehazed rain rainy derained norain blur blurry "
-    b"blurred sharp deblurred before after low high degraded enhanced expert compressed distorted edited sketch "
-    b"sketches edge edges color colour gray grey thermal infrared visible vis normals reference ref result "
-    b"results".split()
+    b"a b x y left right raw hdr ldr over under clean noise noisy noised denoised clear haze hazy dehazed rain rainy "
+    b"derained norain blur blurry blurred sharp deblurred before after low high degraded enhanced expert compressed "
+    b"distorted edited sketch sketches edge edges color colour gray grey thermal infrared visible vis normals "
+    b"reference ref result results".split()
 )
 _CAMERAS = frozenset(b"dsc dscn dscf pxl mvi screenshot scan pic picture".split())
 _UNIT = re.compile(
     r"(?:patient|video|vid|clip|scene|seq|sequence|camera|cam|session|batch|part|chunk|shard|folder|dir|page|document|doc|"
-    r"sample|case|study|series|visit|tiles?|fold|split|group|run|trial|subset)(?:[ _.-]?\d+|[ _.-][a-z])",
+    r"sample|case|study|series|visit|tiles?|fold|split|group|run|trial|subset)(?:[ _.-]?\d+|[ _.-][a-z])|"
+    r"(?:19|20)\d\d[-_.]?(?:0\d|1[0-2])[-_.]?[0-3]\d|"  # a day
+    r"(?=.*\d)(?=.*[a-f])(?:[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",  # a hash
     re.IGNORECASE,
 )
-_ID = re.compile(rb"\d{4,}|(?=.*\d)[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_NUMBER = re.compile(r"\d{4,}")
 _MANY = 20  # folders with one image in each
 _MOST_PICTURES = 4  # of a sample, each in its folder
 _SHARD = 3  # digits of a folder, at least
@@ -125,7 +127,7 @@ def is_part(name: str) -> bool:
 
 
 def are_units(names: Sequence[str]) -> bool:
-    """Whether folders are named like groups of samples: `patient_001`, `patient_002`."""
+    """Whether folders are named like groups of samples: `patient_001`, days, hashes."""
     return len(names) > 1 and all(map(_UNIT.fullmatch, names))
 
 
@@ -210,8 +212,15 @@ def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout 
     if others and named and all(other == names for other in others):
         image = next((os.fsdecode(name) for name in names if os.path.splitext(name)[0].lower() in IMAGE_FOLDERS), "")
         return _Layout(found, f"{each} {some(sorted(names))}", without_labels(include=image))
-    single = bool(others) and all(len(keys) == 1 for keys in images)
-    if single and (len(holding) >= _MANY or all(map(_ID.fullmatch, holding))):
+    single = (islice(filter(names_image, files.inside(place + name + b"/")), 2) for name in holding)
+    if (
+        others
+        and all(len(list(keys)) == 1 for keys in single)
+        and (
+            len(holding) >= _MANY
+            or all(_NUMBER.fullmatch(name) or _UNIT.fullmatch(name) for name in map(os.fsdecode, holding))
+        )
+    ):
         return _Layout(found, f"{each} one image", without_labels())
     return None
 
