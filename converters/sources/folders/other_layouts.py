@@ -42,7 +42,7 @@ _GENERIC = (
 )
 # Words of two folders with the two pictures of each sample; each of them may be the name of a class as well.
 _PAIRED = frozenset(
-    b"a b x y left right raw hdr ldr over under clean noise noisy noised denoised clear haze hazy dehazed rain rainy "
+    b"A B left right raw hdr ldr over under clean noise noisy noised denoised clear haze hazy dehazed rain rainy "
     b"derained norain blur blurry blurred sharp deblurred before after low high degraded enhanced expert compressed "
     b"distorted edited sketch sketches edge edges color colour gray grey thermal infrared visible vis normals "
     b"reference ref result results".split()
@@ -104,7 +104,7 @@ def is_generic(name: str, common: Collection[bytes] = ()) -> bool:
     """
     tokens = _tokens(os.fsencode(name))
     plain = {token for token in tokens if usual_split(token) is None} - set(common)
-    side = len(plain) < len(tokens) and plain <= {b"a", b"b"}  # trainA, testB: of CycleGAN
+    side = len(plain) < len(tokens) and plain <= {b"A", b"B"}  # trainA, testB: of CycleGAN
     known = os.fsencode(name.casefold()).rstrip(b"0123456789_-") in _GENERIC
     return known or (bool(tokens) and (plain <= _GENERIC or side))
 
@@ -118,7 +118,8 @@ def generic_names(names: Sequence[str]) -> list[str]:
 
 
 def _tokens(name: bytes) -> set[bytes]:
-    return {token.lower() for token in _TOKEN.findall(name)}
+    """Return the words of a name in lower case; single letters stay as they are: `A`, but not `a`, is a side."""
+    return {token if len(token) == 1 else token.lower() for token in _TOKEN.findall(name)}
 
 
 def is_part(name: str) -> bool:
