@@ -87,6 +87,20 @@ def _format_arguments(text: str, flags: Mapping[str, str]) -> str:
     return _ARGUMENT.sub(one, text)
 
 
+def spell_out(text: str) -> str:
+    """A text for reports and files, with each argument as it is typed and as Python writes it.
+
+    Unlike a message it has readers of both kinds: `--boxes-on stored (in Python boxes_on='stored')`.
+    """
+
+    def one(found: re.Match[str]) -> str:
+        name, python, typed = found.groups()
+        flag = "--" + name.replace("_columns", "_column").replace("_", "-")
+        return f"{flag} {typed}".rstrip() + f" (in Python {python})"
+
+    return _ARGUMENT.sub(one, text)
+
+
 def name_text(name: bytes) -> str:
     """A file name's bytes as text: UTF-8, other bytes as lone surrogates, in every locale."""
     return name.decode("utf-8", "surrogateescape")

@@ -116,8 +116,10 @@ def _bad(account: Account) -> list[Noted]:
 def _too_many(out: str, rejected: Sequence[Noted], what: str, limit: str, remedy: str) -> TooManyRejectedError:
     """The error, which names the first rejected inputs; `limit`: the limit exceeded."""
     codes = ", ".join(f"{count:,} {code}" for code, count in counts_by_code(rejected).items())
-    first = some(f"{name_text(noted.key)}, {noted.why}" if what == "annotation" else noted.key for noted in rejected)
-    done = "rejected" if what == "input" else "left out"
+    of_inputs = what == "input"  # which often share a reason
+    first = some(noted.key if of_inputs else f"{name_text(noted.key)}, {noted.why}" for noted in rejected)
+    first += f"; the first: {rejected[0].why}" if of_inputs and rejected and rejected[0].why else ""
+    done = "rejected" if of_inputs else "left out"
     error = TooManyRejectedError(out, f"{number(len(rejected), what)} {done} ({codes}: {first}), {limit}", remedy)
     error.rejected = tuple(rejected)
     return error

@@ -121,16 +121,16 @@ def _turned(points: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def is_upright(placement: Placement, size: tuple[int, int] | None, stated: bool | None, unclear: str) -> bool:
-    """Whether annotations refer to the upright image: by the annotated size, (width, height), or else by `stated`.
+    """Whether annotations refer to the upright image: by `stated`, or else by the annotated size, (width, height).
 
     Raises RejectedError, E_FRAME, if neither decides it: `unclear` begins the reason.
     """
     stored, turned = placement.size(upright=False), placement.size(upright=True)
     if placement.orientation == 1:
         return True
+    if stated is not None:  # some tools write the size of the stored image beside boxes on the upright one
+        return stated
     if size is not None and stored != turned:
         return size == turned
-    if stated is not None:
-        return stated
-    remedy = argument("boxes_on", typed="upright|stored")
+    remedy = argument("boxes_on", python="boxes_on='upright' or 'stored'", typed="upright|stored")
     raise RejectedError(RejectCode.FRAME, f"{unclear}: give {remedy}")

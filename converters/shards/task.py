@@ -9,6 +9,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.objects import NOTHING, Account
 from shardfeed.converters.sources.source import Sample
+from shardfeed.errors import spell_out
 from shardfeed.formats.format import ShardFormat, ShardInfo, shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import index_file, shard_file
@@ -99,6 +100,9 @@ class Noted:
     what: str
     why: str
     asked: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "why", spell_out(self.why))
 
 
 @dataclass(frozen=True)

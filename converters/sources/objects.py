@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError
+from shardfeed.errors import IntegrityError, spell_out
 
 # A region as in COCO: the union of polygons, each [x, y, x, y, ...]; or a run-length code, with "size" (height, width)
 # and "counts". None: there is no mask.
@@ -31,7 +31,7 @@ class Objects:
     names: names in the report: "annotation 17", "line 3".
     size: (width, height), pixels, of the image that was annotated; None if unknown.
     fractions: whether boxes, keypoints and outlines are fractions of the image's sides; else they are pixels.
-    upright: whether they refer to the upright or the stored image, if `size` does not decide.
+    upright: whether they refer to the upright or the stored image; None: `size` decides.
     keypoints: float64 [n, K, 3], x, y and visibility (0 missing, 1 occluded, 2 visible); None without.
     outlines: the region of each; None if no masks are read.
     areas: float64 [n], of the regions, in pixels squared; None if unknown.
@@ -116,6 +116,9 @@ class LeftOut:
     key: bytes
     code: str
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", spell_out(self.reason))
 
 
 @dataclass(frozen=True)

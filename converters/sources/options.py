@@ -107,8 +107,8 @@ class AnnotationOptions:
         class_names: names in label order, or the path of a file with them, if the annotations contain no names.
         unit: unit of boxes, keypoints and outlines; default: as the format defines. A source in pixels whose boxes all
             lie within 0 to 1 is refused unless `unit` is given.
-        boxes_on: whether annotations refer to the "upright" or the "stored" image if EXIF rotates it; needed only if
-            the annotations do not state which.
+        boxes_on: whether annotations refer to the "upright" or the "stored" image if EXIF rotates it; default: the one
+            of the size that the annotations state.
         voc_origin: the number of the first pixel in Pascal VOC's files, 0 or 1.
         colours: colours or values of masks: a file with `name,r,g,b` or `name,value` per line.
         void: the value of mask pixels without a class; default: as the format defines, else 255; "none": masks have no

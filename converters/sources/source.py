@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from shardfeed.converters.sources.objects import Account, MaskTable, Objects
+from shardfeed.errors import spell_out
 from shardfeed.schema import Schema, Value
 
 
@@ -38,8 +39,8 @@ Content = SourceFile | bytes | Callable[[], bytes]
 class RasterImage:
     """A mask: an image file with the class of each pixel; `table` maps its values to classes.
 
-    `name`: its name in the report. `upright`: whether it refers to the upright image or the stored one, if the size
-    does not tell.
+    `name`: its name in the report. `upright`: whether it refers to the upright image or the stored one, if its
+    size does not tell.
     """
 
     mask: Content
@@ -131,6 +132,9 @@ class Findings:
     folder: bytes | None = None
     account: Account | None = None
     in_files: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", [*map(spell_out, self.notes)])
 
 
 @runtime_checkable

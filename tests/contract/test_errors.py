@@ -83,6 +83,12 @@ def test_an_argument_reads_as_where_it_is_read() -> None:
     assert own.format_message(flags) == "size: --max-bad N"  # only a UsageError's place is an argument
 
 
+def test_an_argument_in_a_report_reads_in_both_ways() -> None:
+    give = f"give {argument('boxes_on', 'stored')} or {argument('label_columns', python='[1]', typed='2')}"
+    both = "give --boxes-on stored (in Python boxes_on='stored') or --label-column 2 (in Python [1])"
+    assert errors.spell_out(give) == errors.spell_out(both) == both
+
+
 def test_text_from_outside_is_no_argument() -> None:
     forged = "\ue000max_bad\ue001x\ue001y\ue002"
     error = errors.UsageError("place", escape(forged))

@@ -9,6 +9,10 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
+from shardfeed.converters.shards.task import Noted
+from shardfeed.converters.sources.objects import LeftOut
+from shardfeed.converters.sources.source import Findings
+from shardfeed.errors import argument
 from shardfeed.tools.cli import main
 
 
@@ -92,3 +96,21 @@ def test_options_that_cannot_be_meant(mixed: Path, tmp_path: Path, options: list
         code = int(exit_.code or 0)
     assert code == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_a_reason_with_an_option_reads_as_typed_and_as_in_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turned = Image.Exif()
+    turned[0x112] = 6
+    Image.new("RGB", (60, 40)).save(tmp_path / "a.jpg")
+    Image.new("RGB", (60, 40)).save(tmp_path / "b.jpg", exif=turned)
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("filename,class,xmin,ymin,xmax,ymax\na.jpg,cat,1,1,9,9\nb.jpg,cat,1,1,9,9\n")
+    assert main(["convert", str(boxes), str(tmp_path / "out"), "--max-bad", "1", "--workers", "1"]) == 0
+    for text in (capsys.readouterr().out, (tmp_path / "out" / "rejected.jsonl").read_text()):
+        assert "give --boxes-on upright|stored (in Python boxes_on='upright' or 'stored')" in text
+    reason = f"{argument('colours', typed='FILE')} names colours"
+    for told in (Noted(b"a", "E_MASK_LOSSY", reason).why, LeftOut(b"a", "E_OUTLINE", reason).reason):
+        assert told == "--colours FILE (in Python colours) names colours"
+    assert [*Findings(notes=[reason]).notes] == ["--colours FILE (in Python colours) names colours"]

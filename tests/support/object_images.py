@@ -59,6 +59,9 @@ def put(path: Path, text: str | bytes) -> Path:
 def converted(source: Source, out: Path, **options: Any) -> tuple[Report, dict[str, dict[str, Any]]]:
     """The report of a conversion, and by key what its records have of objects, as lists."""
     report = convert(source, out, workers=1, **options)
+    said = [*report.notes, *(one.why for one in report.rejected)]
+    said += [one.reason for one in report.account.left_out] if report.account else []
+    assert not any("\ue000" <= char <= "\uf8ff" for text in said for char in text), "an argument that nobody formatted"
     found: dict[str, dict[str, Any]] = {}
     data = shardfeed.open(out)
     for split in data.manifest.splits:

@@ -71,7 +71,8 @@ def _of_upright(size: tuple[int, int], raster: RasterImage, placement: Placement
         problem = f"{size[0]} x {size[1]} pixels (width x height), the image has {stored[0]} x {stored[1]}{either}"
         raise RejectedError(RejectCode.MASK_SIZE, problem)
     unclear = "EXIF rotates the image, and it is unknown whether the mask is rotated"
-    return is_upright(placement, size, raster.upright, unclear)
+    stated = raster.upright if stored == turned else None  # a mask's own pixels are evidence that no option changes
+    return is_upright(placement, size, stated, unclear)
 
 
 def class_numbers(mask: MaskFile, table: MaskTable) -> np.ndarray:

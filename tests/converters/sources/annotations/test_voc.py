@@ -1,5 +1,6 @@
 """Pascal VOC: the devkit, LabelImg, Roboflow; and files that are no annotations."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -412,6 +413,28 @@ def test_the_size_tells_which_image_was_annotated(tmp_path: Path) -> None:
     options = AnnotationOptions(boxes_on="upright")
     _, found = converted(read(str(tmp_path / "none"), options), tmp_path / "said.out")
     assert found["a.png"][XMAX] == [0.5]
+
+
+@pytest.mark.parametrize("tool", ["voc", "coco", "labelme"])
+@pytest.mark.parametrize("size", [(60, 40), (40, 60)])
+def test_boxes_on_decides_whatever_size_a_file_states(tmp_path: Path, tool: str, size: tuple[int, int]) -> None:
+    put(tmp_path / "a.png", image_file(orientation=6))
+    if tool == "voc":
+        put(tmp_path / "a.xml", xml([("dog", (0, 0, 20, 10))], size=size))
+    elif tool == "coco":
+        image = {"id": 1, "file_name": "a.png", "width": size[0], "height": size[1]}
+        one = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 20, 10], "area": 200, "iscrowd": 0}
+        document = {"images": [image], "annotations": [one], "categories": [{"id": 1, "name": "dog"}]}
+        put(tmp_path / "_annotations.coco.json", json.dumps(document))
+    else:
+        shape = {"label": "dog", "points": [[0, 0], [20, 10]], "shape_type": "rectangle"}
+        sides = {"imageWidth": size[0], "imageHeight": size[1]}
+        document = {"version": "5.4.1", "flags": {}, "shapes": [shape], "imagePath": "a.png", **sides}
+        put(tmp_path / "a.json", json.dumps(document))
+    for boxes_on, box in (("upright", [0, 0, 0.5, 1 / 6]), ("stored", [0.75, 0, 1, 1 / 3])):
+        source = open_source(tmp_path, options=AnnotationOptions(boxes_on=boxes_on))  # type: ignore[arg-type]
+        _, found = converted(source, tmp_path / f"{boxes_on}.out")
+        assert [found["a.png"][key][0] for key in BOX] == pytest.approx(box)
 
 
 def test_masks_are_not_to_be_had(tmp_path: Path) -> None:
