@@ -6,7 +6,7 @@ give a `SourceFile` or a callable for the image, and its bytes are only read by 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from shardfeed.converters.sources.objects import Account, MaskTable, Objects
@@ -133,9 +133,6 @@ class Findings:
     account: Account | None = None
     in_files: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "notes", [*map(spell_out, self.notes)])
-
 
 @runtime_checkable
 class Source(Protocol):
@@ -175,8 +172,9 @@ class FindingSource(Source, Protocol):
 
 
 def findings_of(source: Source) -> Findings:
-    """Return the findings of a source; empty findings if it is no FindingSource."""
-    return source.findings if isinstance(source, FindingSource) else Findings()
+    """Return the findings of a source, options in notes spelled out; empty findings if it is no FindingSource."""
+    found = source.findings if isinstance(source, FindingSource) else Findings()
+    return replace(found, notes=[*map(spell_out, found.notes)])
 
 
 @runtime_checkable

@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import ImageFolder, ImageOptions, convert
+from shardfeed.converters import ImageFolder, ImageOptions, convert, from_dicts
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.objects import LeftOut
-from shardfeed.converters.sources.source import Findings
+from shardfeed.converters.sources.source import Findings, findings_of
 from shardfeed.errors import argument
 from shardfeed.tools.cli import main
 
@@ -113,4 +114,6 @@ def test_a_reason_with_an_option_reads_as_typed_and_as_in_python(
     reason = f"{argument('colours', typed='FILE')} names colours"
     for told in (Noted(b"a", "E_MASK_LOSSY", reason).why, LeftOut(b"a", "E_OUTLINE", reason).reason):
         assert told == "--colours FILE (in Python colours) names colours"
-    assert [*Findings(notes=[reason]).notes] == ["--colours FILE (in Python colours) names colours"]
+    source = from_dicts([{"image": (tmp_path / "a.jpg").read_bytes(), "key": "a.jpg"}])
+    noted = replace(source, findings=Findings(notes=[reason]))
+    assert findings_of(noted).notes == ["--colours FILE (in Python colours) names colours"]

@@ -8,16 +8,17 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import escape, without_secrets
-from shardfeed.storage.address import is_address
 from shardfeed.text import some
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
 _DRIVE = re.compile(r"[a-zA-Z]:[\\/]|\\\\")
+_ABSOLUTE = "an absolute path, expected a path below the root"
 
 
 class AmbiguousIdError(Exception):
@@ -29,10 +30,19 @@ class AmbiguousIdError(Exception):
 
 
 class PathLookup:
-    """Finds a label file's paths in a listing: relative to its root, or absolute and inside it."""
+    """Finds a label file's paths in a listing: relative to its root, or absolute and inside it.
 
-    def __init__(self, listing: Listing) -> None:
-        self.listing = listing
+    A path may have Windows' separators. `ends`: whether the user named the root; then paths of another machine, which
+    are URLs, absolute paths outside of it and paths with `..`, match the one file whose whole path is their end.
+    """
+
+    url = "a URL, where other rows have file names"
+
+    def __init__(self, listing: Listing, *, ends: bool = False) -> None:
+        self.listing, self.ends = listing, ends
+        self._ended: dict[int, None] = {}  # files that were found by the end of a path
+        self._example = ""
+        self._by_base: dict[bytes, list[int]] | None = None
         self._roots = [root.rstrip(b"/") + b"/" for root in (listing.root, os.path.realpath(listing.root))]
         self._twins: dict[str, list[int]] | None = None
         self._ids: dict[bytes, list[int]] | None = None
@@ -45,20 +55,61 @@ class PathLookup:
         """
         written = text.encode("utf-8", "surrogateescape")
         index = self.listing.find(written, self._guess)
-        if index < 0:
-            if is_address(text):
-                return Skipped(_unsigned(text), RejectCode.MISSING.value, "a URL, where other rows have file names")
-            key = self._relative(written)
-            if key is None:
-                return Skipped(written, RejectCode.PATH_ESCAPE.value, "it points outside the root")
-            index = self.listing.find(key)
-            for link, folder in self.listing.aliases if index < 0 else ():
-                if key.startswith(link + b"/"):
-                    index = max(index, self.listing.find(posixpath.join(folder, key[len(link) + 1 :])))
-            if index < 0:
-                return self._by_form(key)
-        self._guess = index + 1
-        return index
+        if index >= 0:
+            self._guess = index + 1
+            return index
+        why = self.url if _ADDRESS.match(text) else _ABSOLUTE if _DRIVE.match(text) else ""
+        found: int | Skipped | None = None
+        for one in dict.fromkeys((text, text.replace("\\", "/"))) if not why else ():
+            found = self._below(one)
+            if isinstance(found, int):
+                self._guess = found + 1
+                return found
+        if found is not None:
+            return found
+        if self.ends and isinstance(end := self.by_end(path_of(text)), int):
+            self._example = self._example or f"'{escape(_unsigned(text))}' is '{escape(self.listing.key(end))}'"
+            self._ended[end] = None
+            return end
+        return Skipped(_unsigned(text), RejectCode.PATH_ESCAPE.value, why or "it points outside the root")
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for the report on the paths of another machine, if there are any."""
+        count = len(self._ended)
+        return [f"paths of another machine, found by their ends: {count:,} ({self._example})"] if count else []
+
+    def by_end(self, path: str, folder: bytes = b"") -> int | Skipped:
+        """The number of the one file in `folder` whose path is the end of this path, or the reverse."""
+        key = posixpath.normpath(b"/" + path.encode("utf-8", "surrogateescape")).lstrip(b"/")
+        if self._by_base is None:
+            self._by_base = {}
+            for i, listed in enumerate(self.listing):
+                self._by_base.setdefault(listed.rpartition(b"/")[2], []).append(i)
+        alike = self._by_base.get(key.rpartition(b"/")[2], [])
+        found = []
+        for i in alike:
+            listed = self.listing.key(i)
+            if listed.startswith(folder) and _same_end(listed.removeprefix(folder), key):
+                found.append(i)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = some(map(self.listing.key, found))
+            return Skipped(key, RejectCode.MISSING.value, f"{len(found)} files match: {names}")
+        hint = f" ({some(map(self.listing.key, alike))} has a similar name)" if alike else ""
+        return self.listing.missing(folder + key, hint)
+
+    def _below(self, text: str) -> int | Skipped | None:
+        """The number of the file at a path relative to the root, or why there is none; None outside of the root."""
+        key = self._relative(text.encode("utf-8", "surrogateescape"))
+        if key is None:
+            return None
+        index = self.listing.find(key)
+        for link, folder in self.listing.aliases if index < 0 else ():
+            if key.startswith(link + b"/"):
+                index = max(index, self.listing.find(posixpath.join(folder, key[len(link) + 1 :])))
+        return index if index >= 0 else self._by_form(key)
 
     def find_ids(self, keys: Iterable[bytes]) -> dict[bytes, int]:
         """The files that match `keys` as ids, if any does.
@@ -126,6 +177,18 @@ class PathLookup:
         return self.listing.missing(key)
 
 
+def path_of(text: str) -> str:
+    """The path in a URL or in a path of another system, with "/" between its names; as Label Studio writes it, too."""
+    if not _ADDRESS.match(text) and "/?d=" not in text:
+        return text.replace("\\", "/")
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # a host in brackets
+        return text
+    local = parse_qs(parts.query).get("d")  # /data/local-files/?d=photos/a.jpg
+    return local[0] if local else unquote(parts.path)
+
+
 def _unsigned(address: str) -> bytes:
     """An address as errors name it: its query may be a credential."""
     return without_secrets(address).encode("utf-8", "surrogateescape")
@@ -138,13 +201,11 @@ def _nfc(key: bytes) -> str:
 class ImageLookup(PathLookup):
     """Finds the images that annotations name: as `PathLookup`, else the one file whose path ends in the name.
 
-    `a.jpg` may be `train/a.jpg`, and `coco/train/a.jpg` too; folders with different names never match. A name may have
-    Windows' separators. URLs, absolute paths outside and `..` match no file. Never guesses between two.
+    `a.jpg` may be `train/a.jpg`, and `coco/train/a.jpg` too; folders with different names never match. Never guesses
+    between two.
     """
 
-    def __init__(self, listing: Listing) -> None:
-        super().__init__(listing)
-        self._by_base: dict[bytes, list[int]] | None = None
+    url = "a URL: nothing is downloaded"
 
     def find(self, text: str, folder: bytes = b"") -> int | Skipped:
         """The number of the file that `text` names, or why there is none.
@@ -152,45 +213,15 @@ class ImageLookup(PathLookup):
         `folder`: the folder to search, relative to the root, with "/" at its end; other folders only by the whole path.
         """
         try:
-            written = text.encode("utf-8", "surrogateescape")
+            text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
             return Skipped(escape(text).encode(), RejectCode.MISSING.value, "no such file: its name is not text")
-        if _ADDRESS.match(text):
-            return Skipped(_unsigned(text), RejectCode.PATH_ESCAPE.value, "a URL: nothing is downloaded")
-        if _DRIVE.match(text):
-            return Skipped(written, RejectCode.PATH_ESCAPE.value, "an absolute path, expected a path below the root")
-        tries = [text] + ([text.replace("\\", "/")] if "\\" in text else [])
-        found: int | Skipped = -1
-        for one in tries:
-            for whole in (os.fsdecode(folder) + one, one) if folder and not one.startswith("/") else (one,):
-                found = super().find(whole)
-                if isinstance(found, int):
-                    return found
-        if isinstance(found, Skipped) and found.code == RejectCode.PATH_ESCAPE.value:
+        within = os.fsdecode(folder) + text
+        found = super().find(within) if folder and not text.startswith("/") else None
+        found = found if isinstance(found, int) else super().find(text)
+        if isinstance(found, int) or found.code == RejectCode.PATH_ESCAPE.value:
             return found
-        key = posixpath.normpath(tries[-1].encode("utf-8", "surrogateescape"))
-        if key.startswith(b"/") or b".." in key.split(b"/"):
-            return Skipped(written, RejectCode.PATH_ESCAPE.value, "it points outside the root")
-        return self._by_end(key, folder)
-
-    def _by_end(self, key: bytes, folder: bytes) -> int | Skipped:
-        if self._by_base is None:
-            self._by_base = {}
-            for i, listed in enumerate(self.listing):
-                self._by_base.setdefault(listed.rpartition(b"/")[2], []).append(i)
-        alike = self._by_base.get(key.rpartition(b"/")[2], [])
-        found = []
-        for i in alike:
-            listed = self.listing.key(i)
-            if listed.startswith(folder) and _same_end(listed.removeprefix(folder), key):
-                found.append(i)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = some(map(self.listing.key, found))
-            return Skipped(key, RejectCode.MISSING.value, f"{len(found)} files match: {names}")
-        hint = f" ({some(map(self.listing.key, alike))} has a similar name)" if alike else ""
-        return self.listing.missing(folder + key, hint)
+        return self.by_end(text.replace("\\", "/"), folder)
 
 
 def _same_end(one: bytes, other: bytes) -> bool:

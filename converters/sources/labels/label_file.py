@@ -132,7 +132,7 @@ class LabelFile(ListedSource):
         listing = list_files(folder, include=include, exclude=exclude, follow_links=follow_links)
         if not len(listing):
             raise no_files_error(listing)
-        lookup = PathLookup(listing)
+        lookup = PathLookup(listing, ends=root is not None)
         if (column := column_of_addresses(table, lookup, asked.path_column)) is not None:
             if include or exclude:
                 problem = "is for files of a folder, but the table has URLs"
@@ -147,7 +147,7 @@ class LabelFile(ListedSource):
         settings = _ColumnSettings(columns, asked, table.class_names)
         rows = LabelRows(table, columns, lookup, optional=settings.missing)
         if not (rows.files < len(listing)).any():
-            raise rows.no_images_error(listing, rooted=root is not None)
+            raise rows.no_images_error(lookup, rooted=root is not None)
         chosen, doubled = rows.distinct()
         chosen = chosen[rows.files[chosen] < len(listing)]
         files = rows.files[chosen]
@@ -159,6 +159,7 @@ class LabelFile(ListedSource):
             *listing.notes,
             *made.notes,
             *rows.notes(doubled, listing),
+            *lookup.notes,
             *_unnamed(rows, listing, files),
         ]
         rejected = rows.rejected()

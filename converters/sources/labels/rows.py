@@ -163,16 +163,17 @@ class LabelRows:
         ]
         return sorted(missing, key=lambda skipped: skipped.key)
 
-    def no_images_error(self, listing: Listing, *, rooted: bool) -> LabelFileError:
+    def no_images_error(self, lookup: PathLookup, *, rooted: bool) -> LabelFileError:
         """The error to raise when no row names a file. `rooted`: whether the user gave the folder of the images."""
         if not self.missing:
             return LabelFileError(self.table.path, "no rows after the header", "write one row per image")
+        listing = lookup.listing
         key, (_, why, line) = next(iter(self.missing.items()))
         problem = f"none of {len(self.lines)} rows names a file under {escape(listing.root)}: "
         problem += f"the first, '{escape(key)}': {why.reason}; a file there is '{escape(listing.key(0))}'"
         remedy = f"give the folder that paths are relative to {argument('root', python='as root')}"
         remedy += f", instead of {escape(listing.root)}" if rooted else ""
-        remedy = "write '/' instead of '\\\\'" if b"\\" in key else remedy
+        remedy = "check that it is the folder of these images" if lookup.ends else remedy
         return LabelFileError(self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy)
 
     def notes(self, doubled: np.ndarray, listing: Listing) -> Iterator[str]:

@@ -87,7 +87,7 @@ class Annotations:
         masks = "masks" in options.tasks if masks is None else masks
         self.listing = files if files is not None else look.list_files(_text(options.images) or root)
         self.ledger.notes += self.listing.notes
-        self.lookup = ImageLookup(self.listing)
+        self.lookup = ImageLookup(self.listing, ends=options.images is not None)
         self.objects = ObjectGather(
             what=what, unit=unit, upright=options.upright, keypoints=keypoints, masks=masks, flags=flags
         )
@@ -311,6 +311,7 @@ class Annotations:
         [images]; the position is -1 if the source does not contain the image. Raises LabelFileError if no image exists.
         """
         self.settle()
+        self.ledger.notes += self.lookup.notes
         if self._wants("classes"):
             self._reject_unlabelled()
         places, taken = self._taken()
@@ -392,7 +393,10 @@ class Annotations:
             why = f": the first{where} is '{escape(first[1].key)}': {first[1].reason}" if first else ""
             problem = f"none of its {number(len(self._files), 'image')} is below {escape(self.listing.root)}{why}"
             remedy = f"give the folder that names are relative to: {argument('images', typed='DIR')}"
-            raise LabelFileError(self.place, problem, remedy)
+            given = self.options.images is not None
+            raise LabelFileError(
+                self.place, problem, "check that it is the folder of these images" if given else remedy
+            )
         key, file = next(iter(found.items()))
         example = f"'{escape(key)}' is '{escape(self.listing.key(file))}'"
         self.note(f"image names matched without extension or folder: {len(found)} ({example})")

@@ -126,7 +126,7 @@ def test_an_address_among_file_names_is_named_without_its_query(web: WebServer, 
     rows = ["path,label", "rose/0001.jpg,rose", "tulip/0001.jpg,tulip", "https://me:SECRET@h/1.jpg?sig=SECRET,rose"]
     (tmp_path / "list.csv").write_text("\n".join(rows))
     source = open_source(tmp_path / "list.csv", options=LabelOptions(images=web.folder))
-    assert [(one.key, one.code) for one in source.findings.rejected] == [(b"https://h/1.jpg", "E_MISSING")]
+    assert [(one.key, one.code) for one in source.findings.rejected] == [(b"https://h/1.jpg", "E_PATH_ESCAPE")]
     found = ImageLookup(source.images.listing).find(rows[-1].partition(",")[0])  # type: ignore[attr-defined]
     assert isinstance(found, Skipped)
     assert (found.key, found.code) == (b"https://h/1.jpg", "E_PATH_ESCAPE")

@@ -173,7 +173,11 @@ def test_no_row_has_a_file(images: Path) -> None:
         f"2, column 'path': none of 2 rows names a file under {images}: the first, 'images/a.jpg': no such file; "
         "a file there is 'a.jpg'; give the folder that paths are relative to as root"
     )
-    assert refusal(images, "path,label\nsub\\c d.jpg,cat\n").endswith("; write '/' instead of '\\\\'")
+    path = write(images / "sub", "path,label\n/x/e.jpg,cat\n")
+    with pytest.raises(
+        LabelFileError, match=r"outside the root; a file .*; check that it is the folder of these images"
+    ):
+        LabelFile(path, images)
     assert refusal(images, "path,label\n") == "no rows after the header; write one row per image"
     assert refusal(images, "\n\n") == "no rows in it; write one row per image"
 

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from shardfeed.converters.sources.annotations.tools.documents import (
     TASKS,
@@ -15,6 +14,7 @@ from shardfeed.converters.sources.annotations.tools.documents import (
     objects_in,
     part,
 )
+from shardfeed.converters.sources.files.image_lookup import path_of
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
@@ -120,9 +120,7 @@ def _image(place: str, data: Mapping[str, Any]) -> str:
 
 def _name(found: Annotations, address: str) -> str:
     """The image of a URL: by the name as uploaded, else without the prefix that was added."""
-    parts = urlsplit(address)
-    local = parse_qs(parts.query).get("d")  # /data/local-files/?d=photos/a.jpg
-    path = local[0] if local else unquote(parts.path)
+    path = path_of(address)
     name = path.rpartition("/")[2]
     for one in (path.lstrip("/"), name, _UPLOAD.sub("", name, count=1)):
         if isinstance(found.lookup.find(one), int):

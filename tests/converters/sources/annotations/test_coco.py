@@ -380,7 +380,7 @@ def test_no_image_at_all_is_refused_at_once(tmp_path: Path) -> None:
     file = plant(tmp_path, scene())
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x.png").write_bytes(b"x")
-    with pytest.raises(LabelFileError, match=r"none of its 3 images is below .*'b.png': no such file; give the folder"):
+    with pytest.raises(LabelFileError, match=r"none of its 3 images is below .*'b.png': no such file; check that it"):
         opened(file, images=str(tmp_path / "other"))
     (tmp_path / "alone").mkdir()
     shutil.copy(file, tmp_path / "alone")

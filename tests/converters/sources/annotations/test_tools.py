@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import OBJECT_MASK, OBJECT_TEXT
-from shardfeed.converters import AnnotationOptions, convert, open_source
+from shardfeed.converters import AnnotationOptions, LabelOptions, convert, open_source
 from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import ENCODED, FILENAME, TEXT
@@ -25,6 +26,58 @@ FILES: dict[str, tuple[str, str]] = {
     "cvat": ("annotations.xml", '<annotations><meta/><image id="0" name="a.png"/></annotations>'),
     "fiftyone": ("samples.json", json.dumps({"samples": [{"filepath": "data/a.png"}]})),
 }
+
+
+RECT = {"name": "rect", "x": 1, "y": 2, "width": 9, "height": 9}
+SHAPE = {"shape_attributes": RECT, "region_attributes": {"k": "cat"}}
+BOX = [{"label": "cat", "coordinates": {"x": 20, "y": 20, "width": 10, "height": 10}}]
+DETECTION = {"_cls": "Detections", "detections": [{"label": "cat", "bounding_box": [0.1, 0.1, 0.5, 0.5]}]}
+# By the name of a file: its text, for paths of two images.
+OF_PATHS: dict[str, Callable[[str, str], str]] = {
+    "via.json": lambda a, b: json.dumps({n: {"filename": n, "size": 1, "regions": [SHAPE]} for n in (a, b)}),
+    "createml.json": lambda a, b: json.dumps([{"image": n, "annotations": BOX} for n in (a, b)]),
+    "samples.json": lambda a, b: json.dumps({"samples": [{"filepath": n, "ground_truth": DETECTION} for n in (a, b)]}),
+    "annotations.xml": lambda a, b: (
+        f'<annotations><meta/><image id="0" name="{a}"/><image id="1" name="{b}">'
+        '<box label="cat" xtl="1" ytl="1" xbr="9" ybr="9"/></image></annotations>'
+    ),
+    "boxes.csv": lambda a, b: f"filename,class,xmin,ymin,xmax,ymax\n{a},cat,2,2,9,9\n{b},cat,2,2,9,9\n",
+    "labels.csv": lambda a, b: f"path,label\n{a},cat\n{b},dog\n",
+}
+FOLDERS = ("/home/me/x/", "C:\\Users\\me\\x\\", "\\\\server\\x\\", "http://localhost:8080/x/", "..\\..\\x\\", "../x/")
+
+
+@pytest.mark.parametrize("name", OF_PATHS)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_paths_of_another_machine_are_found_by_their_ends_in_the_folder_of_the_images(
+    tmp_path: Path, name: str, folder: str
+) -> None:
+    photos = tmp_path / "photos"
+    for image in ("a.png", "1/b.png", "2/b.png"):
+        put(photos / image, image_file())
+    deeper = f"{folder}2\\b.png" if "\\" in folder else f"{folder}2/b.png"
+    file = put(tmp_path / name, OF_PATHS[name](f"{folder}a.png", deeper))
+    if name == "labels.csv" and "://" in folder:
+        return  # which are read, one by one
+    kind = LabelOptions if name == "labels.csv" else AnnotationOptions
+    source = open_source(file, reader="fiftyone" if name == "samples.json" else None, options=kind(images=photos))
+    assert [sample.key.decode() for sample in source] == ["2/b.png", "a.png"]
+    notes = [note for note in findings_of(source).notes if "another machine" in note]
+    assert [note.partition(" (")[0] for note in notes] == ["paths of another machine, found by their ends: 2"]
+
+
+@pytest.mark.parametrize("name", OF_PATHS)
+def test_a_path_of_another_machine_without_its_image_is_not_told_to_give_the_folder_again(
+    tmp_path: Path, name: str
+) -> None:
+    put(tmp_path / "photos/1/c.png", image_file())
+    put(tmp_path / "photos/2/c.png", image_file())
+    file = put(tmp_path / name, OF_PATHS[name]("/home/me/a.png", "C:\\c.png"))
+    kind = LabelOptions if name == "labels.csv" else AnnotationOptions
+    with pytest.raises(UsageError, match="check that it is the folder") as caught:
+        reader = "fiftyone" if name == "samples.json" else None
+        open_source(file, reader=reader, options=kind(images=tmp_path / "photos"))
+    assert "images=" not in str(caught.value)
 
 
 @pytest.mark.parametrize("reader", FILES)
