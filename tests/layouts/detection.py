@@ -35,6 +35,27 @@ def coco_file(to: Files) -> None:
     to.put("instances.json", coco())
 
 
+@TOPIC.layout(
+    "COCO's lists without boxes, as iNaturalist's `train2018.json`: classes of images",
+    "convert inat/train2018.json out",
+    Gives("train 2", ("cat", "dog"), {"a.jpg": "dog", "b.jpg": "cat"}),
+)
+def coco_inaturalist(to: Files) -> None:
+    to.images("inat/train_val2018/Aves/1/{a,b}.jpg")
+    document = coco(prefix="train_val2018/Aves/1/")
+    document["annotations"] = [{"id": n, "image_id": n + 1, "category_id": 3 - 2 * n} for n in (0, 1)]
+    to.put("inat/train2018.json", document)
+
+
+@TOPIC.layout("COCO, with image ids as text: VIA's export", "convert via.json out --images photos", ONE_SPLIT)
+def coco_text_ids(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    document = coco()
+    for one in document["annotations"]:
+        one["image_id"] = str(one["image_id"])
+    to.put("via.json", document)
+
+
 @TOPIC.layout("a COCO file beside its images", "convert photos out", ONE_SPLIT)
 def coco_beside_images(to: Files) -> None:
     to.images("photos/{a,b}.jpg")

@@ -2,12 +2,13 @@
 
 import os
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import CAPTION, Keypoints
+from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, class_list, number_classes
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, ImageLookup
@@ -33,6 +34,7 @@ from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import split_in_cell, splits_by_folder
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
 from shardfeed.text import counted, number
+from shardfeed.text import listing as listed
 
 _EMPTY = "classes without objects in the source, kept"
 
@@ -106,6 +108,7 @@ class Annotations:
         self._once: set[int] = set()  # images without a file that the format names once
         self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
         self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
+        self._unread: dict[str, Counter[str]] = {}  # by the word for an entry: keys, and the number of their values
         self.boxed = "boxes" in tasks or masks or keypoints is not None
         self.unnamed = "image files without annotations"
 
@@ -273,6 +276,16 @@ class Annotations:
         key = self.key(image) if isinstance(image, int) else name_bytes(image)
         self.ledger.reject(key, code, reason)
 
+    def unread(self, what: str, entry: Mapping[str, Any], known: Collection[str]) -> None:
+        """Count the values of an entry under keys that are not `known`, for the report.
+
+        `what`: the word for such entries. `known`: the keys that the reader reads, or ignores for a reason. Values that
+        state nothing do not count: null, false, "", and lists and objects of such values.
+        """
+        for key in () if entry.keys() <= known else entry:  # type: ignore[operator]
+            if key not in known and key != self.options.group_column and _states(entry[key]):
+                self._unread.setdefault(what, Counter())[key] += 1
+
     def note(self, sentence: str) -> None:
         """Add a sentence to the report."""
         self.ledger.notes.append(sentence)
@@ -318,6 +331,11 @@ class Annotations:
         columns = self._columns(places, len(taken))
         table = self._table(places) if self.boxed and self._wants("boxes", "masks", "keypoints") else None
         self._note_others(taken)
+        for what, keys in self._unread.items():
+            names = listed([f"{escape(key)} ({count:,})" for key, count in keys.most_common()])
+            self.note(f"not read: {names} of {what}")
+        if not (len(self.objects) or self._classes or len(self._captions) or rasters or self._left):
+            self.note(f"there is no annotation: all of its {number(len(taken), 'image')} are stored without any")
         for image, code, reason in self._left:
             if isinstance(image, str):
                 self.ledger.leave_out(name_bytes(image), code, reason)
@@ -476,6 +494,10 @@ class Annotations:
             self.ledger.notes += classes.notes
         self.objects.check_unit(self.place, self.options.unit)
         table = self.objects.finish(classes, places, self.leave_out)
+        crowds = int(np.count_nonzero(table.flags.get(IS_CROWD, ())))
+        if 2 * crowds > len(table):
+            why = "some tools mark every run-length mask so; trainers and evaluation leave crowds out"
+            self.note(f"objects that are crowds (iscrowd 1): {crowds:,} of {len(table):,}; {why}")
         if self.stated is not None:
             numbers = table.class_ids or range(len(table.class_names or ()))
             called = zip(table.class_names or (), numbers, table.class_counts(), strict=True)
@@ -514,6 +536,12 @@ class Annotations:
             if not known[i] and names_image(key):
                 unnamed.add(key)
         self.ledger.notes += unnamed.note
+
+
+def _states(value: Any) -> bool:
+    """Whether a value of a JSON file states anything."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
+    return any(one is not None and one is not False and one not in ("", [], {}) for one in values)
 
 
 def _at(where: str | int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.annotations import Keypoints
-from shardfeed.converters.sources.annotations.coco.layout import file_name
+from shardfeed.converters.sources.annotations.coco.layout import file_name, plain_id
 from shardfeed.converters.sources.rows.objects import shown_value
 from shardfeed.errors import LabelFileError, escape
 from shardfeed.schema import is_plain
@@ -39,7 +39,7 @@ def read_categories(entries: Iterator[Any], path: str) -> tuple[Category, ...]:
         place = f'{path}, "categories", entry {i}'
         if not isinstance(entry, Mapping):
             raise LabelFileError(place, f"got {shown_value(entry)}, expected an object")
-        own, name = entry.get("id"), entry.get("name")
+        own, name = plain_id(entry.get("id")), entry.get("name")
         if type(own) is not int or not -_LARGEST <= own < _LARGEST:
             raise LabelFileError(place, f"its id is {shown_value(own)}, expected an integer")
         if not isinstance(name, str) or not name or not is_plain(name):

@@ -20,8 +20,9 @@ _LOOKED_AT = 20  # images that are looked for
 _MOST = 20  # files of a folder that are opened to recognise them
 _FAMILY = re.compile(r"(?:person_)?(instances|keypoints|captions|panoptic|stuff)(?=[_.-]|$)")
 _SPLIT = re.compile(r"(?:^|[_.-])((train|training|val|valid|validation|test|minival)(?:[_-]?\d{4})?)(?=[_.-]|$)")
-What = Literal["instances", "captions", "panoptic", "results", "images"]
-_KINDS: tuple[What, ...] = ("instances", "captions", "panoptic")
+What = Literal["instances", "captions", "panoptic", "classes", "results", "images"]
+_KINDS: tuple[What, ...] = ("instances", "captions", "panoptic", "classes")
+_OF_OBJECT = frozenset(("bbox", "segmentation", "keypoints"))  # without any of these, an annotation is of the image
 _OF_OBJECTS: frozenset[Task] = frozenset({"boxes", "masks", "keypoints"})
 # Files of objects by their names, in order of preference; "" is any other name.
 _FIRST = ("instances", "", "keypoints", "stuff")
@@ -111,7 +112,9 @@ def _of_first(seen: dict[str, Any], *, whole: bool) -> What | None:
     if isinstance(annotation, dict) and "image_id" in annotation:
         if "segments_info" in annotation:
             return "panoptic"
-        return "captions" if "caption" in annotation and "bbox" not in annotation else "instances"
+        if "caption" in annotation and "bbox" not in annotation:
+            return "captions"
+        return "classes" if "category_id" in annotation and not annotation.keys() & _OF_OBJECT else "instances"
     named = isinstance(image, dict) and "id" in image and ("file_name" in image or "coco_url" in image)
     if not named:
         return None
@@ -169,7 +172,7 @@ def _files_in(look: Look, folder: str, root: str) -> Iterator[CocoFile]:
     names = [name for name in look.names(folder)[1] if name.lower().endswith(".json")]
     for name in names if len(names) <= _MOST else ():  # else a file an image, as other tools write them
         path = look.full(os.path.join(folder, name))
-        if what := recognise_coco(path):
+        if what := recognise_coco(path, to_the_end=not _FAMILY.match(name)):
             word, split = _split_of(name)
             yield CocoFile(path, what, split or _plain(name), _folder_of(root, word))
 
@@ -183,6 +186,8 @@ def _chosen(found: Sequence[CocoFile], tasks: Collection[Task]) -> list[CocoFile
         files = next(filter(None, ([one for one in objects if one.family == family] for family in order)), [])
     if "rasters" in tasks or (not files and _OF_OBJECTS.intersection(tasks) <= {"boxes"} and "captions" not in tasks):
         files = [file for file in found if file.what == "panoptic"]
+    if "classes" in tasks or not (files or tasks):
+        files = [*files, *(file for file in found if file.what == "classes")]
     if "captions" in tasks or not (files or tasks):
         files = [*files, *(file for file in found if file.what == "captions")]
     return files
@@ -190,6 +195,13 @@ def _chosen(found: Sequence[CocoFile], tasks: Collection[Task]) -> list[CocoFile
 
 def _plain(name: str) -> str:
     return os.path.splitext(name)[0]
+
+
+def plain_id(value: Any) -> Any:
+    """An id as a number, where it is one written as "1" (VIA) or 1.0 (pandas); anything else unchanged."""
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 19:
+        return int(value) if str(int(value)) == value else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _split_of(name: str) -> tuple[str, str | None]:

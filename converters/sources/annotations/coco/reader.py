@@ -16,7 +16,14 @@ from shardfeed.converters.sources.annotations.coco.categories import (
     keypoints_of,
     read_categories,
 )
-from shardfeed.converters.sources.annotations.coco.layout import CocoFile, Layout, coco_files, file_name, recognise_coco
+from shardfeed.converters.sources.annotations.coco.layout import (
+    CocoFile,
+    Layout,
+    coco_files,
+    file_name,
+    plain_id,
+    recognise_coco,
+)
 from shardfeed.converters.sources.annotations.coco.panoptic import Segments, folder_of, object_categories
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream, elements_of
 from shardfeed.converters.sources.files.listing import Listing
@@ -33,16 +40,22 @@ from shardfeed.text import counted, some
 
 _LARGEST = 2**63
 _LISTS = ("images", "annotations", "categories")
+# Keys that are read, or say what the images or other keys say, too.
+_OF_IMAGES = frozenset(("id", "file_name", "width", "height", "coco_url", "flickr_url", "license", "date_captured"))
+_OF_ANNOTATIONS = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd", "segmentation", "keypoints"))
+_OF_ANNOTATIONS |= {"num_keypoints", "ignore", "caption", "segments_info", "file_name"}
 _PNGS = re.compile(rb"(^|/)panoptic_[^/]+/[^/]+\.png$", re.IGNORECASE)
 _TASKS: dict[str, tuple[Task, ...]] = {
     "instances": ("boxes", "masks", "keypoints"),
     "captions": ("captions",),
     "panoptic": ("boxes", "rasters"),
+    "classes": ("classes",),
 }
 _FOUND = {
     "instances": '"images" and "annotations" of objects, as in COCO',
     "captions": '"images" and "annotations" with a "caption", as in COCO',
     "panoptic": '"images" and "annotations" with "segments_info", as in panoptic COCO files',
+    "classes": '"images" and "annotations" with classes of images, as in iNaturalist',
 }
 _NOT_TAKEN = {
     "results": (
@@ -116,9 +129,11 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     files = [_File(file, found, segments if file.what == "panoptic" else None) for file in layout.files]
     for file in files:
         file.read()
-    of_objects = {file.file.path: file.categories for file in files if file.file.what == "instances"}
+    of_objects = {file.file.path: file.categories for file in files if file.file.what in ("instances", "classes")}
     categories = things if panoptic else agreed(of_objects) if of_objects else ()
     found.stated = [one.name for one in categories], [one.id for one in categories]
+    if any(file.file.what == "classes" for file in files):
+        _label_images(found, [label for file in files for label in file.labels], categories)
     found.objects.keypoints = None if panoptic else _keypoints(look.path, categories, options)
     found.ledger.notes += _notes(layout, files, found.objects.keypoints)
     rasters = None
@@ -158,6 +173,7 @@ class _File:
         self.numbered = True  # whether all images have a number that `image/source_id` can take
         self.ignored = self.from_addresses = 0
         self._points = not found.options.tasks or "keypoints" in found.options.tasks
+        self.labels: list[tuple[int, int, Any]] = []  # image, number and category of each class of an image
         self._by_ids = True  # whether annotations are named by their ids, else by their positions
 
     def read(self) -> None:
@@ -201,7 +217,8 @@ class _File:
         place = f'{self.file.path}, "images", entry {i}'
         if not isinstance(entry, Mapping):
             raise LabelFileError(place, f"got {shown_value(entry)}, expected an object")
-        own, name = entry.get("id"), entry.get("file_name")
+        own, name = plain_id(entry.get("id")), entry.get("file_name")
+        self._found.unread("images", entry, _OF_IMAGES)
         if type(own) is not int and not isinstance(own, str):
             raise LabelFileError(place, f"its id is {shown_value(own)}, expected a number")
         if not name and isinstance(entry.get("coco_url"), str):
@@ -241,10 +258,13 @@ class _File:
             if not isinstance(entry, dict):
                 raise BadAnnotationError(AnnotationCode.LINE, f"got {shown_value(entry)}, expected an object")
             image = self._image_of(entry)
+            self._found.unread("annotations", entry, _OF_ANNOTATIONS)
             if self._segments is not None:
                 self._segments.take(image, i, entry, self.file.path)
             elif self.file.what == "captions":
                 self._found.caption(image, entry.get("caption"), f"caption {number}")
+            elif self.file.what == "classes":
+                self.labels.append((image, number, plain_id(entry.get("category_id"))))
             else:
                 self._object(image, number, entry, own)
         except BadAnnotationError as error:
@@ -252,8 +272,9 @@ class _File:
 
     def _image_of(self, entry: Mapping[str, Any]) -> int:
         """The number of the image of an annotation. Raises BadAnnotationError."""
-        own = entry.get("image_id")
-        reason = f"its image_id is {shown_value(own)}, which no image has"
+        own = plain_id(entry.get("image_id"))
+        reason = f"its image_id is {shown_value(entry.get('image_id'))}, which no image has"
+        reason += ": it is text, not a number" if isinstance(own, str) else ""
         if type(own) is not int and not isinstance(own, str):
             raise BadAnnotationError(AnnotationCode.ORPHAN, reason)
         image = self.images.get(own)
@@ -263,7 +284,7 @@ class _File:
         return image
 
     def _object(self, image: int, number: int, entry: Mapping[str, Any], own: Any) -> None:
-        category = entry.get("category_id")
+        category = plain_id(entry.get("category_id"))
         if isinstance(category, str):
             raise BadAnnotationError(
                 AnnotationCode.CATEGORY, f"its category_id is {shown_value(category)}, expected a number"
@@ -285,6 +306,19 @@ class _File:
 def _not_annotations(path: str, got: str) -> LabelFileError:
     expected = "expected an object with the lists images, annotations and, unless they are captions, categories"
     return LabelFileError(path, f"got {got}; {expected}", "give the file of instances, key points or captions")
+
+
+def _label_images(found: Annotations, labels: Sequence[tuple[int, int, Any]], categories: Sequence[Category]) -> None:
+    """Give images their classes, by the ids of the categories."""
+    names, of_image = {one.id: one.name for one in categories}, dict[int, list[str]]()
+    for image, number, category in labels:
+        if category in names:
+            of_image.setdefault(image, []).append(names[category])
+        else:
+            reason = f"annotation {number}: its category_id is {shown_value(category)}, which no category has"
+            found.leave_out(image, AnnotationCode.CATEGORY, reason)
+    for image, classes in of_image.items():
+        found.label(image, *classes)
 
 
 def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOptions) -> Keypoints | None:

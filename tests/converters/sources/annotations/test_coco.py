@@ -272,7 +272,7 @@ def test_annotations_without_ids_are_told_by_their_place(tmp_path: Path) -> None
     [
         ("categories", {"id": 1, "name": "cat"}, "\"categories\", entry 3: the id 1 is already that of 'person'"),
         ("categories", {"id": 2, "name": "dog"}, "entry 3: 'dog' is category 18 already"),
-        ("categories", {"id": "2", "name": "cat"}, "its id is '2', expected an integer"),
+        ("categories", {"id": "two", "name": "cat"}, "its id is 'two', expected an integer"),
         ("categories", {"id": 2}, "its name is None, expected one line of text"),
         ("categories", {"id": 2, "name": "a\nb"}, "expected one line"),
         ("categories", 3, "entry 3: got 3, expected an object"),
@@ -660,3 +660,107 @@ def test_a_fuzzed_file_gives_our_errors_or_a_source_that_adds_up(tmp_path: Path,
         except ValueError:
             return  # a mark at the beginning
         assert listed + len(source.objects) == len(whole)
+
+
+@pytest.mark.parametrize("write", [str, float], ids=["text", "float"])
+@pytest.mark.parametrize("part", ["images", "image_id", "category_id", "categories"])
+def test_ids_written_as_text_or_with_a_point_mean_the_same(tmp_path: Path, part: str, write: Any) -> None:
+    content = scene()
+    for entry in content["annotations" if part.endswith("_id") else part]:
+        key = part if part.endswith("_id") else "id"
+        entry[key] = write(entry[key]) if entry[key] < 2**53 else entry[key]
+    source, plain = opened(plant(tmp_path, content)), opened(plant(tmp_path, scene(), "plain.json"))
+    assert left_out(source) == []
+    assert [source[i].objects.digest() for i in range(3)] == [plain[i].objects.digest() for i in range(3)]  # type: ignore[union-attr]
+    assert [sample.number for sample in source] == [sample.number for sample in plain]
+    assert source.schema == plain.schema
+
+
+def test_an_image_id_that_is_other_text_is_called_text(tmp_path: Path) -> None:
+    content = scene()
+    content["annotations"][0]["image_id"] = "0139"
+    account = opened(plant(tmp_path, content)).findings.account
+    assert account is not None
+    assert [one.reason for one in account.left_out] == [
+        "annotation 5: its image_id is '0139', which no image has: it is text, not a number"
+    ]
+
+
+@pytest.mark.parametrize(("crowds", "said"), [((0, 1, 2), True), ((1,), False)])
+def test_objects_that_are_mostly_crowds_are_noted(tmp_path: Path, crowds: tuple[int, ...], said: bool) -> None:
+    content = scene()
+    for i, one in enumerate(content["annotations"]):
+        one["iscrowd"] = int(i in crowds)
+    notes = opened(plant(tmp_path, content)).findings.notes
+    assert any("objects that are crowds (iscrowd 1): 3 of 3" in note for note in notes) == said
+
+
+@pytest.mark.parametrize("categories", [True, False])
+def test_a_file_without_any_annotation_is_noted(tmp_path: Path, categories: bool) -> None:
+    content = {**scene(), "annotations": []} | ({} if categories else {"categories": []})
+    notes = opened(plant(tmp_path, content)).findings.notes
+    assert "there is no annotation: all of its 3 images are stored without any" in notes
+
+
+def test_keys_that_are_not_read_are_counted_by_name(tmp_path: Path) -> None:
+    content = scene()
+    content["images"][0] |= {"weather": "rain", "video": None, "license": 1}
+    for one in content["annotations"][:2]:
+        one |= {"attributes": {"occluded": False, "color": "red"}, "track_id": 0, "tags": []}
+    notes = opened(plant(tmp_path, content)).findings.notes
+    assert "not read: weather (1) of images" in notes
+    assert "not read: attributes (2), track_id (2) of annotations" in notes
+    notes = opened(tmp_path / "instances.json", group_column="weather").findings.notes
+    assert not any("weather" in note for note in notes)
+
+
+def of_images(content: dict[str, Any]) -> dict[str, Any]:
+    """The same annotations without boxes, as classes of images, as iNaturalist has them."""
+    pairs = [(139, 18), (7, 1), (9000000000, 1)]
+    content["annotations"] = [
+        {"id": i, "image_id": image, "category_id": category} for i, (image, category) in enumerate(pairs)
+    ]
+    return content
+
+
+@pytest.mark.parametrize("tasks", [(), ("classes",)])
+@pytest.mark.parametrize("first", ["images", "annotations"])
+def test_annotations_without_boxes_are_classes_of_images(tmp_path: Path, tasks: tuple[Task, ...], first: str) -> None:
+    content = of_images(scene())
+    source = opened(plant(tmp_path, {first: content[first], **content}, "train2018.json"), *tasks)
+    assert {sample.key: sample.features["image/class/text"] for sample in source} == {
+        b"a.png": b"person",
+        b"b.png": b"dog",
+        b"c.png": b"person",
+    }
+    assert source.schema.class_names == {"image/class/label": ("person", "dog", "toothbrush")}
+    assert not any(key.startswith("image/object") for key in source.schema.features)
+    with pytest.raises(UsageError, match="got the task 'boxes', expected classes"):
+        opened(tmp_path / "train2018.json", "boxes")
+
+
+def test_several_classes_of_an_image_are_a_set_and_unknown_ones_are_listed(tmp_path: Path) -> None:
+    content = of_images(scene())
+    content["annotations"] += [{"id": 8, "image_id": 7, "category_id": 90}, {"id": 9, "image_id": 7, "category_id": 5}]
+    source = opened(plant(tmp_path, content))
+    assert [sample.features["image/class/text"] for sample in source] == [
+        [b"person", b"toothbrush"],
+        [b"dog"],
+        [b"person"],
+    ]
+    assert left_out(source) == ["E_CATEGORY"]
+
+
+def test_a_folder_of_classes_of_images_has_its_splits(tmp_path: Path) -> None:
+    for name, kept in (("train2018.json", slice(0, 2)), ("val2018.json", slice(2, 3))):
+        content = of_images(scene())
+        content["images"] = content["images"][kept]
+        ids = {image["id"] for image in content["images"]}
+        content["annotations"] = [one for one in content["annotations"] if one["image_id"] in ids]
+        plant(tmp_path, content, name)
+    source = open_source(tmp_path)
+    assert [(sample.key, sample.split) for sample in source] == [
+        (b"images/a.png", "train"),
+        (b"images/b.png", "train"),
+        (b"images/c.png", "validation"),
+    ]
