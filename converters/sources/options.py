@@ -113,6 +113,8 @@ class AnnotationOptions:
         colours: colours or values of masks: a file with `name,r,g,b` or `name,value` per line.
         void: the value of mask pixels without a class; default: as the format defines, else 255; "none": masks have no
             such value.
+        label_columns: the attribute or field with the class, of tools whose files may have several: VIA, Label Studio,
+            FiftyOne.
         group_column: a field of each image, such as `video_id` in COCO's `images`, to store as the text `image/NAME`,
             so that `convert(..., group_column=)` can use it.
         delimiter, encoding: for tables, as in `LabelOptions`.
@@ -126,11 +128,13 @@ class AnnotationOptions:
     voc_origin: Literal[0, 1] = 0
     colours: Path | None = None
     void: int | Literal["none"] | None = None
+    label_columns: Sequence[Column] | None = None
     group_column: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
 
     def __post_init__(self) -> None:
+        _a_list("label_columns", self.label_columns)
         tasks = frozenset((self.tasks,) if isinstance(self.tasks, str) else self.tasks)
         for task in sorted(tasks - set(get_args(Task))):
             raise UsageError("tasks", f"got {task!r}, expected some of {', '.join(get_args(Task))}")

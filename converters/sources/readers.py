@@ -170,6 +170,7 @@ _OF_ANNOTATIONS = frozenset({"images", "tasks", "boxes_on"})
 _OF_BOXES = _OF_ANNOTATIONS | _NAMES | {"unit"}
 _OF_TABLES = frozenset({"delimiter", "encoding"})
 _GROUPS = frozenset({"group_column"})
+_CLASS = frozenset({"label_columns"})
 _OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES | _GROUPS
 _OF_RECORDS = _OF_COLUMNS | {"unit"}
 _OF_LABEL_FILES = frozenset(LabelOptions.__dataclass_fields__) - {"pattern"}
@@ -251,6 +252,7 @@ READERS: tuple[Reader, ...] = (
             begins=rb'(?=.*"shape_attributes")(?=.*"filename")|filename,file_size,file_attr',
         ),
         *(".json", ".csv"),
+        more=_CLASS,
     ),
     _tool(
         "label-studio",
@@ -260,10 +262,13 @@ READERS: tuple[Reader, ...] = (
             rb'|(?=\s*\[)(?=.*"annotator")(?=.*"id")|(?=[^\n]*annotator)(?=.*rectanglelabels)',
         ),
         *(".json", ".csv"),
+        more=_CLASS,
     ),
     _tool(
         "cvat",
-        _marks("{} begins with <annotations>, as in CVAT", b"<image |<meta>", begins=b"(?=.{0,387}<annotations>)"),
+        _marks(
+            "{} begins with <annotations>, as in CVAT", b"<image |<track |<meta>", begins=b"(?=.{0,387}<annotations>)"
+        ),
         ".xml",
         more=_GROUPS,
     ),
@@ -294,7 +299,7 @@ READERS: tuple[Reader, ...] = (
             beside="data",
         ),
         *("samples.json", "labels.json"),
-        more=_GROUPS,
+        more=_GROUPS | _CLASS,
     ),
     _tool(
         "sagemaker",

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,9 @@ _XMLS = ("annotations", "annotation", "xmls", "xml", "labels")
 _BEGINS = re.compile(rb"<annotation[\s>]")  # CVAT's own format begins with <annotations>
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated", "occluded")  # 0 or 1: columns of the records where any object has them
+# Elements that are read, or are of no use to training.
+_DOCUMENT = frozenset(("folder", "filename", "path", "source", "owner", "size", "segmented", "object"))
+_OBJECT = frozenset(("name", "bndbox", "pose", *_FLAGS))
 _LOOKED_AT = 5  # XML files of a folder
 _MOST = 16_000_000  # bytes of an XML file; a file for one image is far smaller
 _MARK = re.compile(r"(.*\S)\s+-?[01]\Z")  # a line of a list, `2008_000008 -1`: the text before the mark
@@ -248,6 +252,7 @@ class _Reading:
         size = read_size(root.findtext("size/width"), root.findtext("size/height"))
         fields = {element.tag: element.text for element in root if not len(element)}
         image = found.file(index, size=size, fields=fields)
+        found.unread("files", _contents(root), _DOCUMENT)
         for number, element in enumerate(root.iterfind("object"), 1):
             try:
                 boxes = element.findall("bndbox")
@@ -262,6 +267,7 @@ class _Reading:
                 found.leave_out(image, error.code, f"object {number}: {error.reason}")
                 continue
             box = left - self.first, top - self.first, right, bottom
+            found.unread("objects", _contents(element), _OBJECT)
             found.object(image, number, box, _text(element, "name"), flags=flags)
             self.least = min(self.least, left, top)
             self.zeros += min(left, top) <= 0
@@ -294,6 +300,11 @@ def _stem(key: bytes) -> bytes:
 
 def _text(element: Element, child: str) -> str:
     return (element.findtext(child) or "").strip()
+
+
+def _contents(element: Element) -> dict[str, Any]:
+    """What an element has in it by tag: text, or True for further elements."""
+    return {one.tag: bool(len(one)) or (one.text or "").strip() for one in element}
 
 
 def _read_lists(

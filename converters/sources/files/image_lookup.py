@@ -125,6 +125,13 @@ class PathLookup:
                 return {key: self._only(key, files) for key, files in found.items()}
         return {}
 
+    def images_of(self, stem: bytes) -> list[int]:
+        """The numbers of the images at a path without its extension."""
+        found = self._of_id(stem, below=False)
+        return [
+            i for i in found if os.path.splitext(self.listing.key(i))[0] == stem and names_image(self.listing.key(i))
+        ]
+
     def is_id(self, text: str) -> bool:
         """Whether `text` may be the id of an image."""
         try:

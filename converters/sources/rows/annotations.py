@@ -86,7 +86,7 @@ class Annotations:
             hint = "; classes are for whole images; objects have their classes with the boxes"
             hint = hint if others[0] == "classes" and "boxes" in tasks else ""
             raise UsageError("tasks", problem, f"request these tasks, or none{hint}")
-        masks = "masks" in options.tasks if masks is None else masks
+        self.masks = masks = "masks" in options.tasks if masks is None else masks
         self.listing = files if files is not None else look.list_files(_text(options.images) or root)
         self.ledger.notes += self.listing.notes
         self.lookup = ImageLookup(self.listing, ends=options.images is not None)

@@ -23,6 +23,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     for path, folder in all_of(look, "createml"):
         for place, where, entry in entries_of(load(path), path):
             name, annotations = part(entry, "image", str, place), part(entry, "annotations", list, place)
+            found.unread("images", entry, frozenset(("image", "annotations")))
             image = found.image(name, where=where, folder="" if options.images else folder, once=True)
             for n, one in objects_in(found, image, annotations):
                 _add(found, image, n, one)
@@ -33,6 +34,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 def _add(found: Annotations, image: int, n: int, one: Mapping[str, Any]) -> None:
     """One object; without coordinates it is listed."""
+    found.unread("annotations", one, frozenset(("coordinates", "label")))
     place = one.get("coordinates")
     if not isinstance(place, Mapping) or not place:
         found.leave_out(image, AnnotationCode.BOX_EMPTY, f"annotation {n}: it has no coordinates")

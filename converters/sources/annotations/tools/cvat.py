@@ -1,8 +1,13 @@
-"""CVAT for images 1.1: one XML file, `annotations.xml`, of all images."""
+"""CVAT for images 1.1 and for video 1.1: one XML file, `annotations.xml`, of all images or frames."""
 
+import math
 import os
+from functools import partial
 
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, Element, add_shape, find, load_xml
+import numpy as np
+
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, Element, add_shape, ellipse, find, load_xml
+from shardfeed.converters.sources.annotations.tools.pixels import add_pixels, of_counts
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -11,20 +16,22 @@ from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import escape
 
+_SHAPES = ("box", "polygon", "ellipse", "mask")
 _OCCLUDED = "image/object/occluded"
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images that the file names, with their boxes, polygons and tags; subsets are splits.
+    """The images that the file names, with their boxes, polygons, ellipses, masks and tags; subsets are splits.
 
-    Masks, polylines, points and cuboids are listed as left out. Classes are the classes of the project.
+    The frames of a video are images called `frame_000000` and so on; a track has an object in each of its frames.
+    Polylines, points and cuboids are listed as left out.
     """
     path = find(look, "cvat")
     root = load_xml(path)
     images = os.path.join(os.path.dirname(path), "images")
     place = images if os.path.isdir(images) else os.path.dirname(path)
     found = Annotations(path, look, options, root=place or ".", tasks=(*TASKS, "classes"))
-    found.boxed = root.find("image/box") is not None or root.find("image/polygon") is not None
+    found.boxed = any(root.find(f"{of}/{kind}") is not None for of in ("image", "track") for kind in _SHAPES)
     for element in root.iter("image"):
         subset = element.get("subset") or ""
         image = found.image(
@@ -35,32 +42,58 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
             once=True,
             fields=element.attrib,
         )
-        _objects(found, image, element)
+        tags = [tag.get("label", "") for tag in element.findall("tag")]
+        if tags:
+            found.sets = True
+            found.label(image, *tags)
+        for tag in element.findall("tag"):
+            _count_attributes(found, "tags", tag)
+        for number, one in enumerate(one for one in element if one.tag != "tag"):
+            _add(found, image, number, one, one.get("label", ""))
+    for element in root.iter("track"):
+        for one in element:
+            if one.get("outside") != "1":  # the object is not in this frame
+                where = f"track {element.get('id')}, frame {one.get('frame')}"
+                frame = one.get("frame", "")
+                image = found.image(f"frame_{frame:0>6}", where=where)
+                _add(found, image, _whole(element.get("id")), one, element.get("label", ""))
     return found.source()
 
 
-def _objects(found: Annotations, image: int, element: Element) -> None:
-    """Read the tags and the objects of one image into `found`."""
-    tags = [tag.get("label", "") for tag in element.findall("tag")]
-    if tags:
-        found.sets = True
-        found.label(image, *tags)
-    for number, one in enumerate(one for one in element if one.tag != "tag"):
-        label, flags = one.get("label", ""), {_OCCLUDED: int(one.get("occluded") == "1")}
-        if one.tag == "box":
-            corners = [_number(one.get(side)) for side in ("xtl", "ytl", "xbr", "ybr")]
-            if one.get("rotation") not in (None, "0", "0.0", "0.00"):
-                found.leave_out(
-                    image, AnnotationCode.OUTLINE, f"object {number}: a rotated box, which is not supported"
-                )
-                continue
-            add_shape(found, image, number, label, [corners[:2], corners[2:]], "rectangle", flags=flags)
-        elif one.tag == "polygon":
-            points = [[_number(side) for side in point.split(",")] for point in one.get("points", "").split(";")]
-            add_shape(found, image, number, label, points, flags=flags)
-        else:
-            problem = f"object {number}: a {escape(one.tag)}, expected a box or a polygon"
-            found.leave_out(image, AnnotationCode.OUTLINE, problem)
+def _add(found: Annotations, image: int, number: int, one: Element, label: str) -> None:
+    """One shape of an image, or of a track in a frame."""
+    flags = {_OCCLUDED: int(one.get("occluded") == "1")}
+    _count_attributes(found, "shapes", one)
+    if one.tag == "box" and one.get("rotation") not in (None, "0", "0.0", "0.00"):
+        found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a rotated box, which is not supported")
+    elif one.tag == "box":
+        corners = [_number(one.get(side)) for side in ("xtl", "ytl", "xbr", "ybr")]
+        add_shape(found, image, number, label, [corners[:2], corners[2:]], "rectangle", flags=flags)
+    elif one.tag == "polygon":
+        points = [[_number(side) for side in point.split(",")] for point in one.get("points", "").split(";")]
+        add_shape(found, image, number, label, points, flags=flags)
+    elif one.tag == "ellipse":
+        sides = (_number(one.get(side)) for side in ("cx", "cy", "rx", "ry"))
+        points = ellipse(*sides, math.radians(_number(one.get("rotation")) or 0))
+        add_shape(found, image, number, label, points, flags=flags)
+    elif one.tag == "mask":
+        left, top, width, height = (_whole(one.get(side)) for side in ("left", "top", "width", "height"))
+        text = one.get("rle", "")
+        decode = partial(_mask, text, width, height)
+        add_pixels(found, image, number, label, decode, (left, top), flags=flags)
+    else:
+        problem = f"object {number}: a {escape(one.tag)}, expected a box, a polygon, an ellipse or a mask"
+        found.leave_out(image, AnnotationCode.OUTLINE, problem)
+
+
+def _count_attributes(found: Annotations, what: str, one: Element) -> None:
+    """Count the attributes of a shape or a tag as not read, but for boxes that are not checked."""
+    texts = {of.get("name", ""): (of.text or "").strip() for of in one.findall("attribute")}
+    found.unread(what, {name: text for name, text in texts.items() if text != "false"}, frozenset())
+
+
+def _mask(text: str, width: int, height: int) -> np.ndarray:
+    return of_counts([int(count) for count in text.split(",")], width, height)
 
 
 def _number(text: str | None) -> float | None:
@@ -70,3 +103,8 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return int(value) if value.is_integer() else value
+
+
+def _whole(text: str | None) -> int:
+    """Parse an integer; 0 if `text` is no integer."""
+    return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 10 else 0

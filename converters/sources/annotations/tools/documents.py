@@ -3,18 +3,19 @@
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.options import Task
+from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import MOST, class_text, is_number, shown_value
-from shardfeed.errors import LabelFileError, UsageError, escape, name_text
+from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import some
 
 Element = ElementTree.Element
@@ -147,6 +148,39 @@ def add_shape(
     found.object(image, number, (min(x), min(y), max(x), max(y)), label, outline=[_with_holes(outline, cut)], **known)
 
 
+def ellipse(x: Any, y: Any, wide: Any, high: Any, angle: Any = 0.0) -> list[list[Any]]:
+    """The corners of the polygon that an ellipse becomes. Radians; clockwise in an image.
+
+    Values that are not numbers are returned as a point, for `add_shape` to refuse.
+    """
+    if not all(is_number(value) and abs(value) < MOST for value in (x, y, wide, high, angle)):
+        return [[x, y], [wide, high], [angle, angle]]
+    turns = [2 * math.pi * i / _CIRCLE for i in range(_CIRCLE)]
+    cos, sin = math.cos(angle), math.sin(angle)
+    points = [(wide * math.cos(turn), high * math.sin(turn)) for turn in turns]
+    return [[x + right * cos - down * sin, y + right * sin + down * cos] for right, down in points]
+
+
+def choose_class(
+    place: str, options: AnnotationOptions, what: str, names: Iterable[str], usual: Sequence[str] = ()
+) -> str | None:
+    """The name of the attribute, question or field that is the class: the user's, a `usual` one, or the only one.
+
+    `what`: the word for these names. None without names. Raises UsageError if several remain, or the user's is missing.
+    """
+    names = list(dict.fromkeys(names))
+    asked = list(map(str, options.label_columns or ()))
+    found = [name for name in asked or usual if name in names][: None if asked else 1] or (names if not asked else [])
+    if len(found) == 1 or not (found or asked):
+        return found[0] if found else None
+    if asked:
+        problem = f"got {some(asked)}, expected one of its {what}s: {some(names)}"
+        raise UsageError("label_columns", problem, "name one of them")
+    give = [argument("label_columns", python=f"label_columns=[{name!r}]", typed=shlex.quote(name)) for name in found]
+    problem = f"it has the {what}s {some(found)}, and each may be the class"
+    raise UsageError(place, problem, f"give {' or '.join(give[:3])}")
+
+
 def _with_holes(outline: list[float], holes: list[list[float]]) -> list[float]:
     """One polygon that also goes around each hole, on a line from its start to the hole and back.
 
@@ -171,10 +205,8 @@ def _outline(points: Any, kind: str) -> list[float]:
         (left, top), (right, bottom) = (map(f, zip(*pairs, strict=True)) for f in (min, max))
         return [left, top, right, top, right, bottom, left, bottom]
     if kind == "circle" and len(pairs) == 2:
-        (x, y), border = pairs
-        radius = math.dist((x, y), border)
-        turns = [2 * math.pi * i / _CIRCLE for i in range(_CIRCLE)]
-        return [value for turn in turns for value in (x + radius * math.cos(turn), y + radius * math.sin(turn))]
+        radius = math.dist(*pairs)
+        return [value for point in ellipse(*pairs[0], radius, radius) for value in point]
     if kind == "polygon" and len(pairs) >= 3:
         return [value for pair in pairs for value in pair]
     problem = f"a {escape(str(kind)[:40])} of {len(pairs)} points, expected a rectangle, a polygon or a circle"

@@ -1,64 +1,110 @@
 """Label Studio: its JSON export, JSON-MIN, and its CSV with JSON in a cell. Places are percent of the image."""
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from shardfeed.converters.sources.annotations.tools.documents import (
     TASKS,
     add_shape,
+    choose_class,
+    ellipse,
     entries_of,
     find,
     load,
     objects_in,
     part,
 )
+from shardfeed.converters.sources.annotations.tools.pixels import add_pixels, of_brush
 from shardfeed.converters.sources.files.image_lookup import path_of
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.evidence import meaning_of
 from shardfeed.converters.sources.rows.objects import MOST, corners_of, is_number, shown_value
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, escape
 
 _UPLOAD = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the name of an upload
 _OWN = frozenset(("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "image", "img", "data"))
+_TASK = frozenset(
+    ("id", "inner_id", "annotations", "data", "file_upload", "project", "created_at", "updated_at", "updated_by")
+)
+_ELLIPSE = ("x", "y", "radiusX", "radiusY")
+_PLACE = frozenset(("x", "points", "rle"))  # a value with one of these is a region, or says something of one
+_REGION = frozenset(
+    ("x", "y", "width", "height", "points", "radiusX", "radiusY", "rle", "format", "closed", "rotation", "type")
+)
+_REGION |= {"original_width", "original_height"}
 
 
 class _Task(NamedTuple):
-    """One annotation: the address of its image, its regions, and classes of the whole image."""
+    """One annotation: the address of its image, its regions, and the answers for the whole image, by question.
+
+    `texts`: values that are answers or the task's own data. `later`: keys that follow "id", where that tells answers
+    from data: exports write the data first.
+    """
 
     where: str
     image: str
     regions: Sequence[Any]
-    classes: Sequence[Any]
-    others: Sequence[str] = ()  # questions with other answers
+    answers: Mapping[str, Sequence[Any]]
+    texts: Mapping[str, str] = {}
+    later: Collection[str] = ()
+    others: Mapping[str, Any] = {}  # results that are neither regions nor classes
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images that the tasks name, by their own names or as they were uploaded; the first annotation of each."""
+    """The images that the tasks name, by their own names or as they were uploaded; the first annotation of each.
+
+    The classes of an image are the answers to one question; those for a region are not read.
+    """
     path = find(look, "label-studio")
     tasks = list(_rows(path) if path.lower().endswith(".csv") else _tasks(path))
     found = Annotations(path, look, options, unit="fractions", tasks=(*TASKS, "classes"))
     found.boxed = any(task.regions for task in tasks)
-    others, first = Names("repeated annotations of an image, left out"), dict[int, _Task]()
-    unread = Names("results that are neither regions nor classes, ignored")
+    repeated, first = Names("repeated annotations of an image, left out"), dict[int, _Task]()
+    question = _question(path, tasks, options)
     for task in tasks:
         image = found.image(_name(found, task.image), where=task.where)
         if first.setdefault(image, task) is not task:
-            others.add(task.where)
+            repeated.add(task.where)
             continue
-        for question in task.others:
-            unread.add(f"{task.where}: {question}")
+        found.unread("tasks", {**task.others, **task.texts, **task.answers}, frozenset((question,)))
         for i, region in objects_in(found, image, task.regions):
             _region(found, image, i, region)
-        if task.classes:
-            found.label(image, *task.classes)
-    found.ledger.notes += [*others.note, *unread.note]
+        classes = task.answers.get(question or "", [task.texts[question]] if question in task.texts else [])
+        if classes:
+            found.label(image, *classes)
+    found.ledger.notes += repeated.note
     return found.source()
+
+
+def _question(path: str, tasks: Sequence[_Task], options: AnnotationOptions) -> str | None:
+    """The question that is answered with the classes of images. Raises UsageError if several may be."""
+    choices = [name for task in tasks for name in task.answers]
+    texts: dict[str, Counter[str]] = {}
+    for task in tasks:
+        for name, text in task.texts.items():
+            texts.setdefault(name, Counter())[text] += 1
+    if options.label_columns:
+        return choose_class(path, options, "question", [*choices, *texts])
+    meanings = {name: meaning_of(name, counts) for name, counts in texts.items() if name not in choices}
+    likely = [name for name, meaning in meanings.items() if not meaning.why.startswith("its ")]  # name, values
+    later = {name for task in tasks for name in task.later}
+    if later:
+        likely = [name for name in likely if name in later]
+    elif choices or any(task.regions for task in tasks):
+        likely = []
+    elif len(repeating := [name for name in likely if len(texts[name]) < texts[name].total()]) == 1:
+        likely = repeating
+    return choose_class(path, options, "question", [*choices, *likely])
 
 
 def _tasks(path: str) -> Iterator[_Task]:
@@ -72,31 +118,48 @@ def _tasks(path: str) -> Iterator[_Task]:
         made = part(task, "annotations", list, place, [])
         made = [one for one in made if not isinstance(one, dict) or not one.get("was_cancelled")]
         for one in made or [{}]:
-            regions, classes = [], []
+            regions, answers = list[Any](), dict[str, list[Any]]()
+            of_id, known = dict[str, dict[str, Any]](), set[tuple[str, str]]()
+            others: dict[str, Any] = {key: task.get(key) for key in ("predictions", "drafts")}
             for entry in part(one, "result", list, place, []):
                 kind, value = (entry.get("type"), entry.get("value")) if isinstance(entry, dict) else ("", entry)
-                if kind == "choices":
-                    classes += part(value, "choices", list, place)
+                if not isinstance(value, dict):
+                    regions.append(value)
+                elif _PLACE & value.keys():
+                    own = str(entry.get("id"))
+                    if own not in of_id or own == "None" or (own, str(kind)) in known:
+                        sizes = {key: entry.get(key) for key in ("original_width", "original_height")}
+                        of_id[own] = {"type": kind, **sizes}
+                        regions.append(of_id[own])
+                    of_id[own].update(value)  # what another control says of the same region
+                    known.add((own, str(kind)))
+                elif kind == "choices":
+                    answers.setdefault(str(entry.get("from_name")), []).extend(part(value, "choices", list, place))
                 else:
-                    regions.append({**value, "type": kind} if isinstance(value, dict) else value)
-            yield _Task(where, image, regions, classes)
+                    others[str(entry.get("from_name") or kind)] = True
+            yield _Task(where, image, regions, answers, others=others)
 
 
-def _small(place: str, where: str, answers: Mapping[str, Any]) -> _Task:
-    """A task of JSON-MIN or a row of the CSV: each answer under the name of its question."""
-    regions, classes, others = [], [], []
-    for key, value in answers.items():
-        if key in _OWN or not value:
+def _small(place: str, where: str, values: Mapping[str, Any]) -> _Task:
+    """A task of JSON-MIN or a row of the CSV: each answer under the name of its question, beside the task's data."""
+    regions, answers, texts, others = [], {}, {}, {}
+    image = _image(place, values)
+    for key, value in values.items():
+        if key in _OWN or not value or value == image:
             continue
         if isinstance(value, list) and any(isinstance(one, dict) for one in value):
             regions += value
         elif isinstance(value, str):
-            classes.append(value)
+            texts[key] = value
         elif isinstance(value, dict) and isinstance(value.get("choices"), list):
-            classes += value["choices"]
+            answers[key] = value["choices"]
+        elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+            answers[key] = value
         else:
-            others.append(key)
-    return _Task(where, _image(place, answers), regions, classes, others)
+            others[key] = True
+    keys = list(values)
+    later = keys[keys.index("id") + 1 :] if "id" in keys[1:] else ()
+    return _Task(where, image, regions, answers, texts, later, others)
 
 
 def _rows(path: str) -> Iterator[_Task]:
@@ -129,22 +192,36 @@ def _name(found: Annotations, address: str) -> str:
 
 
 def _region(found: Annotations, image: int, number: int, region: Mapping[str, Any]) -> None:
-    """One region: a rectangle or a polygon, in percent."""
-    kind = str(region.get("type") or next((key for key in region if key.endswith("labels")), ""))
-    labels = region.get(kind) or next((value for key, value in region.items() if key.endswith("labels")), None)
-    label = labels[0] if isinstance(labels, list) and labels else ""
-    points = region.get("points")
-    if kind.startswith("rectangle"):
-        box = corners_of([_share(region.get(side)) for side in ("x", "y", "width", "height")])
-        if region.get("rotation"):
-            found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a rotated box, which is not supported")
-            return
-        add_shape(found, image, number, label, [box[:2], box[2:]], "rectangle")
+    """One region: a rectangle, an ellipse or a polygon, in percent; or brushed pixels."""
+    key = next((key for key, value in region.items() if key.endswith("labels") and isinstance(value, list)), "")
+    label = (region.get(key) or [""])[0]
+    found.unread("regions", region, _REGION.union((key,)))
+    points, size = region.get("points"), (region.get("original_width"), region.get("original_height"))
+    size = size if all(map(is_number, size)) else None
+    sides = {side: _share(region.get(side)) for side in ("x", "y", "width", "height", "radiusX", "radiusY")}
+    turned = region.get("rotation") or 0
+    if isinstance(region.get("rle"), list) and size is not None:
+        decode = partial(of_brush, region["rle"], int(size[0]), int(size[1]))
+        add_pixels(found, image, number, label, decode, size=size)
     elif isinstance(points, list):
         points = [list(map(_share, point)) if isinstance(point, list) else point for point in points]
         add_shape(found, image, number, label, points)
+    elif "radiusX" in region and (not turned or size is not None):
+        wide, high = size or (1, 1)  # percent of the two sides: only in pixels does a rotation keep the form
+        scaled = [_times(sides[side], of) for side, of in zip(_ELLIPSE, (wide, high) * 2, strict=True)]
+        outline = ellipse(*scaled, math.radians(turned) if is_number(turned) else turned)
+        add_shape(found, image, number, label, [[_times(x, 1 / wide), _times(y, 1 / high)] for x, y in outline])
+    elif "height" in region and "x" in region and not turned:
+        box = corners_of([sides[side] for side in ("x", "y", "width", "height")])
+        add_shape(found, image, number, label, [box[:2], box[2:]], "rectangle")
     else:
-        found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: {escape(kind)[:40]}, which is not supported")
+        kind = f"a rotated {'box' if 'height' in region else 'ellipse'}" if turned else str(region.get("type") or key)
+        kind = "brushed pixels without the size of the image" if "rle" in region else escape(kind)[:40]
+        found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: {kind}, which is not supported")
+
+
+def _times(side: Any, factor: float) -> Any:
+    return side * factor if is_number(side) else side
 
 
 def _share(side: Any) -> Any:

@@ -1,8 +1,10 @@
 """Supervisely: a folder of datasets, each with `img/` and `ann/IMAGE.json`, and `meta.json` with the classes."""
 
 import os
+from functools import partial
 
 from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, objects_in, part
+from shardfeed.converters.sources.annotations.tools.pixels import add_pixels, of_png
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -12,6 +14,10 @@ from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import escape
 
 _READ = ("rectangle", "polygon")
+_DOCUMENT = frozenset(("size", "objects"))
+_OBJECT = frozenset(
+    ("id", "classId", "classTitle", "geometryType", "points", "bitmap", "labelerLogin", "createdAt", "updatedAt")
+)
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -22,6 +28,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         entries = part(document, "objects", list, path)
         dataset = folder.removesuffix("ann/")
         split = usual_split(dataset.rstrip("/").rpartition("/")[2]) if dataset else None
+        found.unread("images", document, _DOCUMENT)
         size = document.get("size")
         size = size if isinstance(size, dict) else {}
         name = os.path.basename(path).removesuffix(".json")
@@ -31,7 +38,14 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         for number, entry in objects_in(found, image, entries):
             label, kind, points = entry.get("classTitle"), str(entry.get("geometryType")), entry.get("points")
             points = points if isinstance(points, dict) else {}
-            if "exterior" in points or kind in _READ:
+            found.unread("objects", entry, _OBJECT)
+            bitmap = entry.get("bitmap")
+            if kind == "bitmap" and isinstance(bitmap, dict):
+                decode = partial(of_png, bitmap.get("data"), deflated=True)
+                origin = bitmap.get("origin")
+                corner = origin if isinstance(origin, list) and len(origin) == 2 else (None, None)
+                add_pixels(found, image, number, "" if label is None else label, decode, corner)
+            elif "exterior" in points or kind in _READ:
                 label = "" if label is None else label
                 add_shape(found, image, number, label, points.get("exterior"), kind, points.get("interior"))
             else:

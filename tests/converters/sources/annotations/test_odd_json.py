@@ -291,7 +291,7 @@ def counted(folder: Path, document: Document) -> tuple[int, set[str]]:
     source = open_source(folder if whole else folder / document.path, reader=document.reader)
     findings = findings_of(source)
     count = len((findings.account or Account()).left_out) + len(findings.rejected)
-    count += sum("ignored" in note for note in findings.notes)
+    count += sum("not read" in note for note in findings.notes)
     keys = [one.key for one in findings.rejected]
     for sample in source:
         keys.append(sample.key)
