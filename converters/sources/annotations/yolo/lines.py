@@ -15,7 +15,10 @@ from shardfeed.errors import LabelFileError, argument, escape
 Shape = Literal["boxes", "polygons", "either", "corners", "keypoints"]
 
 _BOX, _CORNERS = 5, 9  # numbers of a line
+_SCORED, _TRACKED = _BOX + 1, _BOX + 2  # of a box with a confidence, and with a track, too: tools save predictions so
 _LEAST_POLYGON = 7
+_OFF = 0.01  # by which a box may leave the image
+_POINTS = "kpt_shape: [K, 3] (x, y, visibility), or [K, 2]"
 _WHOLE = 2**53  # no class has a number that large
 _PLAIN = re.compile(rb"[-+.0-9eE \t]*\Z")  # numbers in the usual notation: no "nan", no "1_000"
 _MEANING: dict[Shape, str] = {
@@ -30,20 +33,28 @@ _MEANING: dict[Shape, str] = {
 class Line(NamedTuple):
     """`label`: the number of the class. `box`: left, top, right, bottom. `outline`: x, y, x, y, ..., of a polygon.
 
-    `keypoints`: x, y, visibility of each.
+    `keypoints`: x, y, visibility of each. `is_unclear`: whether it may also be a box with a confidence and a track, or
+    with key points; `as_box` returns it.
     """
 
     label: str
     box: tuple[float, float, float, float]
     outline: Sequence[float] | None = None
     keypoints: Sequence[float] | None = None
+    is_unclear: bool = False
+
+    def as_box(self) -> "Line":
+        """The line with its first four numbers as the box, and without the others."""
+        assert self.outline is not None
+        x, y, wide, high = self.outline[:4]
+        return Line(self.label, (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2))
 
 
 class Lines:
     """Parser of lines of one `shape`. Their meaning is known only once all are read: `check` decides it then."""
 
-    def __init__(self, shape: Shape, data_yaml: DataYaml | None) -> None:
-        self.data_yaml = data_yaml
+    def __init__(self, shape: Shape, data_yaml: DataYaml | None, *, asked: bool = False) -> None:
+        self.data_yaml, self._asked = data_yaml, asked
         self._shape: Shape = shape
         self._dimensions = 3 if data_yaml is None else data_yaml.dimensions
         self._points = 0 if data_yaml is None or data_yaml.keypoints is None else len(data_yaml.keypoints.names)
@@ -52,6 +63,11 @@ class Lines:
         self._counts: Counter[int] = Counter()  # by number of values, accepted lines
         self._places: dict[int, tuple[str, int]] = {}  # by number of values, the first accepted line
         self._misfits: dict[int, tuple[str, int]] = {}  # the same for lines of another shape
+        self._unclear: Counter[int] = Counter()  # by number of values, lines that are unclear
+        self._posed: Counter[int] = Counter()  # lines that may be boxes with key points
+        self._ended = 0  # lines of outlines that end in an integer
+        self._last = 0.0  # the largest of these integers
+        self._scored = 0  # boxes with a confidence
         self._bad = False  # whether a line of this shape has a bad number
 
     def read(self, text: bytes, place: tuple[str, int]) -> Line:
@@ -59,27 +75,45 @@ class Lines:
         words = text.split()
         count = len(words)
         polygon = self._shape in ("polygons", "either") and count >= _LEAST_POLYGON and count % 2
-        if count != self._length and not polygon:
+        scored = self._asked and self._shape in ("boxes", "either") and count in (_SCORED, _TRACKED) and not polygon
+        if count != self._length and not polygon and not scored:
             self._misfits.setdefault(count, place)
             if count == 1 and _is_number(words[0]):
                 raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "it has a class but no numbers")
-            hint = " (with a confidence, as in predictions)" if count == _BOX + 1 else ""
-            raise BadAnnotationError(AnnotationCode.LINE, f"got {count} numbers{hint}, expected {self._expected}")
+            hint = " (with a confidence, as in predictions)" if count == _SCORED else ""
+            hint += f"; {ask_for('boxes')} converts its box" if hint and self._length == _BOX else ""
+            raise BadAnnotationError(AnnotationCode.LINE, f"got {count} numbers, expected {self._expected}{hint}")
         self._bad = True
         numbers = _numbers(text, words)
         label, rest = _label(words[0], numbers[0]), numbers[_BOX:]
         self._bad = False
         self._counts[count] += 1
         self._places.setdefault(count, place)
-        if self._shape == "keypoints" or count == _BOX:
-            x, y, wide, high = numbers[1:_BOX]
-            box = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
+        x, y, wide, high = numbers[1:_BOX]
+        box = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
+        self._scored += scored
+        if self._shape == "keypoints" or count == _BOX or scored:
             if self._dimensions == 2:  # visibility is not given: 2 (visible), and 0 (missing) for 0, 0
                 pairs = zip(rest[::2], rest[1::2], strict=True)
                 rest = [value for x, y in pairs for value in (x, y, 2.0 if x or y else 0.0)]
-            return Line(label, box, keypoints=rest or None)
+            return Line(label, box, keypoints=None if scored else rest or None)
         xs, ys = numbers[1::2], numbers[2::2]
-        return Line(label, (min(xs), min(ys), max(xs), max(ys)), outline=numbers[1:])
+        likely = min(box) >= -_OFF and max(box) <= 1 + _OFF and wide > 0 and high > 0
+        ends = numbers[-1].is_integer() and 0 <= numbers[-2] <= 1 and numbers[-1] >= 0
+        seen = likely and len(rest) % 3 == 0 and all(value in (0, 1, 2) for value in rest[2::3])
+        self._ended += ends
+        self._last = max(self._last, numbers[-1] if ends else 0)
+        self._posed[count] += seen or (likely and _are_in(rest, box))
+        unclear = self._shape == "either" and (seen or (ends and likely and count == _TRACKED))
+        self._unclear[count] += unclear
+        around = (min(xs), min(ys), max(xs), max(ys))
+        return Line(label, around, outline=numbers[1:], is_unclear=unclear)
+
+    @property
+    def are_boxes(self) -> bool:
+        """Whether all lines that may be outlines may be boxes with a confidence and a track, or with key points."""
+        outlines = self._counts.keys() - {_BOX, _SCORED}
+        return len(outlines) == 1 and all(self._unclear[count] == self._counts[count] for count in outlines)
 
     @property
     def _expected(self) -> str:
@@ -93,8 +127,8 @@ class Lines:
             "keypoints": f"{self._length}: class, x, y, width, height, and {of_points}",
         }[self._shape]
 
-    def check(self, *, asked: bool) -> None:
-        """Raise LabelFileError if all lines have another shape, or are ambiguous and boxes were not `asked` for.
+    def check(self) -> None:
+        """Raise LabelFileError if all lines have another shape, or are ambiguous and boxes were not asked for.
 
         Polygons of a dataset differ in their number of points: if all lines have the same number of values, the lines
         alone do not show whether they are polygons.
@@ -103,15 +137,23 @@ class Lines:
             ((count, place),) = self._misfits.items()
             if self._shape != "either" and count >= _BOX:
                 problem = f"all lines have {count} numbers, expected {self._expected}"
-                raise _unclear(place, problem, f"request other {ask_for()}, or correct data.yaml")
+                other = f"request other {ask_for()}, or correct data.yaml"
+                raise _unclear(place, problem, _without_rest() if count in (_SCORED, _TRACKED) else other)
+            if count == _SCORED:
+                raise _unclear(place, f"all lines have {count} numbers: boxes with a confidence?", _without_rest())
             if self._shape == "either" and count >= _BOX + 3:
                 problem = f"all lines have {count} numbers, possibly key points"
-                raise _unclear(place, problem, "write kpt_shape: [K, 3] (x, y, visibility), or [K, 2], into data.yaml")
-        outlines = sorted(self._counts.keys() - {_BOX})
-        if self._shape != "either" or asked or not outlines:
+                raise _unclear(place, problem, f"write {_POINTS} into data.yaml")
+        outlines = sorted(self._counts.keys() - {_BOX, _SCORED})
+        if self._shape != "either" or self._asked or not outlines or (self._are_tracks and self._last > 1):
             return
         boxes, masks = ask_for("boxes"), ask_for("boxes", "masks")
-        if _BOX in self._counts:
+        if self._are_tracks:
+            problem = (
+                f"all lines have {_TRACKED} numbers: boxes with confidence and track, or outlines of three points?"
+            )
+            remedy = f"{boxes} converts the boxes, {masks} the outlines"
+        elif _BOX in self._counts:
             file, number = self._places[_BOX]
             problem = (
                 f"got a line of {outlines[0]} numbers, and one of {_BOX} at {escape(file)}:{number}: outlines or boxes?"
@@ -120,25 +162,49 @@ class Lines:
         elif outlines == [_CORNERS]:
             problem = f"all lines have {_CORNERS} numbers: rotated boxes or outlines of four points?"
             remedy = f"{boxes} converts the upright box around each, {masks} also converts them as outlines"
-        elif len(outlines) == 1 and self.data_yaml is None:
+        elif len(outlines) == 1 and (self.data_yaml is None or self._posed == self._counts):
             problem = f"all lines have {outlines[0]} numbers: outlines or boxes with key points?"
-            remedy = f"{masks} converts them as outlines; for key points give a data.yaml with kpt_shape"
+            remedy = f"{masks} converts them as outlines; for key points give a data.yaml with {_POINTS}"
+        elif self._ended == self._counts.total() and self._last > 1:
+            problem = f"all lines end in an integer, up to {self._last:g}, which is no coordinate"
+            remedy = "remove what follows the coordinates, such as a track"
         else:
             return
         raise _unclear(self._places[outlines[0]], problem, remedy)
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for the report on values that are not read."""
+        count = self._scored + (self._unclear.total() if self.are_boxes else 0)
+        what = "lines of a box and more, such as a confidence, a track or key points, which are not read"
+        return [f"{what}: {count:,}"] if count else []
+
+    @property
+    def _are_tracks(self) -> bool:
+        return self.are_boxes and self._unclear[_TRACKED] > 0
 
     @property
     def meaning(self) -> str:
         """Name the shape of the lines that were accepted, in words."""
         shape = self._shape
         if shape == "either" and self._counts:
-            shape = "boxes" if self._counts.keys() == {_BOX} else "either" if _BOX in self._counts else "polygons"
+            boxes = {_BOX, _SCORED, *(self._unclear if self.are_boxes else ())}
+            shape = "boxes" if self._counts.keys() <= boxes else "either" if _BOX in self._counts else "polygons"
         return _MEANING[shape]
 
     @property
     def outlines(self) -> int:
         """Number of lines with an outline."""
-        return 0 if self._shape == "keypoints" else sum(n for length, n in self._counts.items() if length != _BOX)
+        if self._shape in ("boxes", "keypoints") or self.are_boxes:
+            return 0
+        return sum(n for length, n in self._counts.items() if length not in (_BOX, _SCORED))
+
+
+def _are_in(values: Sequence[float], box: tuple[float, float, float, float]) -> bool:
+    """Whether values are points, x and y, in a box, or missing: 0 and 0."""
+    left, top, right, bottom = box
+    points = zip(values[::2], values[1::2], strict=False)
+    return len(values) % 2 == 0 and all((left <= x <= right and top <= y <= bottom) or x == y == 0 for x, y in points)
 
 
 def _unclear(place: tuple[str, int], problem: str, remedy: str) -> LabelFileError:
@@ -148,6 +214,10 @@ def _unclear(place: tuple[str, int], problem: str, remedy: str) -> LabelFileErro
 def ask_for(*tasks: str) -> str:
     """The argument that asks for these tasks, or for any, in a message."""
     return argument("tasks", python=f"tasks={list(tasks)}" if tasks else "", typed=",".join(tasks))
+
+
+def _without_rest() -> str:
+    return f"{ask_for('boxes')} converts the boxes, and leaves out what follows them"
 
 
 def _label(word: bytes, number: float) -> str:

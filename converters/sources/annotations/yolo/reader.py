@@ -18,7 +18,7 @@ from shardfeed.converters.sources.annotations.yolo.dataset import (
     path_ends,
 )
 from shardfeed.converters.sources.annotations.yolo.dataset import recognise as recognise
-from shardfeed.converters.sources.annotations.yolo.lines import Lines, Shape, ask_for, looks_like_label
+from shardfeed.converters.sources.annotations.yolo.lines import Line, Lines, Shape, ask_for, looks_like_label
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, joined, names_image
 from shardfeed.converters.sources.look import Look
@@ -60,13 +60,15 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         files=images,
     )
     found.stated, found.ledger.notes = (dataset.names, ()), [*found.ledger.notes, *dataset.notes]
-    lines = Lines(shape, dataset.data_yaml)
+    lines = Lines(shape, dataset.data_yaml, asked="boxes" in options.tasks)
     reading = _Reading(dataset, files, found, lines)
     for split in in_usual_order(dataset.entries) or [""]:
         reading.add_split(split)
     reading.check_labels()
     reading.read_labels()
-    lines.check(asked="boxes" in options.tasks)
+    lines.check()
+    reading.add_unclear()
+    found.ledger.notes += lines.notes
     if lines.outlines and "masks" not in options.tasks:
         found.note(f"outlines converted to the box around them: {lines.outlines}")
     if dataset.entries:
@@ -128,6 +130,7 @@ class _Reading:
         self._label_of: dict[int, int | Skipped] = {}  # likewise; without an image that has none
         self._lost: dict[bytes, int] = {}  # the labels of images that are missing
         self._lists: set[int] = set()
+        self._unclear: list[tuple[int, int, Line]] = []  # lines whose meaning all others decide
 
     def add_split(self, split: str) -> None:
         """Add the images of a split; "" if the folders define the splits. Raises UsageError if it cannot be read."""
@@ -315,8 +318,19 @@ class _Reading:
             except BadAnnotationError as error:
                 self._found.leave_out(image, error.code, f"line {n}: {error.reason}")
                 continue
-            outline = [line.outline] if line.outline else None
-            self._found.object(image, n, line.box, line.label, keypoints=line.keypoints, outline=outline)
+            if line.is_unclear:
+                self._unclear.append((image, n, line))
+            else:
+                self._add(image, n, line)
+
+    def _add(self, image: int, n: int, line: Line) -> None:
+        outline = [line.outline] if line.outline else None
+        self._found.object(image, n, line.box, line.label, keypoints=line.keypoints, outline=outline)
+
+    def add_unclear(self) -> None:
+        """Add the lines that are outlines, or boxes and more, as all lines together show."""
+        for image, n, line in self._unclear:
+            self._add(image, n, line.as_box() if self._lines.are_boxes else line)
 
     def _list_lost(self) -> None:
         """List the lines of images that are missing, and of files that are of no image, in folders of labels."""

@@ -70,7 +70,7 @@ def left_out(found: Any) -> list[tuple[str, str]]:
 
 BAD_LINES = {
     "0 0.5 0.5 0.2": ("E_LINE", "line 1: got 4 numbers, expected 5"),
-    "0 0.5 0.5 0.2 0.2 0.9": ("E_LINE", r"got 6 numbers \(with a confidence, as in predictions\)"),
+    "0 0.5 0.5 0.2 0.2 0.9": ("E_LINE", r"got 6 numbers, .*\(with a confidence, as in predictions\); --tasks boxes "),
     "0 .1 .1 .2 .2 .3 .3 .4": ("E_LINE", "got 8 numbers"),
     "0,0.5,0.5,0.2,0.2": ("E_LINE", "got 1 numbers"),
     "a cat": ("E_LINE", "got 2 numbers"),
@@ -158,7 +158,22 @@ def test_one_line_in_pixels_leaves_the_image(tmp_path: Path) -> None:
         ([QUAD, "0 0.5 0.5 0.1 0.1"], "", (), r"got a line of 9 numbers, and one of 5 at .*labels/1.txt:1"),
         ([TRIANGLE, "0 0.5 0.5 0.1 0.1"], "", (), "got a line of 7 numbers, and one of 5"),
         ([QUAD], "task: obb\n", (), r"its boxes are rotated \(task: obb\)"),
-        (["0 .5 .5 .2 .2 .4 .4 2 .6 .6 2"] * 2, "", (), "data.yaml: got a line of 11 numbers|never"),
+        (["0 .5 .5 .2 .2 .4 .4 2 .6 .6 2"] * 2, "", (), "all lines have 11 numbers: outlines or boxes with key points"),
+        (
+            ["0 .5 .5 .4 .4 .4 .4 .6 .6 .5 .5"] * 2,
+            "",
+            (),
+            "all lines have 11 numbers: outlines or boxes with key points",
+        ),
+        (["0 .5 .5 .2 .2 .91 1"] * 2, "", (), "all lines have 7 numbers: boxes with confidence and track, or outlines"),
+        (
+            ["0 .5 .5 .2 .2 .91"] * 2,
+            "",
+            (),
+            "all lines have 6 numbers: boxes with a confidence.*tasks=.'boxes'. converts",
+        ),
+        (["0 .5 .5 .2 .2 .91"] * 2, "task: detect\n", (), "all lines have 6 numbers, .*tasks=.'boxes'. converts"),
+        (["0 .1 .1 .4 .1 .4 .4 .1 .4 .9 17"] * 2, "", (), "all lines end in an integer, up to 17, which is no coord"),
         (["0 .5 .5 .2 .2 .4 .4 2"] * 2, "", (), r"all lines have 8 numbers.*write kpt_shape"),
         ([QUAD], "", ("keypoints",), "the number of key points"),
         ([QUAD], "", ("masks", "keypoints"), "an outline or key points, not both"),
@@ -174,9 +189,6 @@ def test_one_line_in_pixels_leaves_the_image(tmp_path: Path) -> None:
 def test_lines_that_may_mean_two_things(
     tmp_path: Path, labels: list[str], yaml: str, tasks: tuple[str, ...], message: str
 ) -> None:
-    if message.endswith("|never"):  # 11 numbers: five points, since a data.yaml without kpt_shape is not of key points
-        assert len(source(dataset(tmp_path, labels, yaml))) == 2
-        return
     with pytest.raises(UsageError, match=message):
         source(dataset(tmp_path, labels, yaml), tasks)
 
@@ -212,6 +224,35 @@ def test_what_is_stated_decides(
     np.testing.assert_allclose(rows, boxes)
     assert (OBJECT_MASK in found.schema.features) == ("masks" in tasks)
     assert IS_CROWD not in found.schema.features
+
+
+SCORED, TRACKED, TOUCHING = "0 .5 .5 .2 .2 .91", "0 .5 .5 .2 .2 .91 {}", "0 .5 .5 .2 .2 .91 1"
+MIDDLE = (0.4, 0.4, 0.6, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("labels", "yaml", "tasks", "boxes", "noted"),
+    [
+        ([TRACKED.format(3), TRACKED.format(1)], "", (), [MIDDLE] * 2, 2),
+        ([TRACKED.format(3), "0 .5 .5 .2 .2"], "", (), [MIDDLE] * 2, 1),
+        ([TRACKED.format(1)] * 2, "", ("boxes",), [MIDDLE] * 2, 2),
+        ([TRACKED.format(1)] * 2, "task: detect\n", ("boxes",), [MIDDLE] * 2, 2),
+        ([SCORED, "0 .5 .5 .2 .2", TRACKED.format(0)], "", ("boxes",), [MIDDLE] * 3, 2),
+        (["0 .5 .5 .2 .2 .4 .4 2 .6 .6 2"], "", ("boxes",), [MIDDLE], 1),
+        ([TOUCHING, QUAD], "", (), [(0.2, 0.2, 0.91, 1), (0.1, 0.2, 0.4, 0.8)], 0),
+        ([TOUCHING, TRIANGLE], "", ("boxes",), [(0.2, 0.2, 0.91, 1), (0.1, 0.1, 0.9, 0.9)], 0),
+        ([TOUCHING], "", ("boxes", "masks"), [(0.2, 0.2, 0.91, 1)], 0),
+    ],
+)
+def test_a_confidence_and_a_track_behind_a_box_are_no_points_of_an_outline(
+    tmp_path: Path, labels: list[str], yaml: str, tasks: tuple[str, ...], boxes: list[Any], noted: int
+) -> None:
+    found = source(dataset(tmp_path, labels, yaml), tasks)
+    assert left_out(found) == []
+    rows = [box for sample in found if sample.objects is not None for box in sample.objects.boxes]
+    np.testing.assert_allclose(rows, boxes)
+    notes = [note for note in found.findings.notes if "lines of a box and more" in note]
+    assert [note.rpartition(": ")[2] for note in notes] == ([str(noted)] if noted else [])
 
 
 @pytest.mark.long
