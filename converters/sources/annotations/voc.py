@@ -303,7 +303,7 @@ def _text(element: Element, child: str) -> str:
 
 
 def _contents(element: Element) -> dict[str, Any]:
-    """What an element has in it by tag: text, or True for further elements."""
+    """The contents of an element by tag: text, or True for further elements."""
     return {one.tag: bool(len(one)) or (one.text or "").strip() for one in element}
 
 
