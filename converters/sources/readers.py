@@ -57,7 +57,8 @@ class Marks:
     """The beginning of a reader's files: `begins` matches their first bytes.
 
     `found`: the evidence in words, with {} for the name of such a file, where that is enough to know the reader.
-    `beside`: name of a folder that must be next to the file. `inside`: name of the folder that must contain the file.
+    `beside`: name of a folder that must be next to the file, if a folder is read. `inside`: name of the folder of the
+    file.
     """
 
     begins: re.Pattern[bytes]
@@ -76,7 +77,8 @@ class Marks:
     def evidence(self, name: str, look: Look, suffixes: tuple[str, ...]) -> Evidence | None:
         """Evidence for the reader `name`, by its first file; None without such a file."""
         path = self.first(look, suffixes)
-        if not path or (self.beside and not os.path.isdir(os.path.join(os.path.dirname(path), self.beside))):
+        alone = self.beside and not os.path.isdir(os.path.join(os.path.dirname(path), self.beside))
+        if not path or (alone and look.is_folder):
             return None
         return Evidence(name, self.found.format(escape(os.path.basename(path))))
 
@@ -259,7 +261,7 @@ READERS: tuple[Reader, ...] = (
         _marks(
             "{} has tasks, as Label Studio exports them",
             begins=rb'(?=.*"annotations")(?=.*"data")(?=.*(?:"result"|"file_upload"))'
-            rb'|(?=\s*\[)(?=.*"annotator")(?=.*"id")|(?=[^\n]*annotator)(?=.*rectanglelabels)',
+            rb'|(?=\s*\[)(?=.*"annotator")(?=.*"id")|(?=[^\n]*annotator)(?=[^\n]*annotation_id|.*rectanglelabels)',
         ),
         *(".json", ".csv"),
         more=_CLASS,
@@ -293,7 +295,7 @@ READERS: tuple[Reader, ...] = (
     _tool(
         "fiftyone",
         _marks(
-            "{} next to a folder data, as FiftyOne exports them",
+            "{} has labels, as FiftyOne exports them",
             begins=rb'(?=\s*\{.{0,190}"samples")(?=.*"filepath")'
             rb'|(?!\s*.{0,190}"images")(?=\s*.{0,190}"classes")(?=.*"labels")',
             beside="data",

@@ -276,7 +276,7 @@ class Annotations:
         key = self.key(image) if isinstance(image, int) else name_bytes(image)
         self.ledger.reject(key, code, reason)
 
-    def unread(self, what: str, entry: Mapping[str, Any], known: Collection[str]) -> None:
+    def unread(self, what: str, entry: Mapping[str, Any], known: Collection[str | None]) -> None:
         """Count the values of an entry under keys that are not `known`, for the report.
 
         `what`: the word for such entries. `known`: the keys that the reader reads, or ignores for a reason. Values that
@@ -335,7 +335,7 @@ class Annotations:
             names = listed([f"{escape(key)} ({count:,})" for key, count in keys.most_common()])
             self.note(f"not read: {names} of {what}")
         if not (len(self.objects) or self._classes or len(self._captions) or rasters or self._left):
-            self.note(f"there is no annotation: all of its {number(len(taken), 'image')} are stored without any")
+            self.note(f"no annotation in the source: {number(len(taken), 'image')} stored without any")
         for image, code, reason in self._left:
             if isinstance(image, str):
                 self.ledger.leave_out(name_bytes(image), code, reason)

@@ -74,7 +74,7 @@ def _add(found: Annotations, image: int, number: int, one: Element, label: str) 
         add_shape(found, image, number, label, points, flags=flags)
     elif one.tag == "ellipse":
         sides = (_number(one.get(side)) for side in ("cx", "cy", "rx", "ry"))
-        points = ellipse(*sides, math.radians(_number(one.get("rotation")) or 0))
+        points = ellipse(sides, math.radians(_number(one.get("rotation")) or 0))
         add_shape(found, image, number, label, points, flags=flags)
     elif one.tag == "mask":
         left, top, width, height = (_whole(one.get(side)) for side in ("left", "top", "width", "height"))

@@ -148,11 +148,13 @@ def add_shape(
     found.object(image, number, (min(x), min(y), max(x), max(y)), label, outline=[_with_holes(outline, cut)], **known)
 
 
-def ellipse(x: Any, y: Any, wide: Any, high: Any, angle: Any = 0.0) -> list[list[Any]]:
-    """The corners of the polygon that an ellipse becomes. Radians; clockwise in an image.
+def ellipse(sides: Iterable[Any], angle: Any = 0.0) -> list[list[Any]]:
+    """The corners of the polygon that an ellipse becomes.
 
+    `sides`: x and y of the center, and the two radii. `angle`: radians, clockwise in an image.
     Values that are not numbers are returned as a point, for `add_shape` to refuse.
     """
+    x, y, wide, high = sides
     if not all(is_number(value) and abs(value) < MOST for value in (x, y, wide, high, angle)):
         return [[x, y], [wide, high], [angle, angle]]
     turns = [2 * math.pi * i / _CIRCLE for i in range(_CIRCLE)]
@@ -206,7 +208,7 @@ def _outline(points: Any, kind: str) -> list[float]:
         return [left, top, right, top, right, bottom, left, bottom]
     if kind == "circle" and len(pairs) == 2:
         radius = math.dist(*pairs)
-        return [value for point in ellipse(*pairs[0], radius, radius) for value in point]
+        return [value for point in ellipse((*pairs[0], radius, radius)) for value in point]
     if kind == "polygon" and len(pairs) >= 3:
         return [value for pair in pairs for value in pair]
     problem = f"a {escape(str(kind)[:40])} of {len(pairs)} points, expected a rectangle, a polygon or a circle"

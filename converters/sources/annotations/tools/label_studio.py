@@ -70,7 +70,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     found = Annotations(path, look, options, unit="fractions", tasks=(*TASKS, "classes"))
     found.boxed = any(task.regions for task in tasks)
     repeated, first = Names("repeated annotations of an image, left out"), dict[int, _Task]()
-    question = _question(path, tasks, options)
+    question = _question(path, tasks, options) or ""
     for task in tasks:
         image = found.image(_name(found, task.image), where=task.where)
         if first.setdefault(image, task) is not task:
@@ -79,7 +79,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         found.unread("tasks", {**task.others, **task.texts, **task.answers}, frozenset((question,)))
         for i, region in objects_in(found, image, task.regions):
             _region(found, image, i, region)
-        classes = task.answers.get(question or "", [task.texts[question]] if question in task.texts else [])
+        classes = task.answers.get(question, [task.texts[question]] if question in task.texts else [])
         if classes:
             found.label(image, *classes)
     found.ledger.notes += repeated.note
@@ -196,20 +196,22 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
     key = next((key for key, value in region.items() if key.endswith("labels") and isinstance(value, list)), "")
     label = (region.get(key) or [""])[0]
     found.unread("regions", region, _REGION.union((key,)))
-    points, size = region.get("points"), (region.get("original_width"), region.get("original_height"))
-    size = size if all(map(is_number, size)) else None
+    points, given = region.get("points"), (region.get("original_width"), region.get("original_height"))
+    width, height = (int(side) if is_number(side) and 1 <= side < MOST else 0 for side in given)
     sides = {side: _share(region.get(side)) for side in ("x", "y", "width", "height", "radiusX", "radiusY")}
     turned = region.get("rotation") or 0
-    if isinstance(region.get("rle"), list) and size is not None:
-        decode = partial(of_brush, region["rle"], int(size[0]), int(size[1]))
-        add_pixels(found, image, number, label, decode, size=size)
+    if isinstance(region.get("rle"), list) and width and height:
+        decode = partial(of_brush, region["rle"], width, height)
+        add_pixels(found, image, number, label, decode, size=(width, height))
     elif isinstance(points, list):
         points = [list(map(_share, point)) if isinstance(point, list) else point for point in points]
         add_shape(found, image, number, label, points)
-    elif "radiusX" in region and (not turned or size is not None):
-        wide, high = size or (1, 1)  # percent of the two sides: only in pixels does a rotation keep the form
+    elif "radiusX" in region and (not turned or (width and height)):
+        wide, high = (
+            (width, height) if turned else (1, 1)
+        )  # percent of the two sides: only in pixels does a rotation keep the form
         scaled = [_times(sides[side], of) for side, of in zip(_ELLIPSE, (wide, high) * 2, strict=True)]
-        outline = ellipse(*scaled, math.radians(turned) if is_number(turned) else turned)
+        outline = ellipse(scaled, math.radians(turned) if is_number(turned) else turned)
         add_shape(found, image, number, label, [[_times(x, 1 / wide), _times(y, 1 / high)] for x, y in outline])
     elif "height" in region and "x" in region and not turned:
         box = corners_of([sides[side] for side in ("x", "y", "width", "height")])

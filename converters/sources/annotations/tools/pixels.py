@@ -87,11 +87,8 @@ def of_png(text: Any, *, deflated: bool = False) -> np.ndarray:
         image.load()
         if "A" in image.getbands() or "transparency" in image.info:
             return np.asarray(image.convert("RGBA"))[..., 3] > 0
-        return (
-            np.asarray(image.convert("RGB") if image.mode == "P" else image)
-            .reshape(image.height, image.width, -1)
-            .any(2)
-        )
+        pixels = np.asarray(image.convert("RGB") if image.mode == "P" else image)
+        return pixels.reshape(image.height, image.width, -1).max(2) > 0
 
 
 def of_counts(counts: Sequence[int], width: int, height: int) -> np.ndarray:

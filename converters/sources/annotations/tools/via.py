@@ -101,10 +101,10 @@ def _add(found: Annotations, image: int, number: int, shape: Any, label: str | N
             box = corners_of([shape.get(name) for name in ("x", "y", "width", "height")])
             points, kind = [box[:2], box[2:]], "rectangle"
         elif kind == "circle":
-            points, kind = ellipse(shape["cx"], shape["cy"], shape["r"], shape["r"]), "polygon"
+            points, kind = ellipse([shape[side] for side in ("cx", "cy", "r", "r")]), "polygon"
         elif kind == "ellipse":
-            sides = (shape[side] for side in ("cx", "cy", "rx", "ry"))
-            points, kind = ellipse(*sides, shape.get("theta") or 0.0), "polygon"
+            sides = [shape[side] for side in ("cx", "cy", "rx", "ry")]
+            points, kind = ellipse(sides, shape.get("theta") or 0.0), "polygon"
         else:
             points = [list(pair) for pair in zip(shape["all_points_x"], shape["all_points_y"], strict=True)]
             kind = "polygon" if kind in ("polygon", "polyline") and len(points) > 2 else kind

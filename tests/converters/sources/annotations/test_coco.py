@@ -699,7 +699,7 @@ def test_objects_that_are_mostly_crowds_are_noted(tmp_path: Path, crowds: tuple[
 def test_a_file_without_any_annotation_is_noted(tmp_path: Path, categories: bool) -> None:
     content = {**scene(), "annotations": []} | ({} if categories else {"categories": []})
     notes = opened(plant(tmp_path, content)).findings.notes
-    assert "there is no annotation: all of its 3 images are stored without any" in notes
+    assert "no annotation in the source: 3 images stored without any" in notes
 
 
 def test_keys_that_are_not_read_are_counted_by_name(tmp_path: Path) -> None:

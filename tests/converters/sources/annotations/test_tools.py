@@ -63,7 +63,7 @@ def test_paths_of_another_machine_are_found_by_their_ends_in_the_folder_of_the_i
     if name == "labels.csv" and "://" in folder:
         return  # which are read, one by one
     kind = LabelOptions if name == "labels.csv" else AnnotationOptions
-    source = open_source(file, reader="fiftyone" if name == "samples.json" else None, options=kind(images=photos))
+    source = open_source(file, options=kind(images=photos))
     assert [sample.key.decode() for sample in source] == ["2/b.png", "a.png"]
     notes = [note for note in findings_of(source).notes if "another machine" in note]
     assert [note.partition(" (")[0] for note in notes] == ["paths of another machine, found by their ends: 2"]
@@ -78,8 +78,7 @@ def test_a_path_of_another_machine_without_its_image_is_not_told_to_give_the_fol
     file = put(tmp_path / name, OF_PATHS[name]("/home/me/a.png", "C:\\c.png"))
     kind = LabelOptions if name == "labels.csv" else AnnotationOptions
     with pytest.raises(UsageError, match="check that it is the folder") as caught:
-        reader = "fiftyone" if name == "samples.json" else None
-        open_source(file, reader=reader, options=kind(images=tmp_path / "photos"))
+        open_source(file, options=kind(images=tmp_path / "photos"))
     assert "images=" not in str(caught.value)
 
 
@@ -559,3 +558,13 @@ def test_keys_that_no_tool_reads_are_counted_by_name(tmp_path: Path) -> None:
     }.items():
         notes = notes_of(open_source(tmp_path / tool))
         assert all(f"not read: {word}" in notes for word in words), notes
+
+
+def test_a_csv_of_choices_is_recognised_by_its_columns(tmp_path: Path) -> None:
+    rows = "".join(f"/data/upload/1/5f3a9c21-{one}.png,P{n},A,{n},cat,1,{n}\n" for n, one in enumerate("ab"))
+    file = put(tmp_path / "p.csv", f"image,patient,ward,id,choice,annotator,annotation_id\n{rows}")
+    for one in "ab":
+        put(tmp_path / f"photos/{one}.png", image_file())
+    source = open_source(file, options=AnnotationOptions(images=tmp_path / "photos"))
+    assert classes(source) == [["cat"], ["cat"]]
+    assert "not read: patient (2), ward (2) of tasks" in notes_of(source)
