@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -196,10 +196,11 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
     key = next((key for key, value in region.items() if key.endswith("labels") and isinstance(value, list)), "")
     label = (region.get(key) or [""])[0]
     found.unread("regions", region, _REGION.union((key,)))
-    points, given = region.get("points"), (region.get("original_width"), region.get("original_height"))
+    points = region.get("points")
+    given: Iterable[Any] = map(region.get, ("original_width", "original_height"))
     width, height = (int(side) if is_number(side) and 1 <= side < MOST else 0 for side in given)
     sides = {side: _share(region.get(side)) for side in ("x", "y", "width", "height", "radiusX", "radiusY")}
-    turned = region.get("rotation") or 0
+    turned = _times(region.get("rotation") or 0, math.pi / 180)
     if isinstance(region.get("rle"), list) and width and height:
         decode = partial(of_brush, region["rle"], width, height)
         add_pixels(found, image, number, label, decode, size=(width, height))
@@ -211,7 +212,7 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
             (width, height) if turned else (1, 1)
         )  # percent of the two sides: only in pixels does a rotation keep the form
         scaled = [_times(sides[side], of) for side, of in zip(_ELLIPSE, (wide, high) * 2, strict=True)]
-        outline = ellipse(scaled, math.radians(turned) if is_number(turned) else turned)
+        outline = ellipse(scaled, turned)
         add_shape(found, image, number, label, [[_times(x, 1 / wide), _times(y, 1 / high)] for x, y in outline])
     elif "height" in region and "x" in region and not turned:
         box = corners_of([sides[side] for side in ("x", "y", "width", "height")])
@@ -223,7 +224,8 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
 
 
 def _times(side: Any, factor: float) -> Any:
-    return side * factor if is_number(side) else side
+    """The product; anything but a number unchanged, to be refused later."""
+    return side * factor if is_number(side) and abs(side) < MOST else side
 
 
 def _share(side: Any) -> Any:

@@ -3,12 +3,14 @@
 import base64
 import json
 import math
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from object_images import image_file, put
+from PIL import Image
 
 from shardfeed.annotations import CAPTION
 from shardfeed.converters import open_source
@@ -17,6 +19,8 @@ from shardfeed.converters.sources.objects import Account
 from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import ShardfeedError
 from shardfeed.schema import LABEL
+
+from pictures import image_bytes
 
 ODD = (None, 7, 10**400, math.nan, "x", "", True, [], [None], ["x"], {}, {"x": {"y": None}})
 Place = tuple[str | int, ...]
@@ -27,6 +31,23 @@ PERCENT = {"x": 10, "y": 10, "width": 50, "height": 50, "rectanglelabels": ["cat
 REGION = {"shape_attributes": {"name": "rect", **dict(zip(("x", "y", "width", "height"), FOUR, strict=True))}}
 SHAPE = {"classTitle": "cat", "geometryType": "polygon", "points": {"exterior": PAIRS, "interior": []}}
 DETECTION = {"label": "cat", "bounding_box": [0.1, 0.1, 0.5, 0.5]}
+MASK = base64.b64encode(image_bytes(Image.new("1", (10, 6), 1), "PNG")).decode()
+BITMAP = {
+    "classTitle": "cat",
+    "geometryType": "bitmap",
+    "bitmap": {"data": base64.b64encode(zlib.compress(base64.b64decode(MASK))).decode(), "origin": [2, 3]},
+}
+SIZE = {"original_width": 60, "original_height": 40}
+REGIONS = {
+    "ellipse": {"x": 9, "y": 9, "radiusX": 5, "radiusY": 4, "rotation": 9, "ellipselabels": ["cat"]},
+    "brush": {"format": "rle", "rle": [0, 0, 37, 128], "brushlabels": ["cat"]},
+}
+ELLIPSE = {"shape_attributes": {"name": "ellipse", "cx": 20, "cy": 20, "rx": 9, "ry": 5, "theta": 0.1}}
+CHECKED = {"kind": {"cat": True, "dog": False}}
+LINES = {
+    "_cls": "Polylines",
+    "polylines": [{"label": "cat", "closed": True, "points": [[[0, 0], [0.5, 0], [0.5, 0.5]]]}],
+}
 COCO = {
     "image_id": 1,
     "category_id": 1,
@@ -207,6 +228,56 @@ DOCUMENTS = {
         "samples.json",
         {"samples": [{"filepath": f"data/{n}.png", "truth": {"_cls": "Classification", "label": "cat"}} for n in "ab"]},
         ("samples", 0, "truth", "label"),
+        "data/{}.png",
+    ),
+    "labelme, a mask and flags": Document(
+        "labelme",
+        "a.json",
+        {
+            "shapes": [{"label": "cat", "points": [[2, 3], [11, 8]], "shape_type": "mask", "mask": MASK}],
+            "flags": {"night": True},
+            "imagePath": "a.png",
+            "imageWidth": 60,
+            "imageHeight": 40,
+        },
+        ("shapes",),
+        rest=("b.json", {"shapes": [], "flags": {"night": True}, "imagePath": "b.png"}),
+    ),
+    "supervisely, a bitmap": Document(
+        "supervisely",
+        "ann/a.png.json",
+        {"size": {"width": 60, "height": 40}, "objects": [BITMAP], "description": "", "tags": []},
+        ("objects",),
+        "img/{}.png",
+        rest=("ann/b.png.json", {"size": {}, "objects": [], "description": ""}),
+    ),
+    **{
+        f"label-studio, {name}": Document(
+            "label-studio",
+            "p.json",
+            [
+                {
+                    "id": 1,
+                    "annotations": [{"result": [{"id": "1", **SIZE, "value": value}], "was_cancelled": False}],
+                    "data": {"image": f"/data/{n}.png"},
+                }
+                for n in "ab"
+            ],
+            (0, "annotations", 0, "result"),
+        )
+        for name, value in REGIONS.items()
+    },
+    "via, a checkbox": Document(
+        "via",
+        "via.json",
+        {n: {"filename": f"{n}.png", "regions": [{**ELLIPSE, "region_attributes": CHECKED}]} for n in "ab"},
+        ("a", "regions"),
+    ),
+    "fiftyone, polylines": Document(
+        "fiftyone",
+        "samples.json",
+        {"samples": [{"filepath": f"data/{n}.png", "lines": LINES, "tags": []} for n in "ab"]},
+        ("samples", 0, "lines", "polylines"),
         "data/{}.png",
     ),
     "fiftyone, labels": Document(
