@@ -7,7 +7,8 @@ import os
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Container, Iterable
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from shardfeed.converters.rejects import RejectCode
@@ -32,16 +33,14 @@ class AmbiguousIdError(Exception):
 class PathLookup:
     """Finds a label file's paths in a listing: relative to its root, or absolute and inside it.
 
-    A path may have Windows' separators. `ends`: whether the user named the root; then paths of another machine, which
-    are URLs, absolute paths outside of it and paths with `..`, match the one file whose whole path is their end.
+    A path may have Windows' separators. `ends`: whether the user named the root; then `find_ends` finds files for paths
+    of another machine: URLs, absolute paths outside of the root, and paths with `..`.
     """
 
     url = "a URL, where other rows have file names"
 
     def __init__(self, listing: Listing, *, ends: bool = False) -> None:
         self.listing, self.ends = listing, ends
-        self._ended: dict[int, None] = {}  # files that were found by the end of a path
-        self._example = ""
         self._by_base: dict[bytes, list[int]] | None = None
         self._roots = [root.rstrip(b"/") + b"/" for root in (listing.root, os.path.realpath(listing.root))]
         self._twins: dict[str, list[int]] | None = None
@@ -67,17 +66,23 @@ class PathLookup:
                 return found
         if found is not None:
             return found
-        if self.ends and isinstance(end := self.by_end(path_of(text)), int):
-            self._example = self._example or f"'{escape(_unsigned(text))}' is '{escape(self.listing.key(end))}'"
-            self._ended[end] = None
-            return end
         return Skipped(_unsigned(text), RejectCode.PATH_ESCAPE.value, why or "it points outside the root")
 
-    @property
-    def notes(self) -> list[str]:
-        """A sentence for the report on the paths of another machine, if there are any."""
-        count = len(self._ended)
-        return [f"paths of another machine, found by their ends: {count:,} ({self._example})"] if count else []
+    def find_ends(self, missing: Iterable[Skipped], taken: Container[int]) -> tuple[dict[bytes, int], list[str]]:
+        """The file whose whole path is the end of each path of another machine; and a note on these.
+
+        None that is `taken`, as another path names it, and none for two paths.
+        """
+        found = dict[bytes, int]()
+        for one in missing if self.ends else ():
+            if one.code == RejectCode.PATH_ESCAPE.value and one.key not in found:
+                end = self.by_end(path_of(one.key.decode("utf-8", "surrogateescape")))
+                found |= {one.key: end} if isinstance(end, int) and end not in taken else {}
+        times = Counter(found.values())
+        found = {key: file for key, file in found.items() if times[file] == 1}
+        examples = (f"'{escape(key)}' is '{escape(self.listing.key(file))}'" for key, file in found.items())
+        what = "paths of another machine, found by their ends"
+        return found, [f"{what}: {len(found):,} ({next(examples)})"] if found else []
 
     def by_end(self, path: str, folder: bytes = b"") -> int | Skipped:
         """The number of the one file in `folder` whose path is the end of this path, or the reverse."""

@@ -159,7 +159,6 @@ class LabelFile(ListedSource):
             *listing.notes,
             *made.notes,
             *rows.notes(doubled, listing),
-            *lookup.notes,
             *_unnamed(rows, listing, files),
         ]
         rejected = rows.rejected()

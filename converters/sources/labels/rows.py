@@ -1,12 +1,13 @@
 """The rows of a label file: the file that each one names, its values, and contradictions between rows."""
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import NoReturn
 
 import numpy as np
 
+from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.guard import EVERY, report_progress
@@ -52,6 +53,10 @@ class LabelRows:
                 of_rows.append(values.setdefault(cell, len(values)))
         self.lines, self.files = np.array(lines, np.int64), np.array(files, np.int64)
         self.cells = {c: Cells(list(values), np.array(rows, np.int64)) for c, (values, rows) in codes.items()}
+        missing = (why for _, why, _ in self.missing.values())
+        ends, self.ended = lookup.find_ends(missing, frozenset(files) if self.missing else ())
+        if ends:
+            self._take(ends, lookup)
         if not (self.files < len(lookup.listing)).any():
             self._find_ids(lookup)
 
@@ -86,8 +91,12 @@ class LabelRows:
             raise LabelFileError(
                 self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy
             ) from None
-        now = np.arange(len(lookup.listing) + len(self.missing))
-        for key, file in self.ids.items():
+        self._take(self.ids, lookup)
+
+    def _take(self, found: Mapping[bytes, int], lookup: PathLookup) -> None:
+        """Use the files that were found for missing paths."""
+        now = np.arange(max(self.files.max(initial=0) + 1, len(lookup.listing)))
+        for key, file in found.items():
             now[self.missing.pop(key)[0]] = file
         self.files = now[self.files]
 
@@ -173,11 +182,13 @@ class LabelRows:
         problem += f"the first, '{escape(key)}': {why.reason}; a file there is '{escape(listing.key(0))}'"
         remedy = f"give the folder that paths are relative to {argument('root', python='as root')}"
         remedy += f", instead of {escape(listing.root)}" if rooted else ""
-        remedy = "check that it is the folder of these images" if lookup.ends else remedy
+        given = lookup.ends and why.code == RejectCode.PATH_ESCAPE.value
+        remedy = "check that it is the folder of these images" if given else remedy
         return LabelFileError(self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy)
 
     def notes(self, doubled: np.ndarray, listing: Listing) -> Iterator[str]:
         """Yield sentences for the report on the rows."""
+        yield from self.ended
         if self.ids:
             key, file = next(iter(self.ids.items()))
             example = f"'{escape(key)}' is '{escape(listing.key(file))}'"

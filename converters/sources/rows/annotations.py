@@ -3,7 +3,7 @@
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -324,7 +324,6 @@ class Annotations:
         [images]; the position is -1 if the source does not contain the image. Raises LabelFileError if no image exists.
         """
         self.settle()
-        self.ledger.notes += self.lookup.notes
         if self._wants("classes"):
             self._reject_unlabelled()
         places, taken = self._taken()
@@ -389,9 +388,12 @@ class Annotations:
 
         `source` calls this method. Raises LabelFileError if an id matches two files, or if no image exists.
         """
+        missing = list(self._missing())
+        found, notes = self.lookup.find_ends((file for _, file in missing), self._by_file)
+        self._take(missing, found)
+        self.ledger.notes += notes
         if any(isinstance(file, int) for file in self._files):
             return
-        missing = list(self._missing())
         ids = dict.fromkeys(file.key for _, file in missing if not file.key.startswith((b"/", b"../")))
         try:
             found = self.lookup.find_ids(ids)
@@ -399,12 +401,7 @@ class Annotations:
             problem = f"'{escape(error.id)}' may be {' or '.join(map(escape, error.files))}"
             remedy = f"give the folder of these images: {argument('images', typed='DIR')}"
             raise LabelFileError(self.place, problem, remedy) from None
-        for image, name in missing:
-            if (file := found.get(name.key)) is None:
-                continue
-            self._files[image] = file
-            if (before := self._by_file.setdefault(file, image)) != image and {before, image} <= self._once:
-                self._refuse_twice(before, os.fsdecode(name.key), self._where[image])
+        self._take(missing, found)
         if not found:
             first = next(iter(missing), None)
             where = f" ({_at(self._where[first[0]])})" if first and self._where[first[0]] != "" else ""
@@ -418,6 +415,15 @@ class Annotations:
         key, file = next(iter(found.items()))
         example = f"'{escape(key)}' is '{escape(self.listing.key(file))}'"
         self.note(f"image names matched without extension or folder: {len(found)} ({example})")
+
+    def _take(self, missing: Iterable[tuple[int, Skipped]], found: Mapping[bytes, int]) -> None:
+        """Give missing images the files that were found for their names."""
+        for image, name in missing:
+            if (file := found.get(name.key)) is None:
+                continue
+            self._files[image] = file
+            if (before := self._by_file.setdefault(file, image)) != image and {before, image} <= self._once:
+                self._refuse_twice(before, os.fsdecode(name.key), self._where[image])
 
     def _missing(self) -> Iterator[tuple[int, Skipped]]:
         """The images that are named and not there, and why."""
@@ -488,7 +494,7 @@ class Annotations:
 
     def _table(self, places: np.ndarray) -> Any:
         classes = None
-        given = None if self._classes else self.options.class_names
+        given = None if self._classes and self._wants("classes") else self.options.class_names
         if self.objects.classed or self.stated is not None or given is not None:
             classes = ObjectClasses(self.objects.class_texts, given, *(self.stated or (None, ())))
             self.ledger.notes += classes.notes

@@ -172,12 +172,13 @@ def choose_class(
     """
     names = list(dict.fromkeys(names))
     asked = list(map(str, options.label_columns or ()))
-    found = [name for name in asked or usual if name in names][: None if asked else 1] or (names if not asked else [])
-    if len(found) == 1 or not (found or asked):
-        return found[0] if found else None
-    if asked:
+    preferred = [name for name in asked or usual if name in names]
+    if asked and (len(asked) > 1 or not preferred):
         problem = f"got {some(asked)}, expected one of its {what}s: {some(names)}"
         raise UsageError("label_columns", problem, "name one of them")
+    found = preferred[:1] or names
+    if len(found) < 2:
+        return found[0] if found else None
     give = [argument("label_columns", python=f"label_columns=[{name!r}]", typed=shlex.quote(name)) for name in found]
     problem = f"it has the {what}s {some(found)}, and each may be the class"
     raise UsageError(place, problem, f"give {' or '.join(give[:3])}")

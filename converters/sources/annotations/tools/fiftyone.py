@@ -49,7 +49,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         named = {kinds: [n for of in fields for n, kind in of.items() if kind in kinds] for kinds in _KINDS}
         for names in named.values():
             chosen |= {*given} & {*names} if given else {choose_class(path, options, "label field", names)}
-        if given and not chosen:
+        if not {*given} <= chosen:
             choose_class(path, options, "label field", chain(*named.values()))
         for place, where, sample in samples:
             _sample(found, place, where, sample, chosen)

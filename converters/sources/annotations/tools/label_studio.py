@@ -125,7 +125,7 @@ def _tasks(path: str) -> Iterator[_Task]:
                 kind, value = (entry.get("type"), entry.get("value")) if isinstance(entry, dict) else ("", entry)
                 if not isinstance(value, dict):
                     regions.append(value)
-                elif _PLACE & value.keys():
+                elif _PLACE & value.keys() or any(key.endswith("labels") for key in value):
                     own = str(entry.get("id"))
                     if own not in of_id or own == "None" or (own, str(kind)) in known:
                         sizes = {key: entry.get(key) for key in ("original_width", "original_height")}
@@ -214,11 +214,14 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
         scaled = [_times(sides[side], of) for side, of in zip(_ELLIPSE, (wide, high) * 2, strict=True)]
         outline = ellipse(scaled, turned)
         add_shape(found, image, number, label, [[_times(x, 1 / wide), _times(y, 1 / high)] for x, y in outline])
-    elif "height" in region and "x" in region and not turned:
+    elif key.startswith("rectangle") or ("height" in region and "x" in region):
+        if turned:
+            found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a rotated box, which is not supported")
+            return
         box = corners_of([sides[side] for side in ("x", "y", "width", "height")])
         add_shape(found, image, number, label, [box[:2], box[2:]], "rectangle")
     else:
-        kind = f"a rotated {'box' if 'height' in region else 'ellipse'}" if turned else str(region.get("type") or key)
+        kind = "a rotated ellipse" if "radiusX" in region else str(region.get("type") or key)
         kind = "brushed pixels without the size of the image" if "rle" in region else escape(kind)[:40]
         found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: {kind}, which is not supported")
 

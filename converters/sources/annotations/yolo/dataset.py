@@ -179,6 +179,7 @@ def _of_yaml(place: str, options: AnnotationOptions) -> YoloDataset:
     if not found:
         problem = f"{needed[0] if needed else data_yaml.path!r} is not in {' or '.join(map(repr, bases))}"
         remedy = f"give the folder of the images and their labels: {argument('images', typed='DIR')}"
+        remedy = remedy if options.images is None else "check that it is the folder of the images and their labels"
         key = next((split for split, paths in entries.items() if needed and needed[0] in paths), "path")
         raise UsageError(f"{place}, {key}", problem, remedy)
     notes = []

@@ -353,7 +353,10 @@ def test_names_of_images(tmp_path: Path) -> None:
     assert found == {
         "/etc/f.png": ("E_PATH_ESCAPE", "it points outside the root"),
         "../g.png": ("E_PATH_ESCAPE", "it points outside the root"),
-        "C:\\h.png": ("E_PATH_ESCAPE", "an absolute path, expected a path below the root"),
+        "C:\\h.png": (
+            "E_PATH_ESCAPE",
+            "an absolute path, expected a path below the root",
+        ),
         "http://x.org/e.png": ("E_PATH_ESCAPE", "a URL: nothing is downloaded"),
         "nowhere.png": ("E_MISSING", "no such file"),
         "\\ud800.png": ("E_MISSING", "no such file: its name is not text"),

@@ -568,3 +568,32 @@ def test_a_csv_of_choices_is_recognised_by_its_columns(tmp_path: Path) -> None:
     source = open_source(file, options=AnnotationOptions(images=tmp_path / "photos"))
     assert classes(source) == [["cat"], ["cat"]]
     assert "not read: patient (2), ward (2) of tasks" in notes_of(source)
+
+
+def test_class_names_are_those_of_objects_if_only_objects_are_asked_for(tmp_path: Path) -> None:
+    put(tmp_path / "a.png", image_file())
+    put(tmp_path / "a.json", json.dumps({"flags": {"night": True}, "shapes": [RECTANGLE], "imagePath": "a.png"}))
+    options = AnnotationOptions(tasks=frozenset({"boxes"}), class_names=["dog", "cat"])
+    source = open_source(tmp_path, options=options)
+    assert (classes(source), object_classes(source)) == ([[]], [["cat"]])
+    assert source.schema.class_names == {"image/object/class/label": ("dog", "cat")}
+
+
+@pytest.mark.parametrize("names", [["ground_truth", "none"], ["none"]])
+def test_a_field_that_is_asked_for_and_missing_is_refused(tmp_path: Path, names: list[str]) -> None:
+    fiftyone(tmp_path, ground_truth=DETECTION)
+    with pytest.raises(UsageError, match="none, expected one of its label fields: ground_truth"):
+        open_source(tmp_path, options=AnnotationOptions(label_columns=names))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_path_of_another_machine_never_is_an_image_that_another_path_names(tmp_path: Path, first: bool) -> None:
+    for name in ("a.png", "b.png"):
+        put(tmp_path / "photos" / name, image_file())
+    names = ["a.png", "../a.png"] if first else ["../a.png", "a.png"]
+    for name in ("createml.json", "labels.csv"):
+        file = put(tmp_path / name, OF_PATHS[name](*names))
+        kind = LabelOptions if name == "labels.csv" else AnnotationOptions
+        source = open_source(file, options=kind(images=tmp_path / "photos"))
+        assert [sample.key for sample in source] == [b"a.png"]
+        assert [(one.key, one.code) for one in findings_of(source).rejected] == [(b"../a.png", "E_PATH_ESCAPE")]
