@@ -45,7 +45,6 @@ EXAMPLES = {
         "shardfeed convert photos flowers --split train=0.9,validation=0.1",
         "shardfeed convert photos out --labels labels.csv --dry-run",
         "shardfeed convert instances_train2017.json out --images train2017",
-        "shardfeed convert test out --unlabelled",
     ),
     "verify": ("shardfeed verify flowers --deep",),
     "inspect": ("shardfeed inspect flowers", "shardfeed inspect flowers --details --records 2"),

@@ -29,6 +29,7 @@ from shardfeed.converters.images.options import WHITE, Rgb
 from shardfeed.converters.images.png import PngHeader, check_rows, only_pixels
 from shardfeed.converters.images.sniff import Kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
+from shardfeed.errors import argument
 
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -181,11 +182,10 @@ def gray_or_rgb(image: Image.Image, background: Rgb | None = WHITE, bits: int = 
         image = image.convert("RGBA")
         opaque = int(image.getextrema()[3][1])  # type: ignore[index]  # a pair for each band
         if opaque < _CLEAR:
-            seen = "most of what" if opaque else "all that"
-            warnings.append(
-                f"alpha is at most {opaque} of 255, so the background is {seen} is stored; --background none "
-                "(in Python ImageOptions(background='none')) drops alpha"
-            )
+            share = "most" if opaque else "all"
+            dropped = argument("background", "none", python="ImageOptions(background='none')")
+            problem = f"alpha is at most {opaque} of 255, so {share} that is stored is background"
+            warnings.append(f"{problem}; {dropped} drops alpha")
         behind = Image.new("RGBA", image.size, background)
         pixels = Image.alpha_composite(behind, image).convert("RGB")
         if mode in ("1", "L", "LA", "La") and len(set(background)) == 1:  # over a color gray becomes one, too
@@ -209,7 +209,7 @@ def _eight_bits(image: Image.Image, bits: int, warnings: list[str]) -> Image.Ima
         used = max(9, most.bit_length())
         warnings.append(
             f"values of 16 bits reach {most:,} of 65,535, so {most // 257 + 1} of 256 gray levels are left; if the "
-            f"images have {used} bits, give --bits {used} (in Python ImageOptions(bits={used}))"
+            f"images have {used} bits, give {argument('bits', used, python=f'ImageOptions(bits={used})')}"
         )
     scale = 255 / ((1 << bits) - 1)
     return image.point(lambda value: value * scale + 0.5).convert("L")

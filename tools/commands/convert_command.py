@@ -94,7 +94,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument(
         "--class-names",
         metavar="FILE",
-        help="class names: one per line in label order, `0:cat`, JSON, YAML, CSV, or a label map",
+        help="class names in order: lines, JSON, YAML, label map",
     )
     source.add_argument("--images", metavar="DIR", help="folder of the images, if SOURCE is an annotation file")
     source.add_argument("--tasks", metavar="A,B", help="annotations: boxes, masks, keypoints, captions, ...")
@@ -144,7 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"reject larger images (default and maximum: {MAX_PIXELS})",
     )
     bytes_ = parser.add_argument_group("stored data")
-    bytes_.add_argument("--split", metavar="A=F,B=F", help="fractions, e.g. train=0.9,test=0.1 (default: all train)")
+    bytes_.add_argument("--split", metavar="A=F,B=F", help="fractions: train=0.9,test=0.1 (default: all train)")
     bytes_.add_argument(
         "--split-by",
         choices=SPLIT_BY,
@@ -208,14 +208,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--background",
         metavar="COLOR",
         default="white",
-        help="colour behind transparent pixels: white, '#808080', 0,0,0; none: alpha is dropped",
+        help="colour behind transparent pixels; none drops alpha",
     )
     bytes_.add_argument(
         "--bits",
         metavar="N",
         type=int,
         default=16,
-        help="bits that the values of 16-bit gray images use, 9 to 16; with 12, 4095 becomes white",
+        help="bits used by 16-bit gray images: 12 makes 4095 white",
     )
     run = parser.add_argument_group("run options")
     run.add_argument(

@@ -8,6 +8,7 @@ from PIL import Image
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.errors import spell_out
 
 NO_ALPHA, ALPHA = 0, 2  # of ExtraSamples
 PAGE, REDUCED, MASK = 0, 1, 4  # of NewSubfileType
@@ -125,7 +126,7 @@ def test_values_of_few_bits_are_kept_with_a_warning_that_works_when_typed(kind: 
     image = stored(gray16(most, kind))
     assert pixels_of(image).max() == round(most / 257), "images are not scaled one by one: they would not be comparable"
     (warning,) = image.warnings
-    assert f"--bits {bits} (in Python ImageOptions(bits={bits}))" in warning
+    assert f"--bits {bits} (in Python ImageOptions(bits={bits}))" in spell_out(warning)
     again = stored(gray16(most, kind), bits=bits)
     values = np.linspace(0, most, 24 * 32).astype(np.uint16).reshape(24, 32)
     assert np.array_equal(pixels_of(again), np.floor(values * (255 / most) + 0.5))
@@ -151,7 +152,7 @@ def test_clear_pixels_have_a_warning_that_works_when_typed(mode: str) -> None:
     clear.save(out, "PNG")
     image = stored(out.getvalue())
     assert pixels_of(image).min() == 255, "the picture is gone"
-    assert "--background none (in Python ImageOptions(background='none'))" in image.warnings[0]
+    assert "--background none (in Python ImageOptions(background='none'))" in spell_out(image.warnings[0])
     again = stored(out.getvalue(), background="none")
     assert np.array_equal(pixels_of(again), np.asarray(picture))
     assert not again.warnings

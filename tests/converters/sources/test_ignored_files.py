@@ -267,7 +267,11 @@ def test_files_named_like_images_are_counted(photos: Path) -> None:
             json.dumps({"version": 1, "things": [BOX]}),
             "JSON with the keys version, things, bbox, in no known",
         ),
-        ("x.json.gz", gzip.compress(json.dumps({"annotations": [BOX]}).encode(), mtime=0), "unpack it: `gunzip -k FILE`"),
+        (
+            "x.json.gz",
+            gzip.compress(json.dumps({"annotations": [BOX]}).encode(), mtime=0),
+            "unpack it: `gunzip -k FILE`",
+        ),
         ("x.ndjson", '{"data_row": {"id": 1}}\n', "Labelbox's export, in no known annotation format"),
         (
             "prompt.json",
