@@ -19,7 +19,7 @@ from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, i
 from shardfeed.converters.sources.files.walk import list_files, no_files_error
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.split_names import split_in_name
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted
 
@@ -38,7 +38,6 @@ _SMALL = re.compile("[a-z]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})\Z")
 _MOST_FILES = 1_000_000  # of a pattern
-_BETWEEN = re.compile(r"[-._ 0-9]+")  # separators around the name of a split in a file's name
 
 
 class Look:
@@ -312,10 +311,4 @@ def _file(pattern: str, path: str, count: int) -> SourceFile:
 
 def _split_in(name: str) -> str | None:
     """Return the split named by a file, or else by its nearest folder; None if none does."""
-    for part in reversed(name.split("/")):
-        found = sorted({split for word in _BETWEEN.split(part) if (split := usual_split(word))})
-        if len(found) > 1:
-            raise UsageError(name, f"its name contains two splits, {' and '.join(found)}", "rename it")
-        if found:
-            return found[0]
-    return None
+    return next(filter(None, map(split_in_name, reversed(name.split("/")))), None)

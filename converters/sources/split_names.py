@@ -11,12 +11,17 @@ from shardfeed.naming import check_split_name
 _USUAL = {
     "train": "train",
     "training": "train",
+    "trainset": "train",
     "validation": "validation",
     "valid": "validation",
     "val": "validation",
+    "valset": "validation",
     "test": "test",
     "testing": "test",
+    "testset": "test",
 }
+_OWN = ("dev", "eval")  # words for a split that keeps this name
+_BETWEEN = re.compile(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])")  # around the words of a name
 # A fold's number, as spreadsheets write a column of whole numbers that has gaps elsewhere, too: 3.0.
 _FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
 
@@ -24,6 +29,18 @@ _FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
 def usual_split(name: bytes | str) -> str | None:
     """`train`, `validation` or `test` when `name` is a usual word for it, in any case; else None."""
     return _USUAL.get(os.fsdecode(name).casefold())
+
+
+def split_in_name(name: str) -> str | None:
+    """The split that a word in the name of a file or folder means (`cats_train_v1`, `Split-eval`); None without one.
+
+    Raises UsageError for words of two splits.
+    """
+    words = [word.casefold() for word in _BETWEEN.split(name)]
+    found = sorted({word if word in _OWN else _USUAL[word] for word in words if word in _OWN or word in _USUAL})
+    if len(found) > 1:
+        raise UsageError(name, f"its name contains two splits, {' and '.join(found)}", "rename it")
+    return found[0] if found else None
 
 
 def split_words(name: str) -> list[str]:

@@ -81,7 +81,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     return gather.source(
         parts[0],
         "Parquet file",
-        rasters=None if mask is None else partial(read_masks, parts[1], options.class_names),
+        rasters=partial(read_masks, parts[1], options.class_names) if mask else None,
         notes=[note for column in columns for note in column.unpacked.note],
     )
 

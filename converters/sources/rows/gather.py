@@ -291,8 +291,8 @@ class Gather:
     ) -> ColumnarSource:
         """Create the source. `what`: a word for one of its files. `beside`: class names from separate files, by column.
 
-        `rasters`: a function that gets the files' path (for errors) and the keys, and returns masks and notes.
-        Raises UsageError if no row can be used, or if nothing names the classes.
+        `rasters`: a function that gets the files' path (for errors) and the keys, and returns masks and notes. Raises
+        UsageError if no row can be used, if nothing names the classes, or if a mask was asked for and is not read.
         """
         if not len(self):
             raise self._no_rows_error(what)
@@ -303,6 +303,8 @@ class Gather:
         if rasters is not None:
             masks, of_masks = rasters(self.files.place, keys)
             all_notes += of_masks
+        elif "mask" in self.roles.by_role:  # a reader that forgets it must not lose it
+            raise UsageError(self.files.place, f"masks in {what}s cannot be read", "leave the mask out")
         objects = self._table(keys, beside or {}, all_notes) if self._objects is not None else None
         all_notes += self._lacking_notes()
         offered = {column: key for key, (column, _) in self._offered.items()}

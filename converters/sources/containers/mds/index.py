@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.split_names import split_in_name
 from shardfeed.errors import UsageError, escape
 
 INDEX = "index.json"
@@ -70,12 +70,13 @@ def index_files(path: str) -> list[str]:
 
 def read_index(root: str, files: Sequence[str]) -> list[Shard]:
     """All shards. Raises UsageError: no index, one that names files elsewhere, pickles."""
-    usual = any(usual_split(os.path.dirname(file)) for file in files)
+    words = {os.path.dirname(file): split_in_name(os.path.dirname(file)) for file in files}
+    usual = any(words.values())
     shards: list[Shard] = []
     for file in files:
         place = os.path.join(root, file)
         folder = os.path.dirname(file)
-        split = (usual_split(folder) or folder) if usual and folder else None
+        split = (words[folder] or folder) if usual and folder else None
         for number, entry in enumerate(entries(place)):
             try:
                 shard = _shard(entry, folder, split)

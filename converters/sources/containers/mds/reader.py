@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.containers.arrays.pixels import PixelPart
 from shardfeed.converters.sources.containers.handles import listed
@@ -79,15 +80,22 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         whole = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
         of = SourceFiles([listed(shard.path) for shard in shards], names, whole, of_splits=splits)
         gather = Gather(of, roles, options, prefixes=[f"{one}/" for one in names], digits=6)
-        image = roles.by_role["image"].name
+        images = [name for name in map(roles.name, ("image", "mask")) if name is not None]
         for i, shard in enumerate(shards):
             for sample in _samples(shard):
-                gather.add(_row(i, sample, shard.columns, image, roles.columns - {image}))
+                gather.add(_row(i, sample, shard.columns, images, roles.columns.difference(images)))
     except OSError as error:
         raise storage_error(look.path, "read", error) from error
-    parts = Parts(of.files, gather.file_of, gather.where(0), gather.where(1), folder)
-    encodings = [shard.columns.encoding.get(image, "") for shard in shards]
-    return gather.source(MdsImages(parts, encodings), "MDS shard", notes=folder.note)
+    contents = []
+    for place, column in enumerate(images):
+        parts = Parts(of.files, gather.file_of, gather.where(2 * place), gather.where(2 * place + 1), folder)
+        contents.append(MdsImages(parts, [shard.columns.encoding.get(column, "") for shard in shards]))
+    return gather.source(
+        contents[0],
+        "MDS shard",
+        rasters=partial(read_masks, contents[1], options.class_names) if contents[1:] else None,
+        notes=folder.note,
+    )
 
 
 def _kinds(shards: Sequence[Shard], path: str) -> dict[str, Kind]:
@@ -113,8 +121,8 @@ def _kinds(shards: Sequence[Shard], path: str) -> dict[str, Kind]:
     return {name: found.get(name, "other") for shard in shards for name in shard.columns.names}
 
 
-def _row(file: int, sample: "_Sample", columns: Columns, image: str, wanted: Collection[str]) -> Row:
-    """A sample as the engine takes it."""
+def _row(file: int, sample: "_Sample", columns: Columns, images: Sequence[str], wanted: Collection[str]) -> Row:
+    """A sample as the engine takes it; `images`: the columns of its image, and of its mask if it has one."""
     cells = {}
     for column in wanted if not sample.problem else ():
         if column in columns.encoding:
@@ -125,15 +133,21 @@ def _row(file: int, sample: "_Sample", columns: Columns, image: str, wanted: Col
                 problem = f"{escape(column)} ({escape(encoding)}) cannot be read: {escape(error)[:200]}"
                 return Row(file, sample.record, fault=(RejectCode.CORRUPT, problem))
     fault = (RejectCode.CORRUPT, sample.problem) if sample.problem else None
-    if not fault and image not in columns.encoding:
-        fault = RejectCode.NOT_IMAGE, f"its shard has no column {escape(image)}"
-    place = columns.names.index(image) if not fault else 0
-    if not fault and not sample.sizes[place]:
-        fault = RejectCode.EMPTY, f"no image in {escape(image)}"
+    where: list[int] = []
+    for column, (code, what) in zip(images, _FAULTS, strict=False):
+        place = columns.names.index(column) if column in columns.encoding else -1
+        if not fault and (place < 0 or not sample.sizes[place]):
+            fault = code, f"no {what} in {escape(column)}"
+        elif not fault:
+            where += (sample.begins(place), sample.sizes[place])
     if fault:
         return Row(file, sample.record, values=cells, fault=fault)
-    ending = ending_of(sample.cell(place, _WINDOW)) if columns.encoding[image] in FILES else b".png"
-    return Row(file, sample.record, (sample.begins(place), sample.sizes[place]), cells, ending=ending)
+    first = sample.cell(columns.names.index(images[0]), _WINDOW)
+    ending = ending_of(first) if columns.encoding[images[0]] in FILES else b".png"
+    return Row(file, sample.record, tuple(where), cells, ending=ending)
+
+
+_FAULTS = ((RejectCode.EMPTY, "image"), (RejectCode.PAIR, "mask"))  # if it is missing
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from PIL import Image
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.image_extensions import ending_of
 from shardfeed.converters.sources.containers.records.columns import RecordColumns, find_columns, may_mean
@@ -33,7 +35,7 @@ from shardfeed.converters.sources.rows.class_column import NamesFile
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
-from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.split_names import split_in_name
 from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError, argument, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields
@@ -154,7 +156,8 @@ def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) 
     try:
         found = _find(look, form)
         names = [name for split in found.splits for name in split.files if name is not None]
-        if not names or not form.is_one(os.path.join(found.root, names[0])):
+        first = next((name for name in names[:_RECOGNISED_BY] if form.is_one(os.path.join(found.root, name))), None)
+        if first is None:  # writers with more shards than samples leave some empty, perhaps the first
             return None
     except UsageError as error:
         return Evidence(form.name, f"it has files named like {form.what}s", f"{error.place}: {missing_of(error)}")
@@ -164,10 +167,10 @@ def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) 
     if os.path.isfile(os.path.join(found.root, MANIFEST)):
         return Evidence(form.name, count, "it is already a dataset: read it with shardfeed.open")
     try:
-        if form.is_packed(os.path.join(found.root, names[0])):
+        if form.is_packed(os.path.join(found.root, first)):
             return Evidence(form.name, f"{count}, compressed")
-        first = ShardFiles(found.root, [FoundSplit(found.splits[0].name, (names[0],))])
-        seen = _look_at(_opened(first, form, Unpacked()), form, look.path, _RECOGNISED_BY)
+        alone = ShardFiles(found.root, [FoundSplit(found.splits[0].name, (first,))])
+        seen = _look_at(_opened(alone, form, Unpacked()), form, look.path, _RECOGNISED_BY)
         columns = find_columns(seen, options, look.path, documented=supervised_keys(found.root))
     except (UsageError, IntegrityError) as error:
         return Evidence(form.name, count, missing_of(error))
@@ -202,9 +205,21 @@ def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Co
             raise UsageError(look.path, problem, "convert its files separately")
     except OSError as error:
         raise storage_error(look.path, "read", error) from error
-    arrays = [gather.record_of, *map(gather.where, range(3))] if len(gather) else []
-    images = ExampleImages(form, tuple(files), gather.file_of, arrays, (columns.image, columns.pixels), unpacked)
-    return gather.source(images, form.what, beside=_names_around(found.root, files, columns), notes=unpacked.note)
+    where = [gather.record_of, *map(gather.where, range(2))] if len(gather) else []
+
+    def contents(size: int, key: str, pixels: tuple[str, str, str] | None = None) -> ExampleImages:
+        """The images of a key; `size`: the place of their sizes in `Row.where`."""
+        arrays = [*where, gather.where(size)] if len(gather) else []
+        return ExampleImages(form, tuple(files), gather.file_of, arrays, (key, pixels), unpacked)
+
+    mask = columns.roles.name("mask")
+    return gather.source(
+        contents(2, columns.image, columns.pixels),
+        form.what,
+        beside=_names_around(found.root, files, columns),
+        rasters=partial(read_masks, contents(3, mask), options.class_names) if mask else None,
+        notes=unpacked.note,
+    )
 
 
 class _Wanted:
@@ -264,14 +279,19 @@ def _row(file: int, met: FoundRecord, columns: RecordColumns, wanted: _Wanted) -
         empty = dtype == "bytes" and len(values) == 1
         reason = f"no image in {escape(columns.image)}"
         return bad(RejectCode.EMPTY if empty else RejectCode.NOT_IMAGE, reason, name)
-    image = bytes(values[0])
+    image, where = bytes(values[0]), (met.offset, met.size, len(values[0]))
+    if mask := columns.roles.name("mask"):
+        dtype, values = features.get(mask, ("bytes", ()))
+        if dtype != "bytes" or len(values) != 1 or not values[0]:
+            return bad(RejectCode.PAIR, f"no mask in {escape(mask)}", name)
+        where = (*where, len(values[0]))
     try:
         cells = columns.values(features)
     except RejectedError as error:
         return bad(error.code, error.reason, name)
     raw = columns.pixels and not begins_as_image(image[:HEAD_BYTES])
     ending = b".png" if raw else ending_of(image)
-    return Row(file, met.record, (met.offset, met.size, len(image)), cells, name, ending)
+    return Row(file, met.record, where, cells, name, ending)
 
 
 def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most: int) -> FeatureLook:
@@ -331,10 +351,11 @@ def _find(look: Look, form: ExampleFormat) -> ShardFiles:
 
 def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[ExampleFile]:
     """Open all files, decompressed. File names define the splits if one of them contains a usual split name."""
-    usual = any(usual_split(split.name) or split.name in ("dev", "eval") for split in found.splits)
+    words = {split.name: split_in_name(split.name) for split in found.splits}
+    usual = any(words.values())
     files: list[ExampleFile] = []
     for split in found.splits:
-        name = (usual_split(split.name) or split.name) if usual else None
+        name = (words[split.name] or split.name) if usual else None
         for file in filter(None, split.files):
             at = os.path.join(found.root, file)
             try:
