@@ -32,7 +32,7 @@ from shardfeed.storage.address import local_path
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import FileInfo
-from shardfeed.text import listing, number
+from shardfeed.text import listing, number, some
 
 _NAMED = 10  # damaged images named by their records
 _LABEL_WORDS = frozenset(WORDS["label"])
@@ -138,7 +138,7 @@ def survey(
             _read_shard(
                 os.path.join(directory, file or ""),
                 look,
-                ShardTally(lambda key: key in is_label or _last_word(key) in _LABEL_WORDS),
+                ShardTally(lambda key: key in is_label or _is_label(key)),
                 marks,
                 progress,
             )
@@ -155,8 +155,11 @@ def survey(
     of_all = [tally for of_split in tallies.values() for tally in of_split]
     documented = supervised_keys(directory)
     image = choose_key("image", features, image_key, documented[0], _images(of_all, features))
+    named = [label_key or LABEL] if label_key or LABEL in features else sorted(features)
+    integers = [key for key in named if key in features and features[key].dtype == "int64"]
+    _check_labels(directory, found, tallies, [key for key in integers if key == label_key or _is_label(key)])
     label = choose_key("label", features, label_key, documented[1])
-    features = _with_roles(features, image, label)
+    features = with_roles(features, image, label)
     class_names_of, files, notes = _class_names(directory, names, look, features, label, class_names)
     taken = {file for split in found for file in split.files} | files
     schema = Schema(features, class_names_of).stated()
@@ -189,6 +192,31 @@ def splits_of(directory: str, split_name: str | None, patterns: Mapping[str, str
     pattern = argument("splits", {"train": "*.tar"}, typed="train='*.tar'")
     remedy = f"{known}: {pattern}"
     raise UsageError(directory, "no file in it or its folders is named like a TFRecord file", remedy)
+
+
+def _check_labels(
+    directory: str, splits: Sequence[FoundSplit], tallies: Mapping[str, Sequence[ShardTally]], keys: Sequence[str]
+) -> None:
+    """Raise UsageError if each record of some splits has a label, and no record of the others, such as a test split.
+
+    A feature is the same in all records of a dataset: the labels would be lost.
+    """
+    for key in keys:
+        counts = {name: sum(tally.labels_of(key) for tally in of_split) for name, of_split in tallies.items()}
+        whole = [name for name, count in counts.items() if count and count == sum(len(t.sizes) for t in tallies[name])]
+        without = [name for name, count in counts.items() if not count]
+        if whole and without and len(whole) + len(without) == len(counts):
+            kept = {split.name: _pattern(split) for split in splits if split.name in whole}
+            patterns = " ".join(argument("splits", {name: at}, typed=f"{name}='{at}'") for name, at in kept.items())
+            problem = f"{some(without)} has no {escape(key)}, which all records of {some(whole)} have"
+            raise UsageError(directory, problem, f"adopt {some(whole)} alone: {patterns}")
+
+
+def _pattern(split: FoundSplit) -> str:
+    """The `glob` pattern of a split's files: of its folder, or of names that begin as it does."""
+    files = [file for file in split.files if file is not None]
+    folders = {os.path.dirname(file) for file in files}
+    return f"{folders.pop()}/*" if len(folders) == 1 and folders != {""} else f"{split.name}*"
 
 
 def _images(tallies: Sequence[ShardTally], features: Mapping[str, Feature]) -> dict[str, int]:
@@ -241,11 +269,15 @@ def choose_key(
     return first[0] if len(first) == 1 else None
 
 
+def _is_label(key: str) -> bool:
+    return _last_word(key) in _LABEL_WORDS
+
+
 def _last_word(key: str) -> str:
     return key.rpartition("/")[2].casefold()
 
 
-def _with_roles(features: Mapping[str, Feature], image: str | None, label: str | None) -> dict[str, Feature]:
+def with_roles(features: Mapping[str, Feature], image: str | None, label: str | None) -> dict[str, Feature]:
     """Mark the features that are image and label, with the keys by which readers look for them."""
     found = dict(features)
     if image is not None:

@@ -57,6 +57,10 @@ class ShardTally:
             if name == DAMAGED and len(self.damaged) < _NAMED:
                 self.damaged.append((key, self._records - 1))
 
+    def labels_of(self, key: str) -> int:
+        """Number of values of a feature whose values are counted."""
+        return len(self._labels.get(key, ()))
+
     def formats(self, key: str | None) -> dict[str, int]:
         """Format -> number of images under this key, by their bytes; empty if no value is an image."""
         found = self._formats.get(key or "")

@@ -168,11 +168,13 @@ class ColumnOptions:
         label_offset: the number of the first class in the file, subtracted from each label: 1 if 0 is the background.
         label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.
         unit: unit of boxes, as in `AnnotationOptions`.
+        one_hot: columns of 0 and 1, one per class, as in `LabelOptions`.
         group_column: a column to store as `image/NAME`, so that `convert(..., group_column=)` can use it.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     unlabelled: bool = False
+    one_hot: Sequence[str] = ()
     class_names: ClassList | None = None
     label_offset: int = 0
     label_map: Path | None = None
@@ -182,8 +184,12 @@ class ColumnOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "label_map", None if self.label_map is None else os.fsdecode(self.label_map))
         _one_of("unit", self.unit, get_args(Unit))
+        _a_list("one_hot", self.one_hot)
         if isinstance(self.class_names, Mapping):
             raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
+        if self.one_hot and (self.unlabelled or "label" in self.columns):
+            other = argument("unlabelled") if self.unlabelled else argument("columns")
+            raise UsageError("one_hot", f"names the labels, and {other} says otherwise", "leave one of the two out")
         if self.unlabelled and "label" in self.columns:
             raise UsageError("unlabelled", f"{argument('columns')} names the label", "leave one of the two out")
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardfeed.converters.existing.record_schema import class_names, fits_class_names
-from shardfeed.converters.sources.containers.records.features import FeatureLook
+from shardfeed.converters.existing.surveying import choose_key, with_roles
+from shardfeed.converters.sources.containers.records.features import FeatureLook, supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import find_splits
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.formats.example import decode
@@ -15,7 +16,7 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.formats.tfrecord.scan import pieces
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, label_names_file
-from shardfeed.schema import Schema, is_plain
+from shardfeed.schema import LABEL, Schema, is_plain
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
@@ -145,7 +146,8 @@ def unlisted_survivors(
 ) -> Survivors:
     """Find the shards in `directory`; their schema is what all intact records have in common. `note`: for the user.
 
-    Class names, and which features are sequences, come from TFDS's files if they match. Raises UsageError if no file
+    Image and label have the keys that `adopt` would find. Class names, and which features are sequences, come from
+    TFDS's files if they match. Raises UsageError if no file
     has a shard's name, StorageError.
     """
     splits = find_splits(directory, sorted(name for name in present if os.path.isfile(os.path.join(directory, name))))
@@ -163,7 +165,12 @@ def unlisted_survivors(
             whole = content is not None
             shards.append(SurvivingShard(split.name, number, len(split.files), path, whole, content, records))
     features = look.features(_ragged_beside(directory))
-    names = class_names(look)
+    documented = supervised_keys(directory)
+    images = {key: seen.images for key, seen in look.seen.items() if seen.images}
+    image = choose_key("image", features, None, documented[0], images)
+    label = choose_key("label", features, None, documented[1])
+    features = with_roles(features, image, label)
+    names = class_names(look, key=label or LABEL)
     for key, feature in features.items():
         beside = _names_beside(directory, key) if feature.dtype == "int64" else None
         if beside is not None and fits_class_names(look, key, beside):
@@ -183,7 +190,9 @@ def _content(path: str, records: int | None, look: FeatureLook, progress: Callab
                 whole = False
                 continue
             try:
-                look.add(decode(piece.payload), f"{path}, offset {piece.start}")
+                found = decode(piece.payload)
+                look.add(found, f"{path}, offset {piece.start}")
+                look.add_values(found)
             except IntegrityError:
                 whole = False
             size += len(piece.framed)

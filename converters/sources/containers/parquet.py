@@ -48,7 +48,7 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
         infos = _columns_of(first)
         if not any(info.kind == "image" for info in infos):
             return None
-        roles = choose_roles(first, infos, options.columns, unlabelled=options.unlabelled)
+        roles = choose_roles(first, infos, options.columns, unlabelled=options.unlabelled, one_hot=options.one_hot)
     except MissingExtraError as error:
         return Evidence(NAME, found, missing_of(error))
     except UsageError as error:
@@ -99,7 +99,7 @@ def _roles(files: SourceFiles, options: ColumnOptions) -> Roles:
                 unlike.setdefault(info.name, (info, path))
     first_path = os.fsdecode(files.files[0].path)
     infos = [info for info, _ in found.values()]
-    roles = choose_roles(first_path, infos, options.columns, unlabelled=options.unlabelled)
+    roles = choose_roles(first_path, infos, options.columns, unlabelled=options.unlabelled, one_hot=options.one_hot)
     for name in sorted(roles.columns & unlike.keys()):
         (info, path), (first, other) = unlike[name], found[name]
         if info.kind != first.kind:

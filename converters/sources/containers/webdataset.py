@@ -61,7 +61,7 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
             return (
                 Evidence(NAME, f"{found} of samples") if any(len(columns) > 1 for _, columns in some_samples) else None
             )
-        chosen = SeenColumns(options).look(first, _LOOKED_AT).choose(first)
+        chosen = _looked_at(options, [first]).choose(first)
     except DamagedStreamError:
         return None
     except UsageError as error:
@@ -83,9 +83,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     compressed = any(name.lower().endswith(_COMPRESSED) for name in files.names)
     into = Unpacked() if compressed else None
     tars = [_plain(file, into) if into else file for file in files.files]
-    seen = SeenColumns(options)
-    for tar in tars:
-        seen.look(os.fsdecode(tar.path), _LOOKED_AT if not seen.members else _LOOKED_AT_AFTER)
+    seen = _looked_at(options, [os.fsdecode(tar.path) for tar in tars])
     if not seen.members:
         problem = "no sample in it: no member is named KEY.COLUMN"
         raise UsageError(files.place, problem, "list its members: `tar -tf FILE`")
@@ -110,8 +108,21 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         parts[0],
         "tar",
         rasters=partial(read_masks, parts[1], options.class_names) if chosen.masks else None,
-        notes=[*(into.note if into else ()), *passing.classes_lost, *passing.passed_over.note],
+        notes=[*(into.note if into else ()), *passing.classes_lost, *passing.passed_over.note, *seen.note],
     )
+
+
+def _looked_at(options: ColumnOptions, tars: Sequence[str]) -> SeenColumns:
+    """The columns of the first samples of each tar."""
+    seen = SeenColumns(options)
+    for tar in tars:
+        seen.look(tar, _LOOKED_AT if not seen.members else _LOOKED_AT_AFTER)
+    if seen.names_have_dots:
+        seen = SeenColumns(options)
+        seen.last_dot = True
+        for tar in tars:
+            seen.look(tar, _LOOKED_AT if not seen.members else _LOOKED_AT_AFTER)
+    return seen
 
 
 def _plain(file: SourceFile, into: Unpacked) -> SourceFile:
@@ -163,6 +174,7 @@ class _Pass:
         self._not_needed = {name for name, role in roles.items() if role in ("text", "objects")}
         self._named = "key" in chosen.roles.by_role
         self._shapes: dict[tuple[str, ...], _Shape] = {}
+        self._samples = partial(samples, last_dot=seen.last_dot)
 
     def add_tar(self, file: int) -> None:
         """Take all samples of a tar. Raises UsageError."""
@@ -172,7 +184,7 @@ class _Pass:
             state = os.fstat(tar.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_size != listed.size:
                 raise UsageError(place, "it changed after it was listed", "wait until the writer has finished")
-            for record, (key, columns) in enumerate(samples(tar, place, self.passed_over)):
+            for record, (key, columns) in enumerate(self._samples(tar, place, self.passed_over)):
                 own = self._own(file, key)
                 self._key_hashes.append(hash(own))
                 if len(self._folders) < 4:
@@ -254,7 +266,7 @@ class _Pass:
         """The tar and the key of a sample, by its place among all."""
         file = int(np.searchsorted(self._begins, place, side="right")) - 1
         with open_regular(self.tars[file].path) as tar:
-            found = samples(tar, str(self.files.names[file]), Names(""))
+            found = self._samples(tar, str(self.files.names[file]), Names(""))
             return file, escape(self._own(file, next(islice(found, place - self._begins[file], None))[0]))
 
     @property

@@ -57,11 +57,11 @@ class Chosen:
         return [column for column in columns if (column in self.images if self.images else _is_plain_image(column))]
 
 
-def samples(file: BinaryIO, place: str, passed_over: Names) -> Iterator[TarSample]:
+def samples(file: BinaryIO, place: str, passed_over: Names, *, last_dot: bool = False) -> Iterator[TarSample]:
     """The samples of a tar, in its order; metadata and hidden files are passed over in silence, others named.
 
-    The first dot of the base name ends the key; columns are in lower case. Raises UsageError for a tar that is not
-    whole, and for a column that comes twice in a sample.
+    The first dot of the base name ends the key, or with `last_dot` the last one; columns are in lower case. Raises
+    UsageError for a tar that is not whole, and for a column that comes twice in a sample.
     """
     known: bytes | None = None
     columns: dict[str, Member] = {}
@@ -69,7 +69,7 @@ def samples(file: BinaryIO, place: str, passed_over: Names) -> Iterator[TarSampl
         folder, slash, base = member.name.removeprefix(b"./").lstrip(b"/").rpartition(b"/")
         if is_hidden(base) or (_META.fullmatch if folder else _META.match)(base) or _is_metadata(folder):
             continue
-        stem, _, ending = base.partition(b".")
+        stem, _, ending = base.rpartition(b".") if last_dot else base.partition(b".")
         if not stem or len(stem) == len(base):
             passed_over.add(folder + slash + base)
             continue
@@ -155,7 +155,7 @@ class SeenColumns:
     """The columns that samples have, and the kinds of their values."""
 
     def __init__(self, options: ColumnOptions) -> None:
-        self.options = options
+        self.options, self.last_dot, self._samples = options, False, 0
         self.members: dict[str, None] = {}
         self.kinds: dict[str, Counter[str]] = {}
         self._null: set[str] = set()  # columns with a kind that does not depend on values
@@ -163,11 +163,33 @@ class SeenColumns:
     def look(self, path: str, most: int) -> "SeenColumns":
         """Take the first samples of a tar. Raises UsageError for one that is damaged."""
         with open_regular(path) as tar:
-            for _, columns in islice(samples(tar, path, Names("")), most):
+            for _, columns in islice(samples(tar, path, Names(""), last_dot=self.last_dot), most):
+                self._samples += 1
                 self.members |= dict.fromkeys(columns)
                 wanted = [column for column in columns if last(column) in _VALUES]
                 self.add(read_values(tar, columns, wanted)[0])
         return self
+
+    @property
+    def names_have_dots(self) -> bool:
+        """Whether the first dot of a name does not end its key, but a later one (`img_0.05_v1.0.jpg`).
+
+        No column is a plain extension, what is before the last dot differs from sample to sample, and what is after it
+        does not: as columns, each would be in one sample.
+        """
+        if self.last_dot or not all("." in column for column in self.members):
+            return False
+        endings: dict[str, set[str]] = {}
+        for column in self.members:
+            stem, _, ending = column.rpartition(".")
+            endings.setdefault(stem, set()).add(ending)
+        same = len({frozenset(each) for each in endings.values()}) == 1
+        return same and len(endings) > 2 and len(endings) >= self._samples
+
+    @property
+    def note(self) -> list[str]:
+        """A sentence for the report, if names have dots."""
+        return ["base names have dots: the last one ends the key of a sample"] if self.last_dot else []
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Take the kinds of a sample's values."""
@@ -221,7 +243,7 @@ class SeenColumns:
         infos = [ColumnInfo(" or ".join(images) or _ANY_IMAGE, "image", role="image")]
         infos += [ColumnInfo(" or ".join(masks), "image", role="mask")] if masks else []
         infos += self._infos({*images, *masks}, any_image=not images)
-        roles = choose_roles(place, infos, asked, unlabelled=self.options.unlabelled)
+        roles = choose_roles(place, infos, asked, unlabelled=self.options.unlabelled, one_hot=self.options.one_hot)
         return Chosen(images, masks, by_tar, roles, self._offered(roles))
 
     def _check_pickles(self, place: str, asked: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ are sorted by the bytes of their relative path, and memory holds only the result
 
 import errno
 import os
+import re
 import stat
 from array import array
 from collections import Counter
@@ -418,6 +419,19 @@ def _examples(passed: Listing, counts: Counter[str]) -> Iterator[bytes]:
     yield from (key for key in passed if key not in shown)
 
 
+# Folders that TensorFlow writes: a pattern of a file in it, what the folder is, and what to do.
+_FOREIGN = (
+    (
+        re.compile(rb"(?:^|/)(?:snapshot\.metadata|dataset_spec\.pb)\Z|\.snapshot\Z"),
+        "a dataset of tf.data's Dataset.save",
+        "load it with tf.data.Dataset.load, and write its images as files or as TFRecords of tf.train.Example",
+    ),
+    (re.compile(rb"(?:^|/)events\.out\.tfevents\."), "a log of TensorBoard", "give the folder of the images"),
+    (re.compile(rb"(?:^|/)saved_model\.pb\Z"), "a SavedModel, which is no dataset", "give the folder of the images"),
+    (re.compile(rb"\.ckpt[^/]*\Z|(?:^|/)checkpoint\Z"), "a checkpoint of a model", "give the folder of the images"),
+)
+
+
 def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
     """Create the error for a folder without any usable file; it names the most frequent kinds, if known."""
     counts = _by_extension(files)
@@ -427,4 +441,8 @@ def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
     among = "its only file" if len(files) == 1 else f"{len(files):,} files"
     remedy = f"{escape(files.key(first))} is {kind.what}: {kind.remedy}" if kind and kind.remedy else "check the path"
     remedy = remedy if files.sizes[first] else f"{escape(files.key(first))} is empty: copy it again"
+    for pattern, what, way in _FOREIGN:
+        if named := next((key for key in files if pattern.search(key)), None):
+            problem = f"no image among {among}: {escape(named)} belongs to {what}"
+            return UsageError(files.root, problem, way)
     return UsageError(files.root, f"no image among {among}: {_kinds_text(counts)}", remedy)

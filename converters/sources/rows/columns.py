@@ -316,6 +316,44 @@ class Codes:
         return as_array(self._codes)
 
 
+class Marks:
+    """Rows of one 0 or 1 per class, of one width; `fits` until a row is something else, such as numbers of classes.
+
+    Lists of class numbers are taken for marks only if all have one length, 2 or more, and no number but 0 and 1: as
+    class numbers, each would hold 0 or 1 twice, or all samples would have the same two classes.
+    """
+
+    def __init__(self) -> None:
+        self.fits, self.width = True, 0
+        self._ones, self._counts = array("i"), array("q")
+
+    def add(self, row: Sequence[int]) -> None:
+        """Append the marks of one sample."""
+        self.width = self.width or len(row)
+        self.fits = self.fits and len(row) == self.width > 1 and all(mark in (0, 1) for mark in row)
+        if self.fits:
+            ones = [place for place, mark in enumerate(row) if mark]
+            self._ones.extend(ones)
+            self._counts.append(len(ones))
+
+    def add_many(self, ones: np.ndarray, counts: np.ndarray, width: int) -> None:
+        """Append the marks of many samples: int32, the classes marked 1; int64 [n], their number in each sample."""
+        self.width = width
+        self._ones.frombytes(ones.astype(np.int32).tobytes())
+        self._counts.frombytes(counts.astype(np.int64).tobytes())
+
+    def codes(self) -> tuple["Codes", str]:
+        """The labels, as numbers of these classes: one each if every row has a single 1, else a set; a note on them."""
+        counts = as_array(self._counts)
+        single = bool((counts == 1).all())
+        codes = Codes(lists=not single)
+        codes.add_many([*map(str, range(self.width))], as_array(self._ones), None if single else counts)
+        if single:
+            return codes, "one-hot, so the label is the column of the one"
+        ones = f"{counts.min()} to {counts.max()} ones per row"
+        return codes, f"{ones}, so a sample has several classes, one per column with a one"
+
+
 @dataclass(frozen=True, eq=False)
 class NumberedKeys:
     """Names of samples by their file and number: `train-0/00000017.jpg`."""

@@ -21,6 +21,7 @@ from shardfeed.converters.sources.rows.columns import (
     EXACT,
     Codes,
     ListedColumn,
+    Marks,
     RowNames,
     Splits,
     UnlikeError,
@@ -30,15 +31,24 @@ from shardfeed.converters.sources.rows.columns import (
 )
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, objects_of
-from shardfeed.converters.sources.rows.roles import Roles
+from shardfeed.converters.sources.rows.roles import Role, Roles
 from shardfeed.converters.sources.rows.row_objects import RowObjects
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Ledger, Rasters
 from shardfeed.converters.sources.split_names import split_in_cell
-from shardfeed.errors import UsageError, escape, name_bytes, name_text
+from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.schema import FILENAME
 from shardfeed.text import counted, number
 
 _MISSING: Any = object()
+_NO_IMAGE = "give the files that have the images: these have only what is known about them"
+_REMEDIES = {  # if all samples are rejected, by the code of the first
+    RejectCode.NO_LABEL: f"name another column, {naming('label', 'COLUMN')}, or give {argument('unlabelled')}",
+    RejectCode.NOT_IMAGE: _NO_IMAGE,
+    RejectCode.EMPTY: _NO_IMAGE,
+    RejectCode.MISSING: _NO_IMAGE,
+    RejectCode.CORRUPT: "get the files again",
+    RejectCode.TRUNCATED: "get the files again",
+}
 
 
 class Row(NamedTuple):
@@ -100,11 +110,14 @@ class Gather:
         stems = [f"{os.path.splitext(name)[0]}/" for name in files.names]
         self._names = RowNames(stems if prefixes is None else prefixes, digits)
         self._label, self._label_text = roles.name("label"), roles.name("label text")
+        self._one_hot = [info.name for info in roles.one_hot]
         self._text, self._split = roles.name("text"), roles.name("split")
         self._key, self._number, self._objects = roles.name("key"), roles.name("number"), roles.name("objects")
         self._named_by = None if {"key", FILENAME} & options.columns.keys() else self._key  # a row may lack its name
         kind = roles.by_role["label"].kind if self._label is not None else ""
-        self._lists, self._whole = kind in ("integers", "texts"), kind in ("integer", "integers")
+        self._lists, self._whole = kind in ("integers", "texts", "floats"), kind not in ("text", "texts", "")
+        self._marks = Marks()
+        self._marks.fits = bool(self._one_hot) or kind in ("integers", "floats")
         self._labels, self._splits = Codes(lists=self._lists), Codes()
         self._splits_of_files = files.splits() if self._split is None else ()
         self._captions = Values(CAPTION, lists=True)
@@ -154,9 +167,11 @@ class Gather:
             return False
         if self._extras or self._offered:
             self._take_features(row)
+        if self._marks.fits:
+            self._marks.add([*map(int, labels)])
         if self._lists:
             self._labels.add_all(labels)
-        elif labels:
+        elif labels and not self._one_hot:
             self._labels.add(labels[0])
         if self._label_text is not None and self._label is not None:
             self._beside.add(labels, row.values.get(self._label_text))
@@ -192,6 +207,8 @@ class Gather:
 
     def _labels_of(self, row: Row) -> Sequence[str]:
         """Return the labels of a row as text; empty without a label column. Raises RejectedError."""
+        if self._one_hot:
+            return self._marks_of(row)
         column = self._label or self._label_text
         if column is None:
             return ()
@@ -203,10 +220,28 @@ class Gather:
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: got {len(items)}, expected one")
         if -1 in items:
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: -1, which means no label")
-        texts = [str(item) if type(item) is int else _text("label", column, item) for item in items]
+        fraction = next((item for item in items if isinstance(_whole(item), float) and item == item), None)
+        if fraction is not None:
+            problem = f"has the number {fraction:g}, expected labels: names, or whole numbers"
+            raise UsageError(
+                f"{self.files.place}, column {column}", problem, f"for numbers, give {naming('image/value', column)}"
+            )
+        texts = [str(item) if type(item) is int else _text("label", column, _whole(item)) for item in items]
         if self._whole and (odd := next((text for text in texts if not is_integer(text)), None)) is not None:
             reason = f"label from {escape(column)}: got '{escape(odd[:40])}', expected an integer, as in other rows"
             raise RejectedError(RejectCode.NO_LABEL, reason)
+        return texts
+
+    def _marks_of(self, row: Row) -> Sequence[str]:
+        """Return 0 or 1 for each class, from the columns of the classes. Raises RejectedError."""
+        texts = []
+        for column in self._one_hot:
+            if row.values.get(column) is None:
+                raise self._no_value(row, "a class", column)
+            texts.append(str(_whole(row.values[column])))
+            if texts[-1] not in ("0", "1"):
+                reason = f"a class from {escape(column)}: got {escape(texts[-1][:40])}, expected 0 or 1"
+                raise RejectedError(RejectCode.NO_LABEL, reason)
         return texts
 
     def _captions_of(self, row: Row) -> list[str]:
@@ -332,16 +367,26 @@ class Gather:
 
     def _columns(self, beside: Mapping[str, NamesFile], notes: list[str]) -> list[ListedColumn]:
         columns: list[ListedColumn] = []
-        column = self._label or self._label_text
+        column = self._label or self._label_text or (self._one_hot[0] if self._one_hot else None)
         if column is not None:
-            info = self.roles.by_role["label" if self._label is not None else "label text"]
+            role: Role = "label" if self._label is not None else "label text"
+            stated = self.roles.by_role[role].class_names if role in self.roles.by_role else self._one_hot
+            labels, place = self._labels, f"{self.files.place}, column {column}"
+            if self._marks.fits:
+                labels, note = self._marks.codes()
+                what = f"{len(self._one_hot)} columns" if self._one_hot else f"{escape(column)}, lists of 0 and 1"
+                notes.append(f"{what}: {note}")
+                if self.options.label_offset:
+                    problem = f"got {self.options.label_offset}, but labels are marks of 0 and 1"
+                    raise UsageError("label_offset", problem, "leave it out")
+                stated = stated or [*map(str, range(self._marks.width))]
             of_pixels = "mask" in self.roles.by_role  # then the class names are those of pixels
             made, of_labels = class_column(
-                self._labels,
+                labels,
                 replace(self.options, class_names=None) if of_pixels else self.options,
-                f"{self.files.place}, column {column}",
-                stated=info.class_names,
-                texts=self._beside.agreed(column, notes),
+                place,
+                stated=stated or None,
+                texts=None if self._marks.fits else self._beside.agreed(column, notes),
                 beside=beside.get(column, beside.get("")),
             )
             columns.append(made)
@@ -403,7 +448,7 @@ class Gather:
             return UsageError(self.files.place, problem, "check the path")
         first = self.ledger.rejected[min(self.ledger.rejected)]
         problem = f"none of {number(self._seen, 'sample')} can be used, the first: {escape(first.key)}: {first.reason}"
-        return UsageError(self.files.place, problem, f"name the columns: {naming('label', 'COLUMN')}")
+        return UsageError(self.files.place, problem, _REMEDIES.get(RejectCode(first.code), "check the path"))
 
 
 def _text(what: str, column: str, value: Any) -> str:
@@ -414,6 +459,11 @@ def _text(what: str, column: str, value: Any) -> str:
     if isinstance(value, str) and not _is_unicode(value):
         raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: it is not Unicode")
     return str(value)
+
+
+def _whole(value: Any) -> Any:
+    """A whole number that is stored as a float, as an integer; anything else unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT else value
 
 
 def _name_in(value: Any) -> bytes:

@@ -26,7 +26,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         *("image", "img", "jpg", "jpeg", "png", "picture", "photo", "pixels", "image_bytes", "image_raw", "bytes"),
         *("content", "images", "imgs"),
     ),
-    "mask": ("mask", "segmentation_mask"),
+    "mask": ("mask", "masks", "segmentation_mask", "segmentation", "annotation", "annotations", "label", "labels"),
     "label": ("label", "labels", "class", "class_name", "class_id", "category", "cls", "target", "targets", "ans"),
     "text": ("caption", "captions", "text", "txt", "prompt", "title", "sentence", "sentences"),
     "split": (),  # only on request: in many files it has another meaning
@@ -35,7 +35,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 _KINDS: Mapping[str, tuple[Kind, ...]] = {
     "image": ("image",),
     "mask": ("image",),
-    "label": ("integer", "integers", "text", "texts"),
+    "label": ("integer", "integers", "text", "texts", "float", "floats"),
     "text": ("text", "texts"),
     "split": ("integer", "text"),
     "key": ("integer", "text"),
@@ -76,11 +76,15 @@ class ColumnInfo:
 
 @dataclass(frozen=True)
 class Roles:
-    """Column by role, and `extra` columns by the key of their feature. `unused`: all other columns."""
+    """Column by role, and `extra` columns by the key of their feature. `unused`: all other columns.
+
+    `one_hot`: columns of 0 and 1, one per class, which are the label.
+    """
 
     by_role: Mapping[Role, ColumnInfo] = field(default_factory=dict)
     extra: Mapping[str, ColumnInfo] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
+    one_hot: tuple[ColumnInfo, ...] = ()
 
     def name(self, role: Role) -> str | None:
         """The name of the column with a role; None if there is none."""
@@ -90,7 +94,7 @@ class Roles:
     @property
     def columns(self) -> frozenset[str]:
         """The names of all columns that something is taken from."""
-        return frozenset(info.name for info in (*self.by_role.values(), *self.extra.values()))
+        return frozenset(info.name for info in (*self.by_role.values(), *self.extra.values(), *self.one_hot))
 
     @property
     def described(self) -> str:
@@ -98,7 +102,9 @@ class Roles:
         roles = sorted(self.by_role, key=get_args(Role).index)
         listed = [f"{role} from {escape(self.by_role[role].name)}" for role in roles]
         listed += [f"{key} from {escape(info.name)}" for key, info in self.extra.items()]
-        if not {"label", "label text", "text", "mask", "objects"} & self.by_role.keys():
+        if self.one_hot:
+            listed.append(f"label from {some(info.name for info in self.one_hot)}")
+        elif not {"label", "label text", "text", "mask", "objects"} & self.by_role.keys():
             listed.append("no label")
         return ", ".join(listed)
 
@@ -111,12 +117,14 @@ def choose_roles(
     unlabelled: bool = False,
     images: bool = True,
     names: Sequence[str] = (),
+    one_hot: Sequence[str] = (),
 ) -> Roles:
     """Choose the role of each column: by the user's choice, else by the format, else by the column's name.
 
     `asked`: role or feature key -> column, as in `ColumnOptions.columns`. `images`: whether there must be an image
-    column. `names`: columns that may hold the names of images, best first; such a column may have a second role. Raises
-    UsageError if a column is missing or its values do not suit its role, or if two columns would fit.
+    column. `names`: columns that may hold the names of images, best first; such a column may have a second role.
+    `one_hot`: columns of 0 and 1, one per class, in place of a label. Raises UsageError if a column is missing or its
+    values do not suit its role, or if two columns would fit.
 
     Example:
         infos = [ColumnInfo("image", "image"), ColumnInfo("label", "text")]
@@ -126,12 +134,22 @@ def choose_roles(
     folded = {name.casefold(): info for name, info in by_name.items()}
     found: dict[Role, ColumnInfo] = {}
     extra: dict[str, ColumnInfo] = {}
-    for what, name in asked.items():
+
+    def named(what: str, name: str) -> ColumnInfo:
         info = by_name.get(name) or folded.get(name.casefold())
         if info is None:
             there = some(by_name) if by_name else "none"
             problem = f"there is no column {escape(name)!r} for {escape(what)}: it has {there}"
             raise UsageError(place, problem, "name one of its columns")
+        return info
+
+    hot = tuple(named("a class", name) for name in one_hot)
+    for info in hot:
+        if info.kind not in ("integer", "float"):
+            problem = f"the column {escape(info.name)!r} holds {info.kind} values, expected 0 and 1 for a class"
+            raise UsageError(place, problem, "name another column")
+    for what, name in asked.items():
+        info = named(what, name)
         role = _OPTION.get(what, what)
         if role in _KINDS or role == "label text":
             if info.kind not in _KINDS.get(role, ("text", "texts")):
@@ -145,19 +163,19 @@ def choose_roles(
             raise UsageError("columns", problem, f"write {naming('image/NAME', name)}")
         else:
             extra[what] = info
-    taken = {info.name for info in (*found.values(), *extra.values())}
+    taken = {info.name for info in (*found.values(), *extra.values(), *hot)}
     stated: dict[Role, list[ColumnInfo]] = {}
     for info in by_name.values():
         if info.role is not None and info.name not in taken:
             stated.setdefault(info.role, []).append(info)
-    unwanted = ("label", "label text") if unlabelled else ()
+    unwanted = ("label", "label text", "mask") if unlabelled or hot else ()
     for role, those in stated.items():
         if role not in found and role not in unwanted:
             found[role] = _stated(place, role, those)
             taken.add(found[role].name)
-    by_words: tuple[Role, ...] = ("image", "objects", "text") if unlabelled else ("image", "objects", "label", "text")
+    by_words: tuple[Role, ...] = ("image", "objects", "label", "text")
     for role in by_words:
-        if role in found or (role == "label" and "label text" in found):
+        if role in unwanted or role in found or (role == "label" and "label text" in found):
             continue
         fits = [info for info in by_name.values() if info.name not in taken and info.kind in _KINDS[role]]
         if chosen := _by_word(place, role, fits):
@@ -169,11 +187,14 @@ def choose_roles(
         raise UsageError(place, problem, "leave one of the two out")
     if images and "image" not in found:
         raise _no_image(place, list(by_name.values()))
+    masks = [info for info in by_name.values() if info.kind == "image" and info.name not in taken]
+    if "mask" not in found and "mask" not in unwanted and (mask := _by_word(place, "mask", masks)):
+        found["mask"] = mask
     own = next((name for name in names if name in by_name and name not in asked.values()), None)
     if own is not None and by_name[own].kind in ("integer", "text", "other"):  # bytes too: our own image/filename is
         found.setdefault("key", by_name[own])
-    used = {info.name for info in (*found.values(), *extra.values())}
-    return Roles(found, extra, tuple(name for name in by_name if name not in used))
+    used = {info.name for info in (*found.values(), *extra.values(), *hot)}
+    return Roles(found, extra, tuple(name for name in by_name if name not in used), hot)
 
 
 def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo | None:
@@ -197,9 +218,15 @@ def _stated(place: str, role: Role, infos: Sequence[ColumnInfo]) -> ColumnInfo:
 
 
 def _several(place: str, role: Role, infos: Sequence[ColumnInfo]) -> UsageError:
-    kind = NoImageError if role == "image" else UsageError
     problem = f"several columns may be the {role}: {some(info.name for info in infos)}"
-    return kind(place, problem, f"choose one: {naming(role, infos[0].name)}")
+    if role != "image":
+        return UsageError(place, problem, f"choose one: {naming(role, infos[0].name)}")
+    words = WORDS["mask"]
+    masks = [info.name for info in infos if info.label_word in words]
+    first = next((info.name for info in infos if info.name not in masks), infos[0].name)
+    other = next((name for name in masks if name != first), "COLUMN")
+    remedy = f"choose one, {naming('image', first)}; if another one is its mask, also {naming('mask', other)}"
+    return NoImageError(place, problem, remedy)
 
 
 def _no_image(place: str, infos: Sequence[ColumnInfo]) -> UsageError:

@@ -10,7 +10,7 @@ from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.class_column import NamesFile, class_column
-from shardfeed.converters.sources.rows.columns import ClassColumn, Codes
+from shardfeed.converters.sources.rows.columns import ClassColumn, Codes, Marks
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import UsageError, argument, escape
 
@@ -75,7 +75,7 @@ def label_column(
     width = widths.pop()
     codes, notes = Codes(), []
     unlabelled: dict[int, str] = {}
-    marked: list[tuple[np.ndarray, np.ndarray]] = []
+    marks = Marks()
     at = 0
     for array in labels:
         if isinstance(array, int):
@@ -84,7 +84,7 @@ def label_column(
             continue
         for part in _slices(place, array, width):
             if width > 1:
-                marked.append(_marks(place, array, part))
+                marks.add_many(*_marks(place, array, part), width)
             else:
                 _add(codes, place, array, part, at, unlabelled)
             at += len(part)
@@ -95,7 +95,7 @@ def label_column(
         if options.label_offset:
             problem = f"{what}, from which {argument('label_offset', options.label_offset)} cannot be subtracted"
             raise UsageError(place, problem, "leave it out")
-        codes, note = _of_marks(marked, width)
+        codes, note = marks.codes()
         stated = stated or [*map(str, range(width))]
         notes.append(f"{what}: {note}")
     column, class_notes = class_column(
@@ -170,16 +170,3 @@ def _marks(place: str, array: Labels, part: np.ndarray) -> tuple[np.ndarray, np.
         problem += "expected one label per sample, or zeros and ones, one column per class"
         raise UsageError(place, problem, "save the labels in this form")
     return np.nonzero(marks)[1].astype(np.int32), marks.sum(axis=1).astype(np.int64)
-
-
-def _of_marks(marked: Sequence[tuple[np.ndarray, np.ndarray]], width: int) -> tuple[Codes, str]:
-    """Return the labels as codes of these classes, and a note on their kind."""
-    numbers = np.concatenate([np.empty(0, np.int32), *(part for part, _ in marked)])
-    counts = np.concatenate([np.empty(0, np.int64), *(count for _, count in marked)])
-    single = bool((counts == 1).all())
-    codes = Codes(lists=not single)
-    codes.add_many([*map(str, range(width))], numbers, None if single else counts)
-    if single:
-        return codes, "one-hot, so the label is the column of the one"
-    ones = f"{counts.min()} to {counts.max()} ones per row"
-    return codes, f"{ones}, so a sample has several classes, one per column with a one"

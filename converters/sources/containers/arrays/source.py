@@ -165,6 +165,11 @@ def named_source(
         elif rest:
             others.append(f"ignored arrays: {_described(rest)}")
     if not blocks:
+        single = [array for array in arrays if _is_one_image(array)]
+        if len(single) > 1 and len(single) == len(arrays):
+            problem = f"each of its {len(single)} arrays is one image, such as {_described(single[:1])}"
+            remedy = "write one array of all images, and one of their labels, or read it with a Source of your own: "
+            raise UsageError(place, problem, remedy + "docs/your-own-source.md")
         problem = f"no array is named like images; it has {_described(arrays)}"
         first = next(iter(next(iter(files.values()), {})), "x")
         columns = argument("columns", python=f"columns={{'image': {first!r}}}", typed=f"image={first},label=NAME")
@@ -213,6 +218,13 @@ def split_of(name: str) -> str | None:
     """Return the split in a name such as `mnist_train`; None if it has none or several."""
     found = {split for word in _words(name) if (split := usual_split(word))}
     return found.pop() if len(found) == 1 else None
+
+
+def _is_one_image(array: Array) -> bool:
+    """Whether an array is an image by itself: [height, width], or with 1, 3 or 4 channels."""
+    sides = array.shape
+    pixels = (len(sides) == 2 and min(sides) > 1) or (len(sides) == 3 and sides[2] in (1, 3, 4))
+    return pixels and array.dtype.kind == "u"
 
 
 def _described(arrays: Iterable[Array]) -> str:

@@ -21,7 +21,7 @@ from shardfeed.converters.sources.containers.records.features import FeatureLook
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
-from shardfeed.errors import escape, name_text
+from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.formats.format import Fields
 from shardfeed.schema import (
     ENCODED,
@@ -148,7 +148,9 @@ class RecordColumns:
     @cached_property
     def _taken(self) -> list[tuple[str, Dtype, bool]]:
         """Key, dtype, and whether a record has one value, of each column with values."""
-        infos = [info for info in (*self.roles.by_role.values(), *self.roles.extra.values()) if info.name in self.seen]
+        roles = self.roles
+        infos = [*roles.by_role.values(), *roles.extra.values(), *roles.one_hot]
+        infos = [info for info in infos if info.name in self.seen]
         of_values = [info for info in infos if info.kind != "image"]
         return [(info.name, self.seen[info.name].dtype, self.seen[info.name].most == 1) for info in of_values]
 
@@ -198,8 +200,14 @@ def find_columns(
     beside = {key: key.removesuffix(_LABEL_END) + _TEXT_END for key in kinds if key.endswith(_LABEL_END)}
     beside = {key: text for key, text in beside.items() if seen[key].dtype == "int64" and text in kinds}
     hidden = {*beside.values()} - {*asked.values()}
-    if objects is not None:
-        asked = {what: name for what, name in asked.items() if not what.startswith(OBJECTS)}
+    of_objects = {what: name for what, name in asked.items() if what.startswith(OBJECTS)}
+    for what, name in of_objects.items():
+        if objects is None or name not in objects.keys:
+            known = (*BOX, OBJECT_LABEL, OBJECT_TEXT, OBJECT_AREA, IS_CROWD, *_FLAGS)
+            why = f"it is not read, only {', '.join(known)} are" if name in seen else "there is no such key"
+            problem = f"{escape(what)} from {escape(name)}: {why}"
+            raise UsageError(place, problem, "leave it out")
+    asked = {what: name for what, name in asked.items() if what not in of_objects}
     hidden |= {key for key in kinds if is_of_objects(key, kinds)} - {*asked.values()}
     stated = _stated(kinds, documented)
     infos = [
@@ -208,7 +216,7 @@ def find_columns(
     ]
     if objects is not None:
         infos.append(ColumnInfo(objects.name, "objects", role="objects"))
-    roles = choose_roles(place, infos, asked, unlabelled=options.unlabelled)
+    roles = choose_roles(place, infos, asked, unlabelled=options.unlabelled, one_hot=options.one_hot)
     by_role, unused = dict(roles.by_role), {*roles.unused}
     text = beside.get(roles.name("label") or "", "")
     if text and "label text" not in by_role and seen[text].dtype == "bytes":
