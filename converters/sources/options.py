@@ -169,12 +169,14 @@ class ColumnOptions:
         label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.
         unit: unit of boxes, as in `AnnotationOptions`.
         one_hot: columns of 0 and 1, one per class, as in `LabelOptions`.
+        label_separator: separator between several labels in a text, as in `LabelOptions`.
         group_column: a column to store as `image/NAME`, so that `convert(..., group_column=)` can use it.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     unlabelled: bool = False
     one_hot: Sequence[str] = ()
+    label_separator: str | None = None
     class_names: ClassList | None = None
     label_offset: int = 0
     label_map: Path | None = None
@@ -185,8 +187,9 @@ class ColumnOptions:
         object.__setattr__(self, "label_map", None if self.label_map is None else os.fsdecode(self.label_map))
         _one_of("unit", self.unit, get_args(Unit))
         _a_list("one_hot", self.one_hot)
-        if isinstance(self.class_names, Mapping):
-            raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
+        for name, what in (("class_names", "the names"), ("label_separator", "one separator")):
+            if isinstance(getattr(self, name), Mapping):
+                raise UsageError(name, "got a mapping, which is for the columns of a label file", f"give {what}")
         if self.one_hot and (self.unlabelled or "label" in self.columns):
             other = argument("unlabelled") if self.unlabelled else argument("columns")
             raise UsageError("one_hot", f"names the labels, and {other} says otherwise", "leave one of the two out")

@@ -147,8 +147,7 @@ def unlisted_survivors(
     """Find the shards in `directory`; their schema is what all intact records have in common. `note`: for the user.
 
     Image and label have the keys that `adopt` would find. Class names, and which features are sequences, come from
-    TFDS's files if they match. Raises UsageError if no file
-    has a shard's name, StorageError.
+    TFDS's files if they match. Raises UsageError if no file has a shard's name, StorageError.
     """
     splits = find_splits(directory, sorted(name for name in present if os.path.isfile(os.path.join(directory, name))))
     if not splits:
@@ -166,7 +165,7 @@ def unlisted_survivors(
             shards.append(SurvivingShard(split.name, number, len(split.files), path, whole, content, records))
     features = look.features(_ragged_beside(directory))
     documented = supervised_keys(directory)
-    images = {key: seen.images for key, seen in look.seen.items() if seen.images}
+    images = {key: seen.images + seen.raw for key, seen in look.seen.items()}
     image = choose_key("image", features, None, documented[0], images)
     label = choose_key("label", features, None, documented[1])
     features = with_roles(features, image, label)

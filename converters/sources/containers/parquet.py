@@ -150,7 +150,7 @@ def _kind(kind: Any) -> Any:
         return "image"
     if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
         return "text"
-    if kinds.is_integer(kind):
+    if kinds.is_integer(kind) or kinds.is_boolean(kind):
         return "integer"
     return "float" if kinds.is_floating(kind) else "null" if kinds.is_null(kind) else "other"
 

@@ -321,18 +321,25 @@ class Marks:
 
     Lists of class numbers are taken for marks only if all have one length, 2 or more, and no number but 0 and 1: as
     class numbers, each would hold 0 or 1 twice, or all samples would have the same two classes.
+
+    `least`: the least width. `doubtful`: whether rows have only 0 and 1, one of them twice in a row, but more than one
+    width.
     """
 
-    def __init__(self) -> None:
-        self.fits, self.width = True, 0
+    def __init__(self, least: int = 2) -> None:
+        self.fits, self.width, self.doubtful = True, 0, False
+        self._least, self._only, self._twice = least, True, False
         self._ones, self._counts = array("i"), array("q")
 
-    def add(self, row: Sequence[int]) -> None:
-        """Append the marks of one sample."""
+    def add(self, row: Sequence[str]) -> None:
+        """Append the marks of one sample, as digits."""
         self.width = self.width or len(row)
-        self.fits = self.fits and len(row) == self.width > 1 and all(mark in (0, 1) for mark in row)
+        self._only = self._only and all(mark in ("0", "1") for mark in row)
+        self._twice = self._twice or len({*row}) < len(row)
+        self.fits = self.fits and self._only and len(row) == self.width >= self._least
+        self.doubtful = self._only and self._twice and not self.fits
         if self.fits:
-            ones = [place for place, mark in enumerate(row) if mark]
+            ones = [place for place, mark in enumerate(row) if mark == "1"]
             self._ones.extend(ones)
             self._counts.append(len(ones))
 

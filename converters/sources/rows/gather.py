@@ -31,7 +31,7 @@ from shardfeed.converters.sources.rows.columns import (
 )
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, objects_of
-from shardfeed.converters.sources.rows.roles import Role, Roles
+from shardfeed.converters.sources.rows.roles import Role, Roles, check_used
 from shardfeed.converters.sources.rows.row_objects import RowObjects
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Ledger, Rasters
 from shardfeed.converters.sources.split_names import split_in_cell
@@ -110,14 +110,19 @@ class Gather:
         stems = [f"{os.path.splitext(name)[0]}/" for name in files.names]
         self._names = RowNames(stems if prefixes is None else prefixes, digits)
         self._label, self._label_text = roles.name("label"), roles.name("label text")
-        self._one_hot = [info.name for info in roles.one_hot]
+        self._one_hot, self._separator = [info.name for info in roles.one_hot], options.label_separator
         self._text, self._split = roles.name("text"), roles.name("split")
         self._key, self._number, self._objects = roles.name("key"), roles.name("number"), roles.name("objects")
         self._named_by = None if {"key", FILENAME} & options.columns.keys() else self._key  # a row may lack its name
         kind = roles.by_role["label"].kind if self._label is not None else ""
-        self._lists, self._whole = kind in ("integers", "texts", "floats"), kind not in ("text", "texts", "")
-        self._marks = Marks()
-        self._marks.fits = bool(self._one_hot) or kind in ("integers", "floats")
+        self._lists = kind in ("integers", "texts", "floats") or self._separator is not None
+        self._whole = kind not in ("text", "texts", "")
+        self._marks = Marks(1 if self._one_hot else 2)
+        numbered = self._label is not None and roles.by_role["label"].class_names is not None  # by the format
+        self._marks.fits = bool(self._one_hot) or (self._lists and not numbered)
+        if self._separator is not None and kind not in ("text", ""):
+            problem = f"is for labels that are texts, but {escape(self._label)} holds {kind} values"
+            raise UsageError("label_separator", problem, "leave it out")
         self._labels, self._splits = Codes(lists=self._lists), Codes()
         self._splits_of_files = files.splits() if self._split is None else ()
         self._captions = Values(CAPTION, lists=True)
@@ -167,8 +172,8 @@ class Gather:
             return False
         if self._extras or self._offered:
             self._take_features(row)
-        if self._marks.fits:
-            self._marks.add([*map(int, labels)])
+        if self._marks.fits or self._marks.width:
+            self._marks.add(labels)
         if self._lists:
             self._labels.add_all(labels)
         elif labels and not self._one_hot:
@@ -216,6 +221,8 @@ class Gather:
         if value is None:
             raise self._no_value(row, "label", column)
         items = value if isinstance(value, list | tuple) else (value,)
+        if self._separator is not None and isinstance(value, str):
+            items = [part for text in value.split(self._separator) if (part := text.strip())]
         if not self._lists and len(items) != 1:
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: got {len(items)}, expected one")
         if -1 in items:
@@ -223,9 +230,8 @@ class Gather:
         fraction = next((item for item in items if isinstance(_whole(item), float) and item == item), None)
         if fraction is not None:
             problem = f"has the number {fraction:g}, expected labels: names, or whole numbers"
-            raise UsageError(
-                f"{self.files.place}, column {column}", problem, f"for numbers, give {naming('image/value', column)}"
-            )
+            place, ways = f"{self.files.place}, column {column}", naming("image/value", column)
+            raise UsageError(place, problem, f"for numbers, give {ways}")
         texts = [str(item) if type(item) is int else _text("label", column, _whole(item)) for item in items]
         if self._whole and (odd := next((text for text in texts if not is_integer(text)), None)) is not None:
             reason = f"label from {escape(column)}: got '{escape(odd[:40])}', expected an integer, as in other rows"
@@ -327,10 +333,14 @@ class Gather:
         """Create the source. `what`: a word for one of its files. `beside`: class names from separate files, by column.
 
         `rasters`: a function that gets the files' path (for errors) and the keys, and returns masks and notes. Raises
-        UsageError if no row can be used, if nothing names the classes, or if a mask was asked for and is not read.
+        UsageError if no row can be used, if nothing names the classes, or if something asked for is not used.
         """
         if not len(self):
             raise self._no_rows_error(what)
+        by_role = self.roles.by_role
+        labelled = bool(self._one_hot or {"label", "label text"} & by_role.keys())
+        masked, boxed = "mask" in by_role, "objects" in by_role
+        check_used(self.files.place, self.options, labels=labelled, objects=boxed, masks=masked)
         all_notes = [*self.files.notes, *notes]
         columns = self._columns(beside or {}, all_notes)
         keys = self._keys(all_notes)
@@ -338,7 +348,7 @@ class Gather:
         if rasters is not None:
             masks, of_masks = rasters(self.files.place, keys)
             all_notes += of_masks
-        elif "mask" in self.roles.by_role:  # a reader that forgets it must not lose it
+        elif masked:  # a reader that forgets it must not lose it
             raise UsageError(self.files.place, f"masks in {what}s cannot be read", "leave the mask out")
         objects = self._table(keys, beside or {}, all_notes) if self._objects is not None else None
         all_notes += self._lacking_notes()
@@ -370,8 +380,13 @@ class Gather:
         column = self._label or self._label_text or (self._one_hot[0] if self._one_hot else None)
         if column is not None:
             role: Role = "label" if self._label is not None else "label text"
-            stated = self.roles.by_role[role].class_names if role in self.roles.by_role else self._one_hot
+            stated: Sequence[str] | None = [info.word or info.name for info in self.roles.one_hot]
+            stated = self.roles.by_role[role].class_names if role in self.roles.by_role else stated
             labels, place = self._labels, f"{self.files.place}, column {column}"
+            if self._marks.doubtful:
+                problem = "has lists of 0 and 1, with one of them twice, but of several lengths"
+                raise UsageError(place, problem, "write a 0 or 1 for every class in each list, or each class once")
+            named = beside.get(column, beside.get(""))
             if self._marks.fits:
                 labels, note = self._marks.codes()
                 what = f"{len(self._one_hot)} columns" if self._one_hot else f"{escape(column)}, lists of 0 and 1"
@@ -379,7 +394,8 @@ class Gather:
                 if self.options.label_offset:
                     problem = f"got {self.options.label_offset}, but labels are marks of 0 and 1"
                     raise UsageError("label_offset", problem, "leave it out")
-                stated = stated or [*map(str, range(self._marks.width))]
+                alike = named is not None and [*named.names] == [*range(self._marks.width)]
+                stated = stated or [*(named.names.values() if named and alike else map(str, range(self._marks.width)))]
             of_pixels = "mask" in self.roles.by_role  # then the class names are those of pixels
             made, of_labels = class_column(
                 labels,
@@ -387,7 +403,7 @@ class Gather:
                 place,
                 stated=stated or None,
                 texts=None if self._marks.fits else self._beside.agreed(column, notes),
-                beside=beside.get(column, beside.get("")),
+                beside=named,
             )
             columns.append(made)
             notes += of_labels
@@ -462,8 +478,9 @@ def _text(what: str, column: str, value: Any) -> str:
 
 
 def _whole(value: Any) -> Any:
-    """A whole number that is stored as a float, as an integer; anything else unchanged."""
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT else value
+    """A whole number that is stored as a float, or a bool, as an integer; anything else unchanged."""
+    whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer() and abs(value) <= EXACT)
+    return int(value) if whole else value
 
 
 def _name_in(value: Any) -> bytes:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from shardfeed.annotations import CAPTION
-from shardfeed.converters.sources.options import naming
-from shardfeed.errors import UsageError, escape
+from shardfeed.converters.sources.options import ColumnOptions, naming
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
 from shardfeed.text import some
 
@@ -188,7 +188,8 @@ def choose_roles(
     if images and "image" not in found:
         raise _no_image(place, list(by_name.values()))
     masks = [info for info in by_name.values() if info.kind == "image" and info.name not in taken]
-    if "mask" not in found and "mask" not in unwanted and (mask := _by_word(place, "mask", masks)):
+    has_labels = unwanted or {"mask", "label", "label text", "objects"} & found.keys()
+    if not has_labels and (mask := _by_word(place, "mask", masks)):
         found["mask"] = mask
     own = next((name for name in names if name in by_name and name not in asked.values()), None)
     if own is not None and by_name[own].kind in ("integer", "text", "other"):  # bytes too: our own image/filename is
@@ -240,6 +241,17 @@ class NoImageError(UsageError):
     """No column is the image, or several may be."""
 
 
+def check_used(place: str, options: ColumnOptions, *, labels: bool, objects: bool = False, masks: bool = False) -> None:
+    """Raise UsageError for an option about classes or boxes if no sample has any: nothing asked for is ignored."""
+    uses = {"class_names": labels or objects or masks, "unit": objects, "label_separator": labels}
+    uses |= dict.fromkeys(("label_offset", "label_map"), labels or objects)
+    for name in (name for name, used in uses.items() if getattr(options, name) and not used):
+        what = "boxes" if name == "unit" else "labels"
+        column = naming("objects" if name == "unit" else "label", "COLUMN")
+        problem = f"{argument(name)} is for {what}, and no column is known to have them"
+        raise UsageError(place, problem, f"name it, {column}, or leave the option out")
+
+
 def kind_of(value: Any) -> str:
     """Return the kind of a JSON value, as in roles.py; "object" for a dict, "null" if unknown."""
     if value is None or value == [] or value == {}:
@@ -253,6 +265,4 @@ def kind_of(value: Any) -> str:
     if isinstance(value, dict):
         box = next((value[key] for key in BOX_KEYS if key in value), 0)
         return "other" if box == 0 else "objects" if isinstance(box, list) and kind_of(box) == "other" else "object"
-    if isinstance(value, bool):
-        return "other"
     return "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "text"

@@ -24,6 +24,7 @@ A rule is tried with every reader whose `says` has all that the rule `needs`:
     encoded   images are files, one of which may be none
     lengths   images and labels are apart, and may be of other numbers    short     pixels are, and may be too few
     colours   masks have colours                                unpaired  a mask may be without an image
+    marks     labels are lists, perhaps of a 0 or 1 for each class            hot    or each class has a column
 
 A reader that stores boxes in fractions has `fractions=True`: its writer divides them by 60 and 40, the image's sides.
 """
@@ -326,6 +327,93 @@ RULES: dict[str, Rule] = {
         kept={"tags": [["cat"], [], ["cat", "dog"]]},
         options=NAMES,
     ),
+    "a 0 or 1 for each class": Rule(
+        {"marks"},
+        {"a": [{"label": [1, 0]}, {"label": [0, 0]}, {"label": [1, 1]}]},
+        kept={"tags": [["cat"], [], ["cat", "dog"]]},
+        notes="0 to 2 ones per row",
+        options=NAMES,
+    ),
+    "a 0.0 or 1.0 for each class": Rule(
+        {"marks"},
+        {"a": [{"label": [1.0, 0.0]}, {"label": [0.0, 1.0]}, {"label": [1.0, 1.0]}]},
+        kept={"tags": [["cat"], ["dog"], ["cat", "dog"]]},
+        options=NAMES,
+    ),
+    "a single 1 for each image": Rule(
+        {"marks"},
+        {"a": [{"label": [0, 1]}, {"label": [1, 0]}, {"label": [0, 1]}]},
+        kept={"label": ["dog", "cat", "dog"]},
+        notes="one-hot",
+        options=NAMES,
+    ),
+    "a 0 or 1 for each class, in several files": Rule(
+        {"marks", "files"},
+        {"test-0": [{"label": [1, 0]}], "train-0": [{"label": [1, 1]}]},
+        kept={"tags": [["0"], ["0", "1"]]},
+    ),
+    "lists of numbers of classes": Rule(
+        {"marks"},
+        {"a": [{"label": [0, 1]}, {"label": [0, 2]}, {"label": [1, 2]}]},
+        kept={"tags": [["cat", "dog"], ["cat", "owl"], ["dog", "owl"]]},
+        options={"class_names": ["cat", "dog", "owl"]},
+    ),
+    "lists of numbers of classes, of several lengths": Rule(
+        {"marks"},
+        {"a": [{"label": [0, 1]}, {"label": [1]}, {"label": [0]}]},
+        kept={"tags": [["cat", "dog"], ["dog"], ["cat"]]},
+        options=NAMES,
+    ),
+    "a 0 or 1 for each class, and lists of several lengths": Rule(
+        {"marks"}, {"a": [{"label": [1, 0]}, {"label": [0, 0]}, {"label": [1]}]}, refused="one of them twice"
+    ),
+    "a 0 or 1 for each class, and another number of names": Rule(
+        {"marks"}, {"a": [{"label": [1, 0, 1]}, {"label": [0, 0, 1]}]}, refused="2 names", options=NAMES
+    ),
+    "a list of fractions for labels": Rule(
+        {"marks"}, {"a": [{"label": [0.25, 0.75]}, {"label": [1.0, 0.0]}]}, refused="image/value"
+    ),
+    "a column for each class": Rule(
+        {"hot"},
+        {"a": [{"cat": 1, "dog": 0}, {"cat": 0, "dog": 0}, {"cat": 1, "dog": 1}]},
+        kept={"tags": [["cat"], [], ["cat", "dog"]]},
+    ),
+    "a column for each class, of which each image has one": Rule(
+        {"hot"}, {"a": [{"cat": 1.0, "dog": 0.0}, {"cat": 0.0, "dog": 1.0}]}, kept={"label": ["cat", "dog"]}
+    ),
+    "a column for each class, with another number": Rule(
+        {"hot"},
+        {"a": [{"cat": 1, "dog": 0}, {"cat": 2, "dog": 0}, {"cat": 0, "dog": 1}]},
+        rejected={"E_NO_LABEL": 1},
+        kept={"label": ["cat", "dog"]},
+    ),
+    "a column for each class, in one file alone": Rule(
+        {"hot", "files"},
+        {"test-0": [{}, {}], "train-0": [{"cat": 1, "dog": 0}, {"cat": 1, "dog": 1}]},
+        rejected={"E_NO_LABEL": 2},
+        kept={"tags": [["cat"], ["cat", "dog"]]},
+    ),
+    "several labels in a text": Rule(
+        {"label", "name", "hot"},
+        {"a": [{"label": "cat|dog"}, {"label": "dog"}, {"label": "cat | dog"}]},
+        kept={"tags": [["cat", "dog"], ["dog"], ["cat", "dog"]]},
+        options={"label_separator": "|", "one_hot": ()},
+    ),
+    "several numbers of classes in a text": Rule(
+        {"label", "name", "hot"},
+        {"a": [{"label": "0|1"}, {"label": "1"}, {"label": ""}]},
+        kept={"tags": [["cat", "dog"], ["dog"], []]},
+        options={"label_separator": "|", "one_hot": (), **NAMES},
+    ),
+    "names of classes that no image has": Rule(
+        {"hot"}, {"a": [{}, {}]}, refused="is for labels", options={"one_hot": (), **NAMES}
+    ),
+    "a first number of classes that no image has": Rule(
+        {"hot"}, {"a": [{}, {}]}, refused="is for labels", options={"one_hot": (), "label_offset": 1}
+    ),
+    "a unit of boxes that no image has": Rule(
+        {"hot", "label"}, {"a": [{"label": 1}]}, refused="is for boxes", options={"one_hot": (), "unit": "pixels"}
+    ),
     "objects of an image that is not there": Rule(
         {"objects", "missing"},
         {"a": [{"objects": [CAT]}, {"image": None, "objects": [CAT, DOG]}]},
@@ -434,7 +522,7 @@ def test_rules(tmp_path: Path, rule: str, reader: str) -> None:
             count += 1
     (folder := tmp_path / "in").mkdir()
     builder.write(folder, files)
-    needed = {"number": builder.numbers, "mask": builder.masks}
+    needed = {"number": builder.numbers, "mask": builder.masks, "hot": builder.hot}
     given = [values for need, values in needed.items() if need in wanted.needs]
     options = builder.kind(**ChainMap(dict(wanted.options), *map(dict, given)))
     refused = builder.refuses.get(rule, wanted.refused)

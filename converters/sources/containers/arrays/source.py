@@ -18,7 +18,7 @@ from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.class_column import NamesFile
 from shardfeed.converters.sources.rows.columns import ListedColumn
-from shardfeed.converters.sources.rows.roles import WORDS
+from shardfeed.converters.sources.rows.roles import WORDS, check_used
 from shardfeed.converters.sources.rows.source import ColumnarSource, block_source
 from shardfeed.converters.sources.source import Content
 from shardfeed.converters.sources.split_names import usual_split
@@ -111,6 +111,7 @@ def array_source(
     described = listing([block.described for block in blocks], LOOKED_AT, "; ")
     if look_only:
         return block_source(place, blocks, described=described)
+    check_used(place, options, labels=not options.unlabelled and any(block.labels for block in blocks))
     folder, columns, class_notes = Unpacked(), [*more], []
     unlabelled: dict[int, str] = {}
     unpacked = [replace(block, images=block.images.unpacked(folder)) for block in blocks]

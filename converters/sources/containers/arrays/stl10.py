@@ -43,7 +43,7 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
         images, labels = byte_array(path, f"{split}_X.bin", _LAYOUT.shape), byte_array(path, f"{split}_y.bin")
         blocks.append(ArrayBlock(images, _LAYOUT, labels, split, f"{split}/".encode()))
     notes = ["unlabeled_X.bin has no labels, and is left out"] if "unlabeled_X.bin" in look.names()[1] else []
-    if options.label_map is None:
+    if options.label_map is None and not options.unlabelled:
         options = replace(options, label_offset=options.label_offset or _FIRST)
     names = names_in(path, "class_names.txt")
     return array_source(path, blocks, options, look_only=look_only, notes=notes, stated=names)

@@ -20,7 +20,8 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.class_column import class_column
-from shardfeed.converters.sources.rows.columns import ByteStrings, Codes, ListedColumn, TextColumn
+from shardfeed.converters.sources.rows.columns import ByteStrings, ClassColumn, Codes, ListedColumn, TextColumn
+from shardfeed.converters.sources.rows.roles import check_used
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names, block_source
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape
@@ -96,6 +97,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         columns.append(column)
     else:
         notes.append("no labels, neither in values nor in names of databases")
+    check_used(path, options, labels=any(isinstance(column, ClassColumn) for column in columns))
     rejected = [skipped for block in blocks for skipped in block.rejected]
     described = f"{next(iter(dialects.values()))}: {listing(taken, separator='; ')}"
     return block_source(path, blocks, columns, unlabelled, rejected=rejected, notes=notes, described=described)

@@ -40,7 +40,8 @@ _KINDS: Mapping[Dtype, tuple[Kind, Kind]] = {
 class SeenFeature:
     """A feature as found in records. `first`: the place of its first value. `most`: most values in a record, up to 2.
 
-    `least`, `highest`: of integers. `images`: records in which its bytes are an image; `text`: whether it is text.
+    `least`, `highest`: of integers. `images`: records in which its bytes are an image file, `raw`: in which they are
+    pixels; `text`: whether it is text.
     """
 
     dtype: Dtype
@@ -51,6 +52,7 @@ class SeenFeature:
     least: int = 0
     highest: int = -1
     images: int = 0
+    raw: int = 0
     text: bool = True
 
     @property
@@ -117,6 +119,7 @@ class FeatureLook:
         formats = image_formats(features)
         for key, (dtype, values) in features.items():
             seen = self.seen[key]
+            seen.raw += formats.get(key) == "raw"
             if formats.get(key, "raw") != "raw":
                 seen.images += 1
             elif dtype == "bytes" and seen.text:

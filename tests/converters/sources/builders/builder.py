@@ -29,8 +29,8 @@ class Builder:
     """How a reader's files are written, and what they can say: see the page of rules.
 
     `path`: of the file that is opened, in the folder; default the folder. `kind`: of the reader's options; `masks`,
-    `numbers`: those by which it takes masks, and numbers as image/size. `refuses`: for a table that people write, by
-    rule a part of the error, where readers of other formats list the row.
+    `numbers`, `hot`: those by which it takes masks, numbers as image/size, and columns of 0 and 1. `refuses`: for a
+    table that people write, by rule a part of the error, where readers of other formats list the row.
     """
 
     write: Callable[[Path, Files], None]
@@ -39,6 +39,7 @@ class Builder:
     path: str = ""
     masks: Mapping[str, Any] = field(default_factory=lambda: {"class_names": MASKED})
     numbers: Mapping[str, Any] = field(default_factory=lambda: {"columns": {"image/size": "number"}})
+    hot: Mapping[str, Any] = field(default_factory=lambda: {"one_hot": ["cat", "dog"]})
     kind: type[Options] = ColumnOptions
     refuses: Mapping[str, str] = field(default_factory=dict)
 

@@ -36,8 +36,8 @@ def parquet(folder: Path, files: Files) -> None:
 def example_of(row: Row) -> bytes:
     """A row as a serialised tf.train.Example, its boxes in fractions, classes of objects as texts."""
     values: dict[str, Any] = {"image/encoded": row["image"], "image/filename": f"{row['key']}.png".encode()}
-    keys = {"label": "label", "caption": "caption", "number": "number"}
-    given = {theirs: row[ours] for ours, theirs in keys.items() if row.get(ours) is not None}
+    given = {key: value for key, value in row.items() if key not in ("image", "key", "objects") and value is not None}
+    given |= {"mask": encoded(given["mask"])} if "mask" in given else {}
     values |= {key: value.encode() if isinstance(value, str) else value for key, value in given.items()}
     objects = row.get("objects")
     if isinstance(objects, list):
@@ -77,17 +77,22 @@ def arrayrecord(folder: Path, files: Files) -> None:
 def mds(folder: Path, files: Files) -> None:
     """A folder for each file; all but the image as JSON."""
     for name, rows in files.items():
-        columns = ["image", "filename", *{key: None for row in rows for key in row if key not in ("image", "key")}]
+        masks = ["mask"] if any("mask" in row for row in rows) else []
+        apart = ("image", "key", "mask")
+        columns = ["image", *masks, "filename", *{key: None for row in rows for key in row if key not in apart}]
         samples = []
         for row in rows:
             said = {**row, "filename": f"{row['key']}.png"}
-            cells = [row["image"], *(json.dumps(said.get(column)).encode() for column in columns[1:])]
+            files_of = [row["image"], *(encoded(row["mask"]) if row["mask"] is not None else b"" for _ in masks)]
+            cells = [*files_of, *(json.dumps(said.get(column)).encode() for column in columns[len(files_of) :])]
             samples.append(np.uint32([len(cell) for cell in cells]).tobytes() + b"".join(cells))
         starts = 4 * (len(rows) + 2) + np.cumsum([0, *map(len, samples)])
         data = b"".join([np.uint32([len(rows)]).tobytes(), starts.astype(np.uint32).tobytes(), *samples])
         (folder / name).mkdir()
         (folder / name / "shard.00000.mds").write_bytes(data)
-        shard = {"column_names": columns, "column_encodings": ["png", *["json"] * (len(columns) - 1)], "version": 2}
+        encodings = ["png", *("png" for _ in masks)]
+        encodings += ["json"] * (len(columns) - len(encodings))
+        shard = {"column_names": columns, "column_encodings": encodings, "version": 2}
         shard |= {"column_sizes": [None] * len(columns), "format": "mds", "samples": len(rows), "compression": None}
         shard |= {"raw_data": {"basename": "shard.00000.mds", "bytes": len(data), "hashes": {}}, "zip_data": None}
         (folder / name / "index.json").write_text(json.dumps({"shards": [shard], "version": 2}))
@@ -136,18 +141,22 @@ def pixels_csv(folder: Path, files: Files) -> None:
 _LABELS = frozenset({"files", "label", "name", "none", "int", "unlabelled", "class names"})
 _OBJECTS = frozenset({"objects", "area", "id", "iscrowd", "null", "nan"})
 _VALUES = _LABELS | _OBJECTS | {"caption", "number", "encoded"}
+_MARKS = frozenset({"mask", "marks", "hot"})
+_OF_EXAMPLES = (_VALUES | {"lists", "absent"} | _MARKS) - {"id", "null"}
+_MASKS = {"columns": {"mask": "mask"}, "class_names": MASKED}
 BUILDERS = {
     "parquet": Builder(
         parquet,
-        _VALUES | {"lists", "keys", "double", "mask"},
-        masks={"columns": {"mask": "mask"}, "class_names": MASKED},
+        _VALUES | {"lists", "keys", "double"} | _MARKS,
+        masks=_MASKS,
     ),
-    "tfrecord": Builder(tfrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
-    "arrayrecord": Builder(arrayrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
-    "mds": Builder(mds, _VALUES | {"lists", "keys", "double", "mixed"}),
+    "tfrecord": Builder(tfrecord, _OF_EXAMPLES, fractions=True, masks=_MASKS),
+    "arrayrecord": Builder(arrayrecord, _OF_EXAMPLES, fractions=True, masks=_MASKS),
+    "mds": Builder(mds, _VALUES | {"lists", "keys", "double", "mixed"} | _MARKS, masks=_MASKS),
     "webdataset": Builder(
         webdataset,
-        _VALUES | {"absent", "mixed", "lists", "keys", "double", "mask"},
+        _VALUES | {"absent", "mixed", "lists", "keys", "double"} | _MARKS,
+        hot={"one_hot": ["json.cat", "json.dog"]},
         masks={"columns": {"mask": "mask.png"}, "class_names": MASKED},
         numbers={"columns": {"image/size": "json.number"}},
     ),

@@ -221,7 +221,10 @@ def test_texts_beside_labels_that_are_texts(tmp_path: Path) -> None:
 
 def test_columns_of_another_type(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"image": images(1), "x": [1.5]})
-    for what in ("label", "text", "split", "key"):
+    with pytest.raises(UsageError, match=r"expected labels: .* for numbers, give columns=\{'image/value': 'x'}"):
+        read(str(path), ColumnOptions(columns={"label": "x"}))
+    assert read(str(path), ColumnOptions(columns={"image/value": "x"}))[0].features == {"image/value": 1.5}
+    for what in ("text", "split", "key"):
         with pytest.raises(UsageError, match=f"the column 'x' holds float values, expected .* for {what}"):
             read(str(path), ColumnOptions(columns={what: "x"}))
 
