@@ -19,7 +19,7 @@ from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, i
 from shardfeed.converters.sources.files.walk import list_files, no_files_error
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.converters.sources.split_names import split_in_name
+from shardfeed.converters.sources.split_names import split_in_path
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted
 
@@ -237,7 +237,7 @@ class SourceFiles:
         """
         if self.of_splits is not None:
             return [*self.of_splits]
-        found = [_split_in(name) for name in self.names]
+        found = [split_in_path(name) for name in self.names]
         if None in found and set(found) != {None}:
             problem = f"'{escape(self.names[found.index(None)])}' has no split in its name, but others have"
             raise UsageError(self.place, problem, "rename it, such as train-0, validation-0 or test-0")
@@ -307,8 +307,3 @@ def _file(pattern: str, path: str, count: int) -> SourceFile:
     if not stat.S_ISREG(found.st_mode):
         raise UsageError(path, "not a regular file", "give a file, or a folder of files")
     return SourceFile(os.fsencode(os.path.abspath(path)), found.st_size, found.st_mtime_ns)
-
-
-def _split_in(name: str) -> str | None:
-    """Return the split named by a file, or else by its nearest folder; None if none does."""
-    return next(filter(None, map(split_in_name, reversed(name.split("/")))), None)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
 
 _USUAL = {
@@ -36,11 +36,20 @@ def split_in_name(name: str) -> str | None:
 
     Raises UsageError for words of two splits.
     """
-    words = [word.casefold() for word in _BETWEEN.split(name)]
-    found = sorted({word if word in _OWN else _USUAL[word] for word in words if word in _OWN or word in _USUAL})
+    found = sorted({usual_split(word) or word.casefold() for word in split_words_in(name)})
     if len(found) > 1:
-        raise UsageError(name, f"its name contains two splits, {' and '.join(found)}", "rename it")
+        raise UsageError(name, f"the name {escape(name)} contains two splits, {' and '.join(found)}", "rename it")
     return found[0] if found else None
+
+
+def split_in_path(path: str) -> str | None:
+    """The split in the name of a file, or else in that of its nearest folder; None if there is none."""
+    return next(filter(None, map(split_in_name, reversed(path.split("/")))), None)
+
+
+def split_words_in(name: str) -> list[str]:
+    """The words in a name that mean a split, as they are written."""
+    return [word for word in _BETWEEN.split(name) if usual_split(word) or word.casefold() in _OWN]
 
 
 def split_words(name: str) -> list[str]:

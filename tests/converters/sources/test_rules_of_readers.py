@@ -566,6 +566,45 @@ def boxes_of(record: Any) -> list[tuple[Any, ...]]:
     return sorted(zip(names, *corners, strict=True), key=lambda one: one[1:])
 
 
+_CONTAINERS = ("parquet", "tfrecord", "arrayrecord", "mds", "webdataset")
+
+
+@pytest.mark.parametrize("reader", _CONTAINERS)
+@pytest.mark.parametrize(
+    ("files", "splits"),
+    [
+        (["Split-train/a", "Split-eval/a"], ["train", "eval"]),  # TFX
+        (
+            ["train.tfrecord/part-00000-6a5b-c000", "val.tfrecord/part-00000-6a5b-c000"],
+            ["train", "validation"],
+        ),  # Spark
+        (["train_records/a", "test_records/a"], ["train", "test"]),
+        (["cats_train_v1", "cats_test_v1"], ["train", "test"]),
+        (["trainset", "valset", "TestSet"], ["train", "validation", "test"]),
+        (["train2017", "val2017"], ["train", "validation"]),
+        (["train", "dev"], ["train", "dev"]),
+        (["contest", "devkit", "evaluate"], ["train", "train", "train"]),  # words that only begin or end alike
+    ],
+)
+def test_words_of_splits_in_names(tmp_path: Path, reader: str, files: list[str], splits: list[str]) -> None:
+    files = [name.partition("/")[0] for name in files] if reader == "mds" else files  # a folder by itself
+    for name in files:
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+    rows = {name: [{"image": image_file(seed=i), "key": f"{i}", "label": i}] for i, name in enumerate(files)}
+    BUILDERS[reader].write(tmp_path / "in", rows)
+    convert(open_source(tmp_path / "in"), tmp_path / "out", workers=1)
+    data = shardfeed.open(tmp_path / "out")
+    assert {name: len(data[name]) for name in data} == Counter(splits)
+
+
+@pytest.mark.parametrize("reader", _CONTAINERS)
+def test_a_name_with_words_of_two_splits_is_asked_about(tmp_path: Path, reader: str) -> None:
+    rows = {name: [{"image": image_file(seed=i), "key": f"{i}"}] for i, name in enumerate(("train_val_a", "test_a"))}
+    BUILDERS[reader].write(tmp_path, rows)
+    with pytest.raises(UsageError, match=r"train_val_a[.a-z]* contains two splits, train and validation; rename it"):
+        open_source(tmp_path)
+
+
 def _write_something(reader: str, folder: Path) -> Builder:
     """Write two samples of whatever the reader's files can say."""
     builder = BUILDERS[reader]

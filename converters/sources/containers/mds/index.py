@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.split_names import split_in_name
+from shardfeed.converters.sources.split_names import split_in_path
 from shardfeed.errors import UsageError, escape
 
 INDEX = "index.json"
@@ -70,7 +70,7 @@ def index_files(path: str) -> list[str]:
 
 def read_index(root: str, files: Sequence[str]) -> list[Shard]:
     """All shards. Raises UsageError: no index, one that names files elsewhere, pickles."""
-    words = {os.path.dirname(file): split_in_name(os.path.dirname(file)) for file in files}
+    words = {os.path.dirname(file): split_in_path(os.path.dirname(file)) for file in files}
     usual = any(words.values())
     shards: list[Shard] = []
     for file in files:

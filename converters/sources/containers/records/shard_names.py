@@ -1,8 +1,8 @@
 """Recognise the shards of a folder and their splits by file names alone.
 
 `train-00003-of-00008.tfrecord`, the Model Garden's `train-00003-of-01024`, TFDS's
-`mnist-train.tfrecord-00000-of-00001`, Kaggle's `train00-2071.tfrec`, files that are only numbered (`part_12.tfrec`) or
-not even that (`birds.tfrecords`).
+`mnist-train.tfrecord-00000-of-00001`, Kaggle's `train00-2071.tfrec`, Spark's `part-00003-UUID-c000.tfrecord`, files
+that are only numbered (`part_12.tfrec`) or not even that (`birds.tfrecords`).
 """
 
 import glob
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from shardfeed.converters.sources.split_names import split_words_in
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.naming import check_split_name, shard_file
 from shardfeed.storage.local import storage_error
@@ -21,12 +22,9 @@ _ARRAY_RECORD = re.compile(r"array_?record", re.IGNORECASE)
 _COUNTING = (
     re.compile(r"(?P<stem>.*?)[-_]?(?P<number>\d+)-\d+x\d+-\d+\Z", re.DOTALL),
     re.compile(r"(?P<stem>(?:.*[a-zA-Z](?<!\dx))?)(?P<number>\d{2,3})-[1-9]\d*\Z", re.DOTALL),
+    re.compile(r"(?P<stem>part)-(?:r-)?(?P<number>\d{5,})(?:-[0-9a-f-]+)?(?:[-.]c\d+)?\Z"),  # Spark's
 )
 _NUMBERED = re.compile(r"(?:(?P<stem>.+?)[-_. ]+)?(?P<number>\d+)\Z")
-# The last word of a stem, if it names a split: `mnist-train`.
-_SPLIT_WORD = re.compile(
-    r"(?:.*[-_.])?(train|training|validation|valid|val|dev|eval|test|testing)\Z", re.IGNORECASE | re.DOTALL
-)
 _Placed = tuple[int | None, int | None, str]  # number of shards, number of this one, file name
 _MOST_SHARDS = 1_000_000  # a name with more words means something else
 
@@ -106,21 +104,20 @@ def find_splits(
 def splits_of_folders(directory: str, shards: ShardNames = TFRECORD) -> list[FoundSplit]:
     """One split for the files of each folder in `directory`, named like the folder; folders without shards are ignored.
 
-    Raises UsageError if two would have the same name, StorageError.
+    Raises UsageError as `find_splits`, StorageError.
     """
     found: list[FoundSplit] = []
+    files_of = {}
     for folder in list_names(directory, os.DirEntry.is_dir):
         place = os.path.join(directory, folder)
-        for split in find_splits(place, list_names(place, os.DirEntry.is_file), _fit(folder), shards):
+        names = list_names(place, os.DirEntry.is_file)
+        if any(shards.place(name) for name in names):
+            files_of[folder] = names
+    for folder, split_name in _split_names(files_of).items():
+        for split in find_splits(os.path.join(directory, folder), files_of[folder], split_name, shards):
             files = tuple(None if file is None else f"{folder}/{file}" for file in split.files)
             found.append(FoundSplit(split.name, files))
-    if len({split.name for split in found}) < len(found):
-        raise UsageError(
-            directory,
-            "two of its folders would be the same split",
-            f"name the files: {argument('splits', typed='NAME=PATTERN')}",
-        )
-    return found
+    return sorted(found, key=lambda split: split.name)
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ def find_shards(path: str, split_name: str | None = None, shards: ShardNames = T
     if found := find_splits(path, names, split_name, shards):
         return ShardFiles(path, found)
     found = splits_of_folders(path, shards)
-    if len(found) == 1 and not _SPLIT_WORD.match(found[0].name):
+    if len(found) == 1 and not split_words_in(found[0].name):
         folder = next(file for file in found[0].files if file is not None).partition("/")[0]
         inner = find_shards(os.path.join(path, folder), split_name, shards)
         return ShardFiles(inner.root, inner.splits, (f"the files are in the folder {escape(folder)}", *inner.notes))
@@ -188,9 +185,9 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
 
 
 def _split_names(stems: Iterable[str]) -> dict[str, str]:
-    """Return a split name for each stem: its last word if this names a split and remains unique."""
+    """Return a split name for each stem: its word for a split if it has one, and it remains unique."""
     stems = list(stems)
-    words = {stem: match[1] if (match := _SPLIT_WORD.match(stem)) else stem for stem in stems}
+    words = {stem: found.pop() if len(found := {*split_words_in(stem)}) == 1 else stem for stem in stems}
     names = {stem: word if list(words.values()).count(word) == 1 else stem for stem, word in words.items()}
     fit = {stem: _fit(name) for stem, name in names.items()}
     taken: set[str] = set()

@@ -23,6 +23,11 @@ def splits(*names: str, split_name: str | None = None) -> dict[str, tuple[str | 
         (["00-224x224-798.tfrec", "01-224x224-798.tfrec"], "train"),
         (["ld_test_00-512x512-40.tfrec", "ld_test_01-512x512-40.tfrec"], "test"),
         (["0.tfrecords", "1.tfrecords"], "train"),
+        (["part-00000-6a5b-c000.tfrecord", "part-00001-6a5b-c000.tfrecord"], "part"),  # Spark
+        (["part-r-00000.tfrecord", "part-r-00001.tfrecord"], "part"),
+        (["cats_train_v1-0-of-2.tfrecord", "cats_train_v1-1-of-2.tfrecord"], "train"),
+        (["val2017-0-of-2.tfrecord", "val2017-1-of-2.tfrecord"], "val"),
+        (["cats_train_test-0-of-2.tfrecord", "cats_train_test-1-of-2.tfrecord"], "cats_train_test"),
         (["my data-0-of-2.TFRecord", "my data-1-of-2.TFRecord"], "my_data"),
         (["2017-0-of-2.tfrecord", "2017-1-of-2.tfrecord"], "split_2017"),
         (["a.tfrecord-00000-of-00002.gz", "a.tfrecord-00001-of-00002.gz"], "a"),  # what is in them is said later
