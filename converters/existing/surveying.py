@@ -3,11 +3,14 @@
 That gives splits, schema, class names and labels, the format of every image, and the index. Nothing is written.
 """
 
+import glob
 import os
+import shlex
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
@@ -16,13 +19,13 @@ from shardfeed.converters.existing.record_schema import class_names as names_of
 from shardfeed.converters.existing.record_schema import fits_class_names
 from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.converters.sources.containers.records.columns import is_of_objects
-from shardfeed.converters.sources.containers.records.features import UNKNOWN, FeatureLook, supervised_keys
+from shardfeed.converters.sources.containers.records.features import UNKNOWN, FeatureLook, not_examples, supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import FoundSplit, find_shards, splits_by_pattern
 from shardfeed.converters.sources.containers.records.tfrecord import is_tfrecord, packing
 from shardfeed.converters.sources.files.class_names import NamedClasses, in_label_order, names_beside
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape
-from shardfeed.formats.example import decode, is_sequence_example
+from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
 from shardfeed.formats.tfrecord.scan import whole_records
@@ -32,7 +35,7 @@ from shardfeed.storage.address import local_path
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import FileInfo
-from shardfeed.text import listing, number, some
+from shardfeed.text import listing, number
 
 _NAMED = 10  # damaged images named by their records
 _LABEL_WORDS = frozenset(WORDS["label"])
@@ -157,7 +160,8 @@ def survey(
     image = choose_key("image", features, image_key, documented[0], _images(of_all, features))
     named = [label_key or LABEL] if label_key or LABEL in features else sorted(features)
     integers = [key for key in named if key in features and features[key].dtype == "int64"]
-    _check_labels(directory, found, tallies, [key for key in integers if key == label_key or _is_label(key)])
+    labels = [key for key in integers if key == label_key or _is_label(key)]
+    lost = _check_labels(directory, found, tallies, labels)
     label = choose_key("label", features, label_key, documented[1])
     features = with_roles(features, image, label)
     class_names_of, files, notes = _class_names(directory, names, look, features, label, class_names)
@@ -171,7 +175,7 @@ def survey(
         data,
         distinct,
         tuple(name for name in names if name not in taken),
-        (*notes, *_image_notes(found, tallies, schema)),
+        (*notes, *lost, *_image_notes(found, tallies, schema)),
     )
 
 
@@ -196,27 +200,31 @@ def splits_of(directory: str, split_name: str | None, patterns: Mapping[str, str
 
 def _check_labels(
     directory: str, splits: Sequence[FoundSplit], tallies: Mapping[str, Sequence[ShardTally]], keys: Sequence[str]
-) -> None:
-    """Raise UsageError if each record of some splits has a label, and no record of the others, such as a test split.
+) -> list[str]:
+    """Note labels that some records lack. Raise UsageError if no record of some splits lacks them, as in a test split.
 
     A feature is the same in all records of a dataset: the labels would be lost.
     """
+    notes: list[str] = []
+    records = {name: sum(len(tally.sizes) for tally in of_split) for name, of_split in tallies.items()}
     for key in keys:
-        counts = {name: sum(tally.labels_of(key) for tally in of_split) for name, of_split in tallies.items()}
-        whole = [name for name, count in counts.items() if count and count == sum(len(t.sizes) for t in tallies[name])]
-        without = [name for name, count in counts.items() if not count]
-        if whole and without and len(whole) + len(without) == len(counts):
-            kept = {split.name: _pattern(split) for split in splits if split.name in whole}
-            patterns = " ".join(argument("splits", {name: at}, typed=f"{name}='{at}'") for name, at in kept.items())
-            problem = f"{some(without)} has no {escape(key)}, which all records of {some(whole)} have"
-            raise UsageError(directory, problem, f"adopt {some(whole)} alone: {patterns}")
+        counts = {name: sum(tally.labels_of(key) for tally in tallies[name]) for name in records if records[name]}
+        lacking = [name for name, count in counts.items() if count < records[name]]
+        told = listing([f"{name} has it in {counts[name]} of {records[name]} records" for name in lacking])
+        patterns = {split.name: _pattern(split) for split in splits if split.name in counts.keys() - {*lacking}}
+        if lacking and patterns:
+            typed = " --split ".join(shlex.quote(f"{name}={at}") for name, at in patterns.items())
+            remedy = f"to keep it as the label, adopt these alone: {argument('splits', patterns, typed=typed)}"
+            raise UsageError(directory, f"{escape(key)} is not in all records: {told}", remedy)
+        notes += [f"{escape(key)} is not the label, as some records lack it: {told}"] if lacking else []
+    return notes
 
 
 def _pattern(split: FoundSplit) -> str:
-    """The `glob` pattern of a split's files: of its folder, or of names that begin as it does."""
+    """The `glob` pattern of the files of a split: how their names begin."""
     files = [file for file in split.files if file is not None]
-    folders = {os.path.dirname(file) for file in files}
-    return f"{folders.pop()}/*" if len(folders) == 1 and folders != {""} else f"{split.name}*"
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(files), max(files), strict=False))
+    return glob.escape("".join(one for one, _ in alike)) + "*" * (len(files) > 1)
 
 
 def _images(tallies: Sequence[ShardTally], features: Mapping[str, Feature]) -> dict[str, int]:
@@ -396,14 +404,14 @@ def _read_shard(
 
 def _example(payload: bytes, place: str, *, first: bool) -> Fields:
     try:
-        features = decode(payload)
-        sequence = (first or not features) and is_sequence_example(payload)  # a file holds the one or the other
+        other = not_examples(payload) if first else None  # a file holds the one or the other
+        features = {} if other else decode(payload)
+        other = other or (None if features else not_examples(payload))
     except IntegrityError as error:
         remedy = "only TFRecords of tf.train.Example can be read"
         raise IntegrityError(place, f"not a tf.train.Example: {error.problem}", remedy) from None
-    if sequence:
-        remedy = "write its lists as features of a tf.train.Example"
-        raise UsageError(place, "a tf.train.SequenceExample, which is not supported", remedy)
+    if other:
+        raise UsageError(place, f"records are {other[0]}, which are not supported", other[1])
     return features
 
 

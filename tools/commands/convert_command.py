@@ -100,7 +100,12 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument("--tasks", metavar="A,B", help="annotations: boxes, masks, keypoints, captions, ...")
     source.add_argument("--reader", metavar="NAME", help="read SOURCE as this format: coco, labels, ...")
     source.add_argument("--colours", metavar="FILE", help="table of masks: name,r,g,b or name,value per class")
-    source.add_argument("--columns", metavar="A=B,C=D", help="columns to use, in Parquet etc.: image=jpg,label=cls")
+    source.add_argument(
+        "--columns",
+        metavar="A=B,C=D",
+        action="append",
+        help="columns to use, in Parquet etc.: image=jpg,label=cls",
+    )
     source.add_argument(
         "--label-offset",
         metavar="N",
@@ -376,7 +381,7 @@ def source_of(args: argparse.Namespace) -> Source:
         "voc_origin": args.voc_origin,
         "colours": args.colours,
         "void": args.void,
-        "columns": assignments("--columns", args.columns, str) if args.columns else None,
+        "columns": assignments("--columns", ",".join(args.columns), str) if args.columns else None,
         "label_offset": args.label_offset,
         "label_map": args.label_map,
     }

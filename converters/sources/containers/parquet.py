@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -32,6 +32,7 @@ from shardfeed.errors import MissingExtraError, UsageError, argument, escape, na
 
 NAME = "parquet"
 _ENDS = (".parquet", ".pq")
+_RECOGNISED_BY = 16  # files
 _BATCH = 1024  # rows with small columns in memory at once
 _UNPACKED_AT_ONCE = 16 << 20  # bytes of images in memory at once
 _FAULTS = {"image": RejectCode.MISSING, "mask": RejectCode.PAIR}  # if it is null
@@ -45,8 +46,10 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
         return None
     found = "Parquet files" if look.is_folder or first != look.path else "a Parquet file"
     try:
-        infos = _columns_of(first)
-        if not any(info.kind == "image" for info in infos):
+        paths = [first] if look.is_file else islice(map(look.full, look.files(_ENDS)), _RECOGNISED_BY)
+        several = map(_columns_of, paths)  # a file without rows may have columns of nulls
+        infos = next((infos for infos in several if any(info.kind == "image" for info in infos)), None)
+        if infos is None:
             return None
         roles = choose_roles(first, infos, options.columns, unlabelled=options.unlabelled, one_hot=options.one_hot)
     except MissingExtraError as error:
@@ -250,6 +253,8 @@ def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
         budget().rows(file.metadata.num_rows, listed.size, place)
         if os.fstat(raw.fileno()).st_size != listed.size:
             raise UsageError(place, "it changed after it was listed", "wait until the writer has finished")
+        if not file.metadata.num_rows:
+            return 0
         try:
             for column in columns:
                 column.begin(number, file, place)

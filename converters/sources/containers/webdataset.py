@@ -45,12 +45,15 @@ _COMPRESSED = (".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")
 _ENDS = (".tar", *_COMPRESSED)
 _END = re.compile(r"\.(tar(\.\w+)?|tgz)\Z", re.IGNORECASE)
 _LOOKED_AT, _LOOKED_AT_AFTER = 100, 10  # samples examined to find the columns, of the first tar and of others
+_RECOGNISED_BY = 16  # tars; all but the last may be empty
+_BLOCK = 512  # bytes of a header; zeros in a tar without members
 _MOST_SHAPES = 1000  # sets of columns that are remembered
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """Recognise tars by their first header and the columns of the first samples."""
-    first = look.path if look.is_file else look.first(_ENDS)
+    tars = [look.path] if look.is_file else [*map(look.full, islice(look.files(_ENDS), _RECOGNISED_BY))]
+    first = next((tar for tar in tars if any(look.head(tar)[:_BLOCK])), tars[0] if tars else "")
     packed = first.lower().endswith(_COMPRESSED) and form_of(first)
     if not first or not (packed or is_tar(first)):
         return None
@@ -115,14 +118,13 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
 def _looked_at(options: ColumnOptions, tars: Sequence[str]) -> SeenColumns:
     """The columns of the first samples of each tar."""
     seen = SeenColumns(options)
-    for tar in tars:
-        seen.look(tar, _LOOKED_AT if not seen.members else _LOOKED_AT_AFTER)
-    if seen.names_have_dots:
-        seen = SeenColumns(options)
-        seen.last_dot = True
+    while True:
         for tar in tars:
             seen.look(tar, _LOOKED_AT if not seen.members else _LOOKED_AT_AFTER)
-    return seen
+        if (extension := seen.extension_of_names()) is seen.extension:
+            return seen
+        seen = SeenColumns(options)
+        seen.extension = extension
 
 
 def _plain(file: SourceFile, into: Unpacked) -> SourceFile:
@@ -174,7 +176,7 @@ class _Pass:
         self._not_needed = {name for name, role in roles.items() if role in ("text", "objects")}
         self._named = "key" in chosen.roles.by_role
         self._shapes: dict[tuple[str, ...], _Shape] = {}
-        self._samples = partial(samples, last_dot=seen.last_dot)
+        self._samples = partial(samples, extension=seen.extension)
 
     def add_tar(self, file: int) -> None:
         """Take all samples of a tar. Raises UsageError."""
@@ -195,7 +197,7 @@ class _Pass:
         return name_bytes(self._stems[file]) + b"/" + key if self.chosen.by_tar else key
 
     def _find_shape(self, columns: tuple[str, ...]) -> _Shape:
-        self.seen.members |= dict.fromkeys(columns)
+        self.seen.members.update([*columns])
         images = self.chosen.images_of(columns)
         masks = [column for column in columns if column in self.chosen.masks]
         read = [column for column in columns if column in self._wanted or self.seen.reads(column)]

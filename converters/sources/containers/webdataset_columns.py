@@ -37,6 +37,10 @@ _PICKLES = frozenset(("pyd", "pkl", "pickle", "pth", "pt"))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _FEATURE = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # most keys of JSON with numbers that become features automatically
 _STATED: Mapping[Role, tuple[str, ...]] = {"label": ("cls",), "text": ("txt", "caption", "text")}  # before keys of JSON
+# Where a name's extension begins: after its first dot; and where names have dots themselves, at the last parts that
+# begin with a letter (`img_0.05_v1.0.seg.png`), or after the last dot.
+_FIRST_DOT = re.compile(rb"\.(.*)\Z", re.DOTALL)
+_LETTERS, _LAST_DOT = re.compile(rb"\.([A-Za-z][^.]*(?:\.[A-Za-z][^.]*)*)\Z"), re.compile(rb"\.([^.]*)\Z")
 _ANY_IMAGE = "jpg, png or another image format"
 
 TarSample = tuple[bytes, dict[str, Member]]  # the key as the tar has it, and members by column
@@ -57,10 +61,12 @@ class Chosen:
         return [column for column in columns if (column in self.images if self.images else _is_plain_image(column))]
 
 
-def samples(file: BinaryIO, place: str, passed_over: Names, *, last_dot: bool = False) -> Iterator[TarSample]:
+def samples(
+    file: BinaryIO, place: str, passed_over: Names, extension: re.Pattern[bytes] = _FIRST_DOT
+) -> Iterator[TarSample]:
     """The samples of a tar, in its order; metadata and hidden files are passed over in silence, others named.
 
-    The first dot of the base name ends the key, or with `last_dot` the last one; columns are in lower case. Raises
+    What `extension` matches of the base name is the column, in lower case; the key ends before it. Raises
     UsageError for a tar that is not whole, and for a column that comes twice in a sample.
     """
     known: bytes | None = None
@@ -69,11 +75,11 @@ def samples(file: BinaryIO, place: str, passed_over: Names, *, last_dot: bool = 
         folder, slash, base = member.name.removeprefix(b"./").lstrip(b"/").rpartition(b"/")
         if is_hidden(base) or (_META.fullmatch if folder else _META.match)(base) or _is_metadata(folder):
             continue
-        stem, _, ending = base.rpartition(b".") if last_dot else base.partition(b".")
-        if not stem or len(stem) == len(base):
+        match = extension.search(base)
+        if not match or not match.start():
             passed_over.add(folder + slash + base)
             continue
-        key, column = folder + slash + stem, _column(ending)
+        key, column = folder + slash + base[: match.start()], _column(match[1])
         if key != known:
             if known is not None:
                 yield known, columns
@@ -155,41 +161,44 @@ class SeenColumns:
     """The columns that samples have, and the kinds of their values."""
 
     def __init__(self, options: ColumnOptions) -> None:
-        self.options, self.last_dot, self._samples = options, False, 0
-        self.members: dict[str, None] = {}
+        self.options, self.extension, self._samples = options, _FIRST_DOT, 0
+        self.members: Counter[str] = Counter()
         self.kinds: dict[str, Counter[str]] = {}
         self._null: set[str] = set()  # columns with a kind that does not depend on values
 
     def look(self, path: str, most: int) -> "SeenColumns":
         """Take the first samples of a tar. Raises UsageError for one that is damaged."""
         with open_regular(path) as tar:
-            for _, columns in islice(samples(tar, path, Names(""), last_dot=self.last_dot), most):
+            for _, columns in islice(samples(tar, path, Names(""), self.extension), most):
                 self._samples += 1
-                self.members |= dict.fromkeys(columns)
+                self.members.update([*columns])
                 wanted = [column for column in columns if last(column) in _VALUES]
                 self.add(read_values(tar, columns, wanted)[0])
         return self
 
-    @property
-    def names_have_dots(self) -> bool:
-        """Whether the first dot of a name does not end its key, but a later one (`img_0.05_v1.0.jpg`).
+    def extension_of_names(self) -> re.Pattern[bytes]:
+        """Return where the extensions of names begin: not at the first dot if columns show that names have dots.
 
-        No column is a plain extension, what is before the last dot differs from sample to sample, and what is after it
-        does not: as columns, each would be in one sample.
+        Then no column is a plain extension, and each beginning of columns (`05_v1.0`) has the same extensions: several,
+        or those of one sample, as no other sample has a column that begins so.
         """
-        if self.last_dot or not all("." in column for column in self.members):
-            return False
-        endings: dict[str, set[str]] = {}
-        for column in self.members:
-            stem, _, ending = column.rpartition(".")
-            endings.setdefault(stem, set()).add(ending)
-        same = len({frozenset(each) for each in endings.values()}) == 1
-        return same and len(endings) > 2 and len(endings) >= self._samples
+        once = len(self.members) > 2 and max(self.members.values()) == 1
+        for extension in (_LETTERS, _LAST_DOT) if self.extension is _FIRST_DOT else ():
+            endings: dict[bytes, set[bytes]] = {}
+            for column in self.members:
+                name = b"x." + os.fsencode(column)
+                match = extension.search(name)
+                endings.setdefault(name[: match.start()] if match else b"x", set()).add(match[1] if match else name)
+            several = extension is _LETTERS and min(map(len, endings.values()), default=0) > 1
+            if b"x" not in endings and len({*map(frozenset, endings.values())}) == 1 and (several or once):
+                return extension
+        return self.extension
 
     @property
     def note(self) -> list[str]:
         """A sentence for the report, if names have dots."""
-        return ["base names have dots: the last one ends the key of a sample"] if self.last_dot else []
+        found = f"base names have dots: a key ends before the extension, such as {some(self.members)}"
+        return [found] if self.extension is not _FIRST_DOT else []
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Take the kinds of a sample's values."""
@@ -231,7 +240,14 @@ class SeenColumns:
             dotted = [one for one in self.members if names_image(b"x." + os.fsencode(one)) and one not in masks]
             if len(dotted) != 1:
                 problem = f"{'several images' if dotted else 'no image'} in its first samples: "
-                remedy = f"choose one: {naming('image', 'COLUMN')}"
+                others = [one for one in self.members if last(one) not in _VALUES | _PICKLES]
+                whole = next((one for one in dotted or others if self.members[one] == self._samples), None)
+                remedy = f"choose one, such as {naming('image', whole)}"
+                if whole is None and dotted:
+                    remedy = f"several names for one image: {naming('image', ';'.join(dotted[:2]))}; names with dots: "
+                    remedy += "write each dot before the extension as _"
+                elif whole is None:
+                    remedy = "write the image of each sample as KEY.jpg or KEY.png"
                 if self.members.keys() == {"tar"}:  # ImageNet's, a class each
                     each = "for f in *.tar; do mkdir ${f%.tar} && tar -xf $f -C ${f%.tar} && rm $f; done"
                     remedy = f"unpack it and the tars in it into an empty folder, and convert that folder: `{each}`"

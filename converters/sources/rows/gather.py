@@ -37,10 +37,10 @@ from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, K
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.schema import FILENAME
-from shardfeed.text import counted, number
+from shardfeed.text import counted, listing, number
 
 _MISSING: Any = object()
-_NO_IMAGE = "give the files that have the images: these have only what is known about them"
+_NO_IMAGE = "write the files again with the images in them, or convert the images with another export of the labels"
 _REMEDIES = {  # if all samples are rejected, by the code of the first
     RejectCode.NO_LABEL: f"name another column, {naming('label', 'COLUMN')}, or give {argument('unlabelled')}",
     RejectCode.NOT_IMAGE: _NO_IMAGE,
@@ -355,7 +355,8 @@ class Gather:
         offered = {column: key for key, (column, _) in self._offered.items()}
         if self.roles.unused:
             unused = [column for column in self.roles.unused if column not in offered]
-            all_notes += [counted("unused columns", unused, len(unused))] if unused else []
+            named = listing([*map(escape, unused)])  # each may hold labels
+            all_notes += [f"unused columns: {len(unused)} ({named})"] if unused else []
         all_notes += [counted("columns used as numbers", offered, len(offered))] if offered else []
         self.ledger.notes += all_notes
         for skipped in self.files.skipped:
@@ -389,7 +390,7 @@ class Gather:
             named = beside.get(column, beside.get(""))
             if self._marks.fits:
                 labels, note = self._marks.codes()
-                what = f"{len(self._one_hot)} columns" if self._one_hot else f"{escape(column)}, lists of 0 and 1"
+                what = number(len(self._one_hot), "column") if self._one_hot else f"{escape(column)}, lists of 0 and 1"
                 notes.append(f"{what}: {note}")
                 if self.options.label_offset:
                     problem = f"got {self.options.label_offset}, but labels are marks of 0 and 1"

@@ -233,8 +233,11 @@ def _several(place: str, role: Role, infos: Sequence[ColumnInfo]) -> UsageError:
 def _no_image(place: str, infos: Sequence[ColumnInfo]) -> UsageError:
     if images := [info for info in infos if info.kind == "image"]:
         return _several(place, "image", images)
-    problem = f"no column of images in it: it has {some(info.name for info in infos)}"
-    return NoImageError(place, problem, f"choose one: {naming('image', 'COLUMN')}")
+    problem = f"no column of images in it: it has {some(info.name for info in infos) or 'no column'}"
+    raw = {"height", "width"} <= {info.label_word for info in infos}  # pixels are read beside their sizes alone
+    pixels = next((info.name for info in infos if info.kind == "other"), None) if raw else None
+    remedy = "write the bytes of the image files into one"
+    return NoImageError(place, problem, f"choose one, {naming('image', pixels)}, or {remedy}" if pixels else remedy)
 
 
 class NoImageError(UsageError):

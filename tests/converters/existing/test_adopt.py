@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from foreign_tfrecords import picture
 from PIL import Image
 
 import shardfeed
@@ -65,7 +67,7 @@ def imagenet(number: int) -> bytes:
 
 
 def write(path: Path, payloads: list[bytes], options: Any = None) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with tf.io.TFRecordWriter(str(path), options) as writer:
         for payload in payloads:
             writer.write(payload)
@@ -350,3 +352,56 @@ def test_a_file_where_the_indexes_go(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds index, which is not part of a dataset; move it away"):
         adopt(found)
     assert (place / "index").read_text() == "of something else"
+
+
+@pytest.mark.parametrize(
+    ("names", "train"),
+    [
+        (["train/00-224x224-4.tfrec", "train/01-224x224-4.tfrec", "test/00-224x224-4.tfrec"], "train"),  # Kaggle
+        (["flowers_train.tfrecord", "flowers_test.tfrecord"], "train"),
+        (["train-0-of-2.tfrecord", "train-1-of-2.tfrecord", "test-0-of-1.tfrecord"], "train"),
+    ],
+)
+@pytest.mark.parametrize("labelled", [0, 1])
+def test_labels_that_a_split_lacks_are_not_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: list[str], train: str, labelled: int
+) -> None:
+    """None or few of its records have one. The remedy, as it is typed, keeps those of the other split."""
+    for name in names:
+        rows = [{"image": picture(n)} | ({"class": n % 2} if "train" in name or n < labelled else {}) for n in range(4)]
+        write(tmp_path / "in" / name, [example(**row) for row in rows])
+    words = ["adopt", str(tmp_path / "in"), str(tmp_path / "out")]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert f"class is not in all records: test has it in {labelled} of 4 records; " in said
+    assert main([*words, *shlex.split(said[said.index("--split") :])]) == 0
+    data = shardfeed.open(tmp_path / "out")
+    assert list(data) == [train]
+    assert data.manifest.schema.class_names == {"class": ("0", "1")}
+    _, labels = next(iter(train_batches(data[train], batch_size=2, image_size=8)))
+    assert labels.shape == (2,)
+
+
+def test_labels_that_some_records_lack_are_noted(tmp_path: Path) -> None:
+    rows = [{"image": picture(n)} | ({"label": n} if n else {}) for n in range(4)]
+    write(tmp_path / "train-00000-of-00001", [example(**row) for row in rows])
+    assert "label is not the label, as some records lack it: train has it in 3 of 4 records" in survey(tmp_path).notes
+
+
+def test_a_split_without_records_lacks_no_label(tmp_path: Path) -> None:
+    write(tmp_path / "train-00000-of-00002", [])
+    write(tmp_path / "train-00001-of-00002", [example(image=picture(n), label=n) for n in range(2)])
+    write(tmp_path / "test-00000-of-00001", [])
+    assert survey(tmp_path).schema.key(LABEL) == "label"
+
+
+def test_splits_are_named_as_convert_names_them(tmp_path: Path) -> None:
+    """By the word in the name of a file or folder, as it is written; Spark's part files are one split."""
+    for folder, words in (("tfx", ("Split-train", "Split-eval")), ("spark", ("train.tfrecord", "val.tfrecord"))):
+        for word in words:
+            for part in range(2):
+                name = f"part-0000{part}-6a5b{part}-c000.tfrecord"
+                write(tmp_path / folder / word / name, [example(image=picture(part), label=part)])
+        assert {split.name: len(split.files) for split in survey(tmp_path / folder).splits} == {
+            word.removeprefix("Split-").removesuffix(".tfrecord"): 2 for word in words
+        }

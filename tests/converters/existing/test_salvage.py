@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from foreign_tfrecords import picture
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, Salvaged, adopt, convert, salvage, survey
@@ -541,3 +542,26 @@ def test_a_manifest_that_lies_about_what_is_not_there(copy: Path, tmp_path: Path
         result = salvage(copy, tmp_path / name)
         assert result.recovered > 100
         assert (result.lost or 0) >= (huge if name == "huge" else 1)
+
+
+@pytest.mark.parametrize("adopted", [True, False])
+def test_records_of_others_keep_image_and_label(tmp_path: Path, adopted: bool) -> None:
+    """What is salvaged from them trains, also where the directory was never adopted."""
+    schema = {"pic": Feature("bytes"), "y": Feature("int64"), "category": Feature("int64")}
+    made = [frame(encode(schema, {"pic": picture(i), "y": 7, "category": i % 3})) for i in range(6)]
+    home = tmp_path / "home"
+    home.mkdir()
+    shard = home / "train-00000-of-00001.tfrecord"
+    shard.write_bytes(b"".join(made))
+    if adopted:
+        adopt(survey(home), tmp_path / "data")
+        shard = tmp_path / "data" / shard.name
+        shard.unlink() if shard.is_symlink() else None
+    shard.write_bytes(b"".join([*made[:3], b"?", *made[4:]]))
+    salvage(shard.parent, tmp_path / "out")
+    data = shardfeed.open(tmp_path / "out")
+    assert len(data["train"]) == 5
+    assert (data.manifest.schema.key("image/encoded"), data.manifest.schema.key(LABEL)) == ("pic", "category")
+    assert data.class_names == ("0", "1", "2")
+    _, labels = next(iter(train_batches(data["train"], batch_size=2, image_size=8)))
+    assert labels.shape == (2,)

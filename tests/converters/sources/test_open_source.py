@@ -242,3 +242,20 @@ def test_unlabelled_files_that_are_no_images_are_passed_over(tmp_path: Path) -> 
     assert [sample.key for sample in source] == [b"a.png"]
     assert not source.findings.rejected
     assert any("2 files ignored" in note for note in source.findings.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("1/00000000.shard/00000000.snapshot", "a dataset of tf.data's Dataset.save; load it with"),
+        ("snapshot.metadata", "a dataset of tf.data's Dataset.save"),
+        ("logs/events.out.tfevents.1700000000.host", "a log of TensorBoard"),
+        ("export/saved_model.pb", "a SavedModel"),
+        ("ckpt-1.index/checkpoint", "a checkpoint of a model"),
+    ],
+)
+def test_folders_that_tensorflow_writes_are_named(tmp_path: Path, name: str, what: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(b"x" * 99)
+    with pytest.raises(UsageError, match=f"{Path(name).name} belongs to {what}"):
+        open_source(tmp_path)

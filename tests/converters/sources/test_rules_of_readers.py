@@ -605,6 +605,18 @@ def test_a_name_with_words_of_two_splits_is_asked_about(tmp_path: Path, reader: 
         open_source(tmp_path)
 
 
+@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize("reader", ["tfrecord", "arrayrecord", "mds", "webdataset"])
+def test_a_first_file_without_samples_hides_nothing(tmp_path: Path, reader: str, count: int) -> None:
+    """Writers with more files than samples leave some empty; so is the last one where `count` is 1."""
+    row = {"image": image_file(), "key": "a", "label": 0}
+    (tmp_path / "in").mkdir()
+    BUILDERS[reader].write(tmp_path / "in", {"a-0": [], "a-1": [row], "a-2": [{**row, "key": "b"}] * (1 - count)})
+    source = open_source(tmp_path / "in")
+    assert len(source) == 2 - count
+    assert TEXT in source.schema.features
+
+
 def _write_something(reader: str, folder: Path) -> Builder:
     """Write two samples of whatever the reader's files can say."""
     builder = BUILDERS[reader]

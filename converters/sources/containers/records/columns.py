@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, OBJECTS
+from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, OBJECTS, RASTER
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.records.features import FeatureLook, SeenFeature
 from shardfeed.converters.sources.options import ColumnOptions
@@ -46,6 +46,7 @@ _MADE_ANEW = {
     *(FORMAT, HEIGHT, WIDTH, RESTARTS, SHA256, SOURCE_ID, "image/colorspace", "image/channels"),
     *("height", "width", "depth"),
 }
+_MASKS = (RASTER, "image/segmentation/class/encoded")  # ours, and DeepLab's
 _LABEL_END, _TEXT_END = "/label", "/text"
 _WORDS = frozenset(word for words in WORDS.values() for word in words) | {"bbox"}
 _STATED = frozenset({FILENAME, SOURCE_ID, *BOX, OBJECT_LABEL, OBJECT_TEXT, OBJECT_AREA, IS_CROWD, *_FLAGS})
@@ -211,7 +212,10 @@ def find_columns(
     hidden |= {key for key in kinds if is_of_objects(key, kinds)} - {*asked.values()}
     stated = _stated(kinds, documented)
     infos = [
-        ColumnInfo(key, "other" if key in hidden else kind, role=None if key in hidden else stated.get(key))
+        ColumnInfo(
+            *(key, "other" if key in hidden else kind, "mask" if key in _MASKS else ""),
+            role=None if key in hidden else stated.get(key),
+        )
         for key, kind in kinds.items()
     ]
     if objects is not None:

@@ -18,7 +18,13 @@ from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.image_extensions import ending_of
 from shardfeed.converters.sources.containers.records.columns import RecordColumns, find_columns, may_mean
-from shardfeed.converters.sources.containers.records.features import FeatureLook, one_number, one_text, supervised_keys
+from shardfeed.converters.sources.containers.records.features import (
+    FeatureLook,
+    not_examples,
+    one_number,
+    one_text,
+    supervised_keys,
+)
 from shardfeed.converters.sources.containers.records.shard_names import (
     FoundSplit,
     ShardFiles,
@@ -156,8 +162,9 @@ def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) 
     try:
         found = _find(look, form)
         names = [name for split in found.splits for name in split.files if name is not None]
-        first = next((name for name in names[:_RECOGNISED_BY] if form.is_one(os.path.join(found.root, name))), None)
-        if first is None:  # writers with more shards than samples leave some empty, perhaps the first
+        # Writers with more shards than samples leave some empty, perhaps the first.
+        first = tuple(name for name in names[:_RECOGNISED_BY] if form.is_one(os.path.join(found.root, name)))
+        if not first:
             return None
     except UsageError as error:
         return Evidence(form.name, f"it has files named like {form.what}s", f"{error.place}: {missing_of(error)}")
@@ -167,9 +174,9 @@ def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) 
     if os.path.isfile(os.path.join(found.root, MANIFEST)):
         return Evidence(form.name, count, "it is already a dataset: read it with shardfeed.open")
     try:
-        if form.is_packed(os.path.join(found.root, first)):
+        if form.is_packed(os.path.join(found.root, first[0])):
             return Evidence(form.name, f"{count}, compressed")
-        alone = ShardFiles(found.root, [FoundSplit(found.splits[0].name, (first,))])
+        alone = ShardFiles(found.root, [FoundSplit(found.splits[0].name, first)])
         seen = _look_at(_opened(alone, form, Unpacked()), form, look.path, _RECOGNISED_BY)
         columns = find_columns(seen, options, look.path, documented=supervised_keys(found.root))
     except (UsageError, IntegrityError) as error:
@@ -297,21 +304,20 @@ def _row(file: int, met: FoundRecord, columns: RecordColumns, wanted: _Wanted) -
 def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most: int) -> FeatureLook:
     """Collect the features of the first records of each file. Raises UsageError if none can be read."""
     look = FeatureLook()
-    problem = "no record"
+    problem, remedy = "no record", _ONLY_EXAMPLES
     for file in files:
         for met in islice(form.records(file), max(1, most // max(1, len(files)))):
             if not met.problem:
                 try:
-                    features = decode(met.payload)
+                    if other := not_examples(met.payload):
+                        problem, remedy = other
+                    else:
+                        _add(look, met, decode(met.payload))
                 except IntegrityError as error:
                     problem = f"not a tf.train.Example: {error.problem}"
-                else:
-                    problem = "tf.train.SequenceExamples"
-                    if not is_sequence_example(met.payload):
-                        _add(look, met, features)
             problem = met.problem or problem
     if not look.records:
-        raise UsageError(place, f"nothing can be read from {escape(files[0].name)}: {problem}", _ONLY_EXAMPLES)
+        raise UsageError(place, f"nothing can be read from {escape(files[0].name)}: {problem}", remedy)
     return look
 
 

@@ -13,15 +13,22 @@ import numpy as np
 
 from shardfeed.converters.images.jpeg import check_end_marker, read_jpeg_header
 from shardfeed.converters.images.png import read_png_header
-from shardfeed.converters.images.sniff import image_kind
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, image_kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.rows.roles import Kind
 from shardfeed.errors import IntegrityError, escape, name_text
+from shardfeed.formats.example import is_sequence_example
 from shardfeed.formats.format import Fields
 from shardfeed.jpeg.markers import SIGNATURE, is_whole
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Feature, is_plain
 
+# Records that are no Examples: how they begin, what they are, and what to do.
+_OTHERS = (
+    (b"\x09", "events of TensorBoard", "give the files that have the images"),
+    (b"\x08", "tensors by tf.io.serialize_tensor", "read them with tf.io.parse_tensor, and write tf.train.Examples"),
+    (b"{", "JSON texts", "write their values as features of tf.train.Examples"),
+)
 DAMAGED = "damaged"  # begins as an image, and no decoder would read it
 UNKNOWN = "unknown"  # no known image
 
@@ -135,6 +142,18 @@ class FeatureLook:
             one = seen.single and seen.records == self.records and key not in ragged
             found[key] = Feature(seen.dtype, () if one else (None,))
         return found
+
+
+def not_examples(payload: bytes) -> tuple[str, str] | None:
+    """What records like this one are, and what to do, if they are known to be something else than tf.train.Examples."""
+    if begins_as_image(payload[:HEAD_BYTES]):
+        return "image files with nothing around them", "write each as a feature of a tf.train.Example"
+    for begin, what, remedy in _OTHERS:
+        if payload.startswith(begin):
+            return what, remedy
+    if is_sequence_example(payload):
+        return "tf.train.SequenceExamples", "write their lists as features of tf.train.Examples"
+    return None
 
 
 def _is_text(value: Any) -> bool:

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from object_images import image_file
+from object_images import encoded, image_file
 from PIL import Image
 
 import shardfeed
@@ -227,6 +228,37 @@ def test_columns_of_another_type(tmp_path: Path) -> None:
     for what in ("text", "split", "key"):
         with pytest.raises(UsageError, match=f"the column 'x' holds float values, expected .* for {what}"):
             read(str(path), ColumnOptions(columns={what: "x"}))
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_first_file_without_rows(tmp_path: Path, typed: bool) -> None:
+    """pandas gives a column without values the type null."""
+    empty = {"image": images(0), "label": pa.array([], pa.int64())}
+    written(tmp_path / "train-00000-of-00002.parquet", empty if typed else dict.fromkeys(empty, pa.nulls(0)))
+    written(tmp_path / "train-00001-of-00002.parquet", {"image": images(2), "label": [0, 1]})
+    assert [sample.features[LABEL] for sample in open_source(tmp_path)] == [0, 1]
+
+
+@pytest.mark.parametrize("column", ["label", "annotation", "mask", "segmentation_mask"])
+def test_a_second_image_is_the_mask_by_its_name(tmp_path: Path, column: str) -> None:
+    """As in sidewalk-semantic. Beside other labels, a mask is taken only if it is named."""
+    mask = {"bytes": encoded(np.arange(2400, dtype=np.uint8).reshape(40, 60) % 3), "path": None}
+    values = {"pixel_values": images(2), column: pa.array([mask] * 2, IMAGE)}
+    path = str(written(tmp_path / "a.parquet", values))
+    with pytest.raises(UsageError, match=rf"choose one, .*'pixel_values'.*; .* its mask, also .*'mask': '{column}'"):
+        read(path, PLAIN)
+    with pytest.raises(UsageError, match=r"the meaning of its mask values is unknown: .* class_names"):
+        read(path, ColumnOptions(columns={"image": "pixel_values", "mask": column}))
+    options = ColumnOptions(columns={"image": "pixel_values"}, class_names=("a", "b", "c"))
+    assert RASTER in read(path, options).schema.features
+    plain = read(path, ColumnOptions(columns={"image": "pixel_values"}, unlabelled=True))
+    assert RASTER not in plain.schema.features
+    assert f"unused columns: 1 ({column})" in plain.findings.notes
+    labelled = read(
+        str(written(tmp_path / "b.parquet", {**values, "class": [0, 1]})), replace(options, class_names=None)
+    )
+    assert RASTER not in labelled.schema.features
+    assert f"unused columns: 1 ({column})" in labelled.findings.notes
 
 
 def test_paths_that_come_again_are_no_keys(tmp_path: Path) -> None:

@@ -286,7 +286,10 @@ BAD: dict[str, tuple[Mapping[str, bytes], str]] = {
         "the files of the sample '1' are not adjacent .*--sort=name",
     ),
     "a pickle": ({"1.png": b"", "1.pyd": b""}, "the column pyd is a pickle.*write it as cls, txt or json"),
-    "no image": ({"1.txt": b"", "1.cls": b"0"}, "no image in its first samples: txt, cls.*columns"),
+    "no image": (
+        {"1.txt": b"", "1.cls": b"0"},
+        "no image in its first samples: txt, cls; write the image of",
+    ),
     "two images": ({"1.png": b"", "1.jpg": b""}, "the sample '1' has more than one image: png, jpg"),
     "two images by other names": ({"1.a.png": b"", "1.b.jpg": b""}, "several images in its first samples: a.png"),
     "no sample": ({"README": b""}, "no sample in it"),
@@ -521,3 +524,43 @@ def test_memory(tmp_path: Path) -> None:
         peaks[count] = peak
     grown = (peaks[110_000] - peaks[10_000]) / 100_000
     assert grown < 150, f"{grown:.0f} bytes a sample"
+
+
+@pytest.mark.parametrize(
+    ("keys", "columns"),
+    [
+        ([f"img_0.{i}5_v1.{i}" for i in range(6)], ("jpg", "cls")),
+        ([f"img_0.{i}5" for i in range(6)], ("jpg", "cls", "seg.png")),
+        ([f"{i}_v1.0" for i in range(3)], ("jpg", "cls")),
+        (["scan.2024.01", "scan.2024.02"], ("jpg", "cls")),
+        (["mr.white", "mr.pink", "mr.brown"], ("jpg", "cls")),
+    ],
+)
+def test_dots_in_names(tmp_path: Path, keys: list[str], columns: tuple[str, ...]) -> None:
+    """As the columns of one key, all but one image would be lost."""
+    values = {"jpg": image_file(), "cls": b"1", "seg.png": image_file()}
+    path = tar_of(tmp_path / "a.tar", {f"x/{key}.{column}": values[column] for key in keys for column in columns})
+    source = open_source(path, options=ColumnOptions(class_names=("a", "b")))
+    assert sorted(by_key(source)) == sorted(f"x/{key}.jpg" for key in keys)
+    assert {sample.features[TEXT] for sample in source} == {b"b"}
+    assert any(note.startswith("base names have dots") for note in findings_of(source).notes)
+
+
+@pytest.mark.parametrize(
+    ("columns", "remedy", "count"),
+    [
+        ([("left.jpg", "right.jpg")] * 3, "left.jpg", 3),  # two views
+        ([("0.jpg", "1.jpg", "2.jpg")] * 3, "0.jpg", 3),  # frames
+        ([("left.jpg",), ("front.jpg",)] * 2, "left.jpg;front.jpg", 4),
+        ([("left.jpg", "left.cls", "right.jpg", "right.cls")] * 2, "left.jpg", 2),
+        ([("bin",)] * 2, "bin", 2),
+    ],
+)
+def test_the_remedy_for_several_images_loses_no_sample(
+    tmp_path: Path, columns: list[tuple[str, ...]], remedy: str, count: int
+) -> None:
+    files = {f"{i}.{column}": image_file() for i, each in enumerate(columns) for column in each if "cls" not in column}
+    path = tar_of(tmp_path / "a.tar", files)
+    with pytest.raises(UsageError, match=f"columns={{'image': '{remedy}'}}"):
+        open_source(path)
+    assert len(open_source(path, options=ColumnOptions(columns={"image": remedy}))) == count

@@ -380,3 +380,17 @@ def test_a_row_that_declares_more_bytes_than_the_file_has(tmp_path: Path, pixels
         path.write_bytes(raw)
     with pytest.raises(UsageError, match="has a row of 1600000000 bytes"):
         read(path, ColumnOptions(unlabelled=True))
+
+
+def test_an_array_for_each_image(tmp_path: Path, pixels: np.ndarray) -> None:
+    """As in files with a group for each class: no choice of two arrays would help."""
+    path = save(tmp_path / "a.h5", {f"{'cat' if i % 2 else 'dog'}/{i}": image for i, image in enumerate(pixels)})
+    with pytest.raises(UsageError, match=r"each of its \d+ arrays is one image, .*; write one array of all images"):
+        open_source(path)
+
+
+@pytest.mark.parametrize("option", [{"class_names": ("a", "b")}, {"label_offset": 1}])
+def test_names_of_classes_without_labels(tmp_path: Path, pixels: np.ndarray, option: dict[str, Any]) -> None:
+    path = save(tmp_path / "a.h5", {"images": pixels})
+    with pytest.raises(UsageError, match="is for labels, and no column is known to have them"):
+        open_source(path, options=ColumnOptions(**option))

@@ -14,10 +14,11 @@ import tensorflow as tf
 from foreign_tfrecords import example, picture, write
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from object_images import encoded
 
 import shardfeed
-from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_LABEL
-from shardfeed.converters import convert
+from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER
+from shardfeed.converters import convert, open_source, survey
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.records import examples, tfrecord
 from shardfeed.converters.sources.look import Look
@@ -393,7 +394,7 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
     assert "no column of images in it: it has text" in evidence.missing
     with tf.io.TFRecordWriter(str(tmp_path / "sequences.tfrecord")) as writer:
         writer.write(tf.train.SequenceExample(feature_lists={"feature_list": {"a": {}}}).SerializeToString())
-    with pytest.raises(UsageError, match=r"sequences\.tfrecord: tf\.train\.SequenceExamples; only records that are"):
+    with pytest.raises(UsageError, match=r"sequences\.tfrecord: tf\.train\.SequenceExamples; write their lists"):
         read(tmp_path / "sequences.tfrecord")
     (home / "train-00001-of-00002").unlink()
     evidence = tfrecord.recognise(Look(str(home)), ColumnOptions())
@@ -499,3 +500,106 @@ def test_sequence_examples_with_a_context(tmp_path: Path) -> None:
         writer.write(sequence.SerializeToString())
     (rejected,) = read(tmp_path).findings.rejected
     assert rejected.code == "E_UNSUPPORTED"
+
+
+def _sequence() -> bytes:
+    context = tf.train.Features(feature={"label": tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))})
+    lists = tf.train.FeatureLists(feature_list={"frames": tf.train.FeatureList(feature=[tf.train.Feature()])})
+    return tf.train.SequenceExample(context=context, feature_lists=lists).SerializeToString()
+
+
+def _events(folder: Path) -> list[bytes]:
+    writer = tf.summary.create_file_writer(str(folder))
+    with writer.as_default():
+        tf.summary.write("x", 1.0, step=0)
+    writer.close()
+    (log,) = folder.iterdir()
+    return [bytes(record.numpy()) for record in tf.data.TFRecordDataset(str(log))]
+
+
+@pytest.mark.parametrize(
+    ("what", "remedy"),
+    [
+        ("tensors by tf.io.serialize_tensor", "read them with tf.io.parse_tensor"),
+        ("image files with nothing around them", "write each as a feature"),
+        ("tf.train.SequenceExamples", "write their lists"),
+        ("events of TensorBoard", "give the files that have the images"),
+        ("JSON texts", "write their values"),
+    ],
+)
+def test_records_that_are_something_else_are_named(tmp_path: Path, what: str, remedy: str) -> None:
+    records = {
+        "tensors": [tf.io.serialize_tensor(tf.zeros((4, 4, 3), tf.uint8)).numpy()],
+        "image": [picture(0)],
+        "tf.train": [_sequence()],
+        "events": _events(tmp_path / "log"),
+        "JSON": [b'{"image": "a.jpg"}'],
+    }
+    (tmp_path / "in").mkdir()
+    with tf.io.TFRecordWriter(str(tmp_path / "in" / "a.tfrecord")) as writer:
+        for record in records[what.split(" ")[0].partition(".Seq")[0]]:
+            writer.write(record)
+    for read_it in (open_source, survey):
+        with pytest.raises(UsageError, match=f"{what}.*; {remedy}"):
+            read_it(tmp_path / "in")
+
+
+@pytest.mark.parametrize("how", ["", "GZIP"])
+def test_masks_by_their_usual_key(tmp_path: Path, how: str) -> None:
+    """DeepLab's records have no other label. A record without a mask is listed."""
+    mask = encoded(np.arange(2240, dtype=np.uint8).reshape(40, 56) % 3)
+    rows: list[dict[str, Any]] = [{"image/encoded": picture(n), RASTER: mask} for n in range(3)]
+    del rows[1][RASTER]
+    (tmp_path / "in").mkdir()
+    packed(tmp_path / "in" / "train-00000-of-00001.tfrecord", rows, how)
+    with pytest.raises(UsageError, match=r"the meaning of its mask values is unknown: .*with 0, 1, 2"):
+        open_source(tmp_path / "in")
+    source = open_source(tmp_path / "in", options=ColumnOptions(class_names=("a", "b", "c")))
+    report = convert(source, tmp_path / "out", workers=OwnEngine(1), max_bad=1)
+    assert [one.what for one in report.rejected] == ["E_PAIR"]
+    data = shardfeed.open(tmp_path / "out")
+    assert data.manifest.schema.raster is not None
+    assert data.manifest.schema.raster.class_names == ("a", "b", "c")
+    assert len(data["train"]) == 2
+    assert RASTER in data["train"][0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({OBJECT_MASK: OBJECT_MASK}, f"{OBJECT_MASK} from {OBJECT_MASK}: it is not read"),
+        ({OBJECT_LABEL: "image/object/weight"}, "it is not read"),
+        ({OBJECT_AREA: "nothing"}, "there is no such key"),
+    ],
+)
+def test_keys_of_objects_that_are_asked_for_are_read_or_refused(
+    tmp_path: Path, columns: dict[str, str], problem: str
+) -> None:
+    boxes = {side: [0.1 if "min" in side else 0.5] for side in BOX}
+    own = {
+        "image/encoded": picture(0),
+        OBJECT_LABEL: [0],
+        OBJECT_MASK: [picture(1, "PNG")],
+        "image/object/weight": [0.5],
+    }
+    write(tmp_path / "a.tfrecord", [own | boxes])
+    assert len(open_source(tmp_path)) == 1
+    with pytest.raises(UsageError, match=problem):
+        open_source(tmp_path, options=ColumnOptions(columns=columns))
+
+
+def test_columns_that_are_not_used_are_all_named(tmp_path: Path) -> None:
+    row = dict.fromkeys(("edema", "mass", "nodule", "pneumonia", "fracture"), 1.0)
+    write(tmp_path / "a.tfrecord", [{"image": picture(n), **row} for n in range(2)])
+    notes = read(tmp_path).findings.notes
+    assert "unused columns: 5 (edema, fracture, mass, nodule, pneumonia)" in notes
+
+
+def test_names_beside_vectors_of_marks(tmp_path: Path) -> None:
+    """`labels.txt` names them if it has a name for each place."""
+    write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": [n, 1, 0]} for n in range(2)])
+    for names, expected in (("ant\nbee\ncat\n", ("ant", "bee", "cat")), ("ant\nbee\n", ("0", "1", "2"))):
+        (tmp_path / "label.labels.txt").write_text(names)
+        source = read(tmp_path)
+        assert source.schema.class_names[LABEL] == expected
+        assert labels(source) == [[1], [0, 1]]
