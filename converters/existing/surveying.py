@@ -213,8 +213,9 @@ def _check_labels(
         told = listing([f"{name} has it in {counts[name]} of {records[name]} records" for name in lacking])
         patterns = {split.name: _pattern(split) for split in splits if split.name in counts.keys() - {*lacking}}
         if lacking and patterns:
-            typed = " --split ".join(shlex.quote(f"{name}={at}") for name, at in patterns.items())
-            remedy = f"to keep it as the label, adopt these alone: {argument('splits', patterns, typed=typed)}"
+            quoted = {name: shlex.quote(f"{name}={at}") for name, at in patterns.items()}
+            ways = [argument("splits", {name: patterns[name]}, typed=typed) for name, typed in quoted.items()]
+            remedy = f"to keep it as the label, adopt these alone: {' '.join(ways)}"
             raise UsageError(directory, f"{escape(key)} is not in all records: {told}", remedy)
         notes += [f"{escape(key)} is not the label, as some records lack it: {told}"] if lacking else []
     return notes

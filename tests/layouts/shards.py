@@ -6,6 +6,9 @@ import tarfile
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
 from tests.layouts.documents import A
 from tests.layouts.files import Files, picture, plain
 from tests.layouts.layout import Gives, Topic
@@ -409,3 +412,124 @@ def kaggle_flowers(to: Files) -> None:
 def own_names(to: Files) -> None:
     rows = [{"img": plain(gray), "species": label} for gray, label in zip(GRAYS, LABELS, strict=True)]
     records(to, "mine.tfrecord", rows)
+
+
+def _labelled(grays: Sequence[int] = GRAYS, **more: Sequence[Any]) -> list[dict[str, Any]]:
+    """Records of images and their labels."""
+    rows = [{"image": plain(gray, kind="JPEG"), "label": n % 2} for n, gray in enumerate(grays)]
+    return [row | {key: values[n] for key, values in more.items()} for n, row in enumerate(rows)]
+
+
+@TOPIC.layout(
+    "TFX's examples: `Split-train/data_tfrecord-00000-of-00001`, `Split-eval/`",
+    "convert examples/1 out",
+    Gives("eval 2, train 4", {"0", "1"}, gray={20: "1", 90: "0"}),
+    needs="tensorflow",
+)
+def tfx_examples(to: Files) -> None:
+    records(to, "examples/1/Split-train/data_tfrecord-00000-of-00001", _labelled())
+    records(to, "examples/1/Split-eval/data_tfrecord-00000-of-00001", _labelled((90, 91)))
+
+
+@TOPIC.layout(
+    "Spark's TFRecords: `train.tfrecord/part-00000-UUID-c000.tfrecord`, `val.tfrecord/`",
+    "convert spark out",
+    Gives("train 4, validation 2", {"0", "1"}, gray={20: "1", 90: "0"}),
+    needs="tensorflow",
+)
+def spark_records(to: Files) -> None:
+    for part in (0, 1):
+        name = f"part-0000{part}-1c2d3e4f-aaaa-4bbb-8ccc-0123456789ab-c000.tfrecord"
+        records(to, f"spark/train.tfrecord/{name}", _labelled(GRAYS[2 * part : 2 * part + 2]))
+        if not part:
+            records(to, f"spark/val.tfrecord/{name}", _labelled((90, 91)))
+
+
+@TOPIC.layout(
+    "a TFRecord with a 0/1 number per class (RANZCR CLiP)",
+    "convert ranzcr out --one-hot ETT_Abnormal,CVC_Normal,Swan_Ganz",
+    Gives(
+        "train 4",
+        ("ETT_Abnormal", "CVC_Normal", "Swan_Ganz"),
+        tags={"a.jpg": "CVC_Normal Swan_Ganz", "b.jpg": "", "c.jpg": "ETT_Abnormal"},
+    ),
+    needs="tensorflow",
+)
+def ranzcr(to: Files) -> None:
+    keys = ("ETT_Abnormal", "CVC_Normal", "Swan_Ganz")
+    marks = {"a": (0, 1, 1), "b": (0, 0, 0), "c": (1, 0, 0), "d": (0, 1, 0)}
+    rows = [
+        {"image": plain(n, kind="JPEG"), "filename": f"{name}.jpg".encode()} | dict(zip(keys, marks[name], strict=True))
+        for n, name in enumerate(marks)
+    ]
+    records(to, "ranzcr/00-512x512-4.tfrec", rows)
+
+
+@TOPIC.layout(
+    "a TFRecord with a list of 0 and 1 for each image",
+    "convert genres out --class-names names.txt",
+    Gives("train 4", ("drama", "comedy", "war"), tags={"10.jpg": "drama war", "20.jpg": "comedy war"}),
+    needs="tensorflow",
+)
+def multi_hot(to: Files) -> None:
+    marks = ([1, 0, 1], [0, 1, 1], [0, 0, 0], [1, 1, 1])
+    rows = _labelled(label=marks, filename=[b"%d.jpg" % gray for gray in GRAYS])
+    records(to, "genres/train-00000-of-00001.tfrecord", rows)
+    to.put("names.txt", "drama\ncomedy\nwar\n")
+
+
+def _segmented(size: tuple[int, int] = (28, 28)) -> bytes:
+    """A mask: 0, and 100 pixels of 1 and of 2."""
+    out = io.BytesIO()
+    pixels = np.zeros(size, np.uint8)
+    pixels[:10, :10], pixels[-10:, -10:] = 1, 2
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+@TOPIC.layout(
+    "DeepLab's TFRecords: `image/segmentation/class/encoded`",
+    "convert tfrecord out --class-names names.txt",
+    Gives("train 2, validation 1", raster={"10.jpg": {"sky": 584, "road": 100, "car": 100}}),
+    needs="tensorflow",
+)
+def deeplab(to: Files) -> None:
+    rows = [
+        {
+            "image/encoded": plain(gray, kind="JPEG"),
+            "image/filename": b"%d.jpg" % gray,
+            "image/segmentation/class/encoded": _segmented(),
+            "image/segmentation/class/format": b"png",
+        }
+        for gray in (10, 20, 90)
+    ]
+    records(to, "tfrecord/train-00000-of-00001.tfrecord", rows[:2])
+    records(to, "tfrecord/val-00000-of-00001.tfrecord", rows[2:])
+    to.put("names.txt", "sky\nroad\ncar\n")
+
+
+@TOPIC.layout(
+    "the Hub's segmentation (sidewalk-semantic): `pixel_values`, `label`, both images",
+    "convert sidewalk out --class-names names.txt",
+    Gives("train 2", raster={"10.png": {"sky": 584, "road": 100, "car": 100}}),
+    says=("columns image=pixel_values", "mask=label"),
+    then="convert sidewalk out --class-names names.txt --columns image=pixel_values,mask=label",
+    needs="pyarrow",
+)
+def hub_segmentation(to: Files) -> None:
+    masks = [{"bytes": _segmented(), "path": f"{gray}_mask.png"} for gray in (10, 20)]
+    parquet(to, "sidewalk/data/train-00000-of-00001.parquet", {"pixel_values": images_of((10, 20)), "label": masks})
+    to.put("names.txt", "sky\nroad\ncar\n")
+
+
+@TOPIC.layout(
+    "WebDataset with dots in names: `scan_0.25_v1.0.jpg`, `scan_0.25_v1.0.cls`",
+    "convert scans.tar out",
+    Gives("train 4", {"0", "1"}, gray={20: "1", 30: "0"}),
+)
+def webdataset_dots(to: Files) -> None:
+    members = {}
+    for number, gray in enumerate(GRAYS):
+        members[f"scan_0.{number}5_v1.0.jpg"] = plain(gray, kind="JPEG")
+        members[f"scan_0.{number}5_v1.0.cls"] = b"%d" % LABELS[number]
+    tar(to, "scans.tar", members)

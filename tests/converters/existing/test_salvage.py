@@ -546,7 +546,7 @@ def test_a_manifest_that_lies_about_what_is_not_there(copy: Path, tmp_path: Path
 
 @pytest.mark.parametrize("adopted", [True, False])
 def test_records_of_others_keep_image_and_label(tmp_path: Path, adopted: bool) -> None:
-    """What is salvaged from them trains, also where the directory was never adopted."""
+    """Salvaged, they train, also if the directory was never adopted."""
     schema = {"pic": Feature("bytes"), "y": Feature("int64"), "category": Feature("int64")}
     made = [frame(encode(schema, {"pic": picture(i), "y": 7, "category": i % 3})) for i in range(6)]
     home = tmp_path / "home"

@@ -145,7 +145,7 @@ class FeatureLook:
 
 
 def not_examples(payload: bytes) -> tuple[str, str] | None:
-    """What records like this one are, and what to do, if they are known to be something else than tf.train.Examples."""
+    """Name what records like this one are, and what to do; None for tf.train.Examples, and for unknown records."""
     if begins_as_image(payload[:HEAD_BYTES]):
         return "image files with nothing around them", "write each as a feature of a tf.train.Example"
     for begin, what, remedy in _OTHERS:
