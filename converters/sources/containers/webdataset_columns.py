@@ -260,6 +260,7 @@ class SeenColumns:
         infos += [ColumnInfo(" or ".join(masks), "image", role="mask")] if masks else []
         infos += self._infos({*images, *masks}, any_image=not images)
         roles = choose_roles(place, infos, asked, unlabelled=self.options.unlabelled, one_hot=self.options.one_hot)
+        masks = masks or tuple(filter(None, [roles.name("mask")]))  # by its name: `mask.png`
         return Chosen(images, masks, by_tar, roles, self._offered(roles))
 
     def _check_pickles(self, place: str, asked: Mapping[str, str]) -> None:
@@ -283,7 +284,7 @@ class SeenColumns:
             if column not in self.kinds and not keys:
                 if column not in images and not (any_image and _is_plain_image(column)):
                     kind: Kind = "image" if names_image(b"x." + os.fsencode(column)) else "other"
-                    found.append(ColumnInfo(column, kind, column))
+                    found.append(ColumnInfo(column, kind, column.rpartition(".")[0] if kind == "image" else column))
                 continue
             for name in [*keys, *([column] if column in self.kinds else [])]:
                 word = name[len(column) + 1 :] or column

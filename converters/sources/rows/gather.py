@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shardfeed.annotations import CAPTION
+from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.classes import is_integer
 from shardfeed.converters.sources.look import SourceFiles
@@ -346,7 +346,13 @@ class Gather:
         keys = self._keys(all_notes)
         masks = None
         if rasters is not None:
-            masks, of_masks = rasters(self.files.place, keys)
+            try:
+                masks, of_masks = rasters(self.files.place, keys)
+            except UsageError as error:
+                if {"mask", RASTER} & self.options.columns.keys() or self.options.class_names is not None:
+                    raise
+                place, problem, remedy = error.args
+                raise UsageError(place, problem, f"{remedy}; without masks: {argument('unlabelled', True)}") from None
             all_notes += of_masks
         elif masked:  # a reader that forgets it must not lose it
             raise UsageError(self.files.place, f"masks in {what}s cannot be read", "leave the mask out")

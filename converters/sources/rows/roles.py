@@ -26,7 +26,17 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         *("image", "img", "jpg", "jpeg", "png", "picture", "photo", "pixels", "image_bytes", "image_raw", "bytes"),
         *("content", "images", "imgs"),
     ),
-    "mask": ("mask", "masks", "segmentation_mask", "segmentation", "annotation", "annotations", "label", "labels"),
+    "mask": (
+        "mask",
+        "masks",
+        "seg",
+        "segmentation_mask",
+        "segmentation",
+        "annotation",
+        "annotations",
+        "label",
+        "labels",
+    ),
     "label": ("label", "labels", "class", "class_name", "class_id", "category", "cls", "target", "targets", "ans"),
     "text": ("caption", "captions", "text", "txt", "prompt", "title", "sentence", "sentences"),
     "split": (),  # only on request: in many files it has another meaning

@@ -46,7 +46,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, OBJECT_TEXT, RASTER
-from shardfeed.converters import convert, open_source
+from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.sources.readers import READERS
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.schema import FILENAME, TEXT
@@ -603,6 +603,14 @@ def test_a_name_with_words_of_two_splits_is_asked_about(tmp_path: Path, reader: 
     BUILDERS[reader].write(tmp_path, rows)
     with pytest.raises(UsageError, match=r"train_val_a[.a-z]* contains two splits, train and validation; rename it"):
         open_source(tmp_path)
+
+
+@pytest.mark.parametrize("reader", [name for name, one in BUILDERS.items() if one.kind is ColumnOptions])
+def test_names_of_classes_and_no_labels_are_refused(tmp_path: Path, reader: str) -> None:
+    BUILDERS[reader].write(tmp_path, {"a": [{"image": image_file(seed=i), "key": f"{i}", "label": i} for i in (0, 1)]})
+    options = ColumnOptions(class_names=["cat", "dog"], unlabelled=True)
+    with pytest.raises(UsageError, match="class_names is for labels"):
+        open_source(tmp_path / BUILDERS[reader].path, reader=reader, options=options)
 
 
 @pytest.mark.parametrize("count", [0, 1])

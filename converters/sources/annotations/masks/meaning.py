@@ -66,6 +66,9 @@ def read_masks(
     Some masks are read to find their values. Raises UsageError if the meaning of the values is unknown.
     """
     seen = Seen.of(contents, range(len(keys)), lambda i: escape(keys[i]))
+    if seen.colours:  # a table of colours is for files of masks
+        problem = "its masks have colours, expected one channel with the number of a class in each pixel"
+        raise UsageError(place, problem, "write them so, or as files beside the images and a table of their colours")
     options = AnnotationOptions(class_names=class_names)
     raster, table, notes = meaning_of(name_bytes(place), seen, options)
     return Masks(contents, raster, table), notes

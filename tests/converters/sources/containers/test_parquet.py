@@ -472,3 +472,23 @@ def test_memory(tmp_path: Path, compression: str) -> None:
         peaks[count] = peak
     grown = (peaks[420_000] - peaks[20_000]) / 400_000
     assert grown < 150, f"{grown:.0f} bytes a sample"
+
+
+def test_labels_that_are_booleans(tmp_path: Path) -> None:
+    values = {"image": images(3), "label": [True, False, True]}
+    source = read(str(written(tmp_path / "a.parquet", values)), ColumnOptions(class_names=("no", "yes")))
+    assert [sample.features[TEXT] for sample in source] == [b"yes", b"no", b"yes"]
+    values = {"image": images(2), "cat": [True, False], "dog": [True, None]}
+    source = read(str(written(tmp_path / "b.parquet", values)), ColumnOptions(one_hot=["cat", "dog"]))
+    assert source[0].features[TEXT] == [b"cat", b"dog"]
+    assert [(one.code, "dog: null" in one.reason) for one in findings_of(source).rejected] == [("E_NO_LABEL", True)]
+
+
+def test_masks_of_colours_are_refused_with_what_works(tmp_path: Path) -> None:
+    """A table of colours is no option of Parquet, and is not named."""
+    colours = np.tile(np.arange(3, dtype=np.uint8) * 90, (40, 60, 1))
+    masks = pa.array([{"bytes": encoded(colours), "path": None}] * 2, IMAGE)
+    path = str(written(tmp_path / "a.parquet", {"image": images(2), "mask": masks}))
+    with pytest.raises(UsageError, match=r"have colours, expected one channel .*; without masks: unlabelled=True"):
+        read(path, PLAIN)
+    assert RASTER not in read(path, ColumnOptions(unlabelled=True)).schema.features

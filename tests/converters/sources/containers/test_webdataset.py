@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from object_images import image_file
+from object_images import encoded, image_file
 from PIL import Image
 from webdataset import ShardWriter, TarWriter
 
@@ -564,3 +564,18 @@ def test_the_remedy_for_several_images_loses_no_sample(
     with pytest.raises(UsageError, match=f"columns={{'image': '{remedy}'}}"):
         open_source(path)
     assert len(open_source(path, options=ColumnOptions(columns={"image": remedy}))) == count
+
+
+@pytest.mark.parametrize("column", ["mask.png", "seg.png", "label.tif"])
+def test_masks_by_the_name_of_their_column(tmp_path: Path, column: str) -> None:
+    """Where no other column is a label."""
+    kind = "TIFF" if column.endswith("tif") else "PNG"
+    mask = encoded(np.arange(2400, dtype=np.uint8).reshape(40, 60) % 3, kind)
+    files = {f"{i}.{name}": data for i in range(2) for name, data in (("jpg", image_file(seed=i)), (column, mask))}
+    path = tar_of(tmp_path / "a.tar", files)
+    with pytest.raises(UsageError, match=r"mask values is unknown: .*; without masks: unlabelled=True"):
+        open_source(path)
+    source = open_source(path, options=ColumnOptions(class_names=("a", "b", "c")))
+    assert RASTER in convert(source, tmp_path / "out", workers=1).manifest.schema.features  # type: ignore[union-attr]
+    labelled = tar_of(tmp_path / "b.tar", dict(sorted({**files, "0.cls": b"0", "1.cls": b"1"}.items())))
+    assert f"unused columns: 1 ({column})" in findings_of(open_source(labelled)).notes

@@ -19,10 +19,11 @@ from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.records import arrayrecord, tfrecord
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.open_source import recognise
+from shardfeed.converters.sources.open_source import open_source, recognise
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
@@ -198,3 +199,39 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "array_record", None)
     with pytest.raises(MissingExtraError, match=r"array_record is not installed; pip install 'shardfeed\[formats\]'"):
         read(tmp_path)
+
+
+class Streets(tfds.core.GeneratorBasedBuilder):
+    """Images with a mask each, and a vector of marks."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    MANUAL_DOWNLOAD_INSTRUCTIONS = ""
+
+    def _info(self) -> Any:
+        mask = tfds.features.Image(shape=(None, None, 1), encoding_format="png")
+        features = {"image": tfds.features.Image(encoding_format="png"), "segmentation_mask": mask,
+                    "attributes": tfds.features.Tensor(shape=(3,), dtype=np.int64)}  # fmt: skip
+        return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
+
+    def _split_generators(self, manager: Any) -> Any:
+        del manager
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self) -> Any:
+        mask = (np.arange(72) % 3).astype(np.uint8).reshape(8, 9, 1)
+        for i in range(3):
+            yield i, {"image": pixels(i), "segmentation_mask": mask, "attributes": [i % 2, 1, 0]}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_masks_and_marks(tmp_path: Path, form: str) -> None:
+    """TFDS's usual name is the mask, where nothing else is a label; vectors of marks are the classes of the ones."""
+    Streets(data_dir=str(tmp_path), file_format=form).download_and_prepare()
+    with pytest.raises(UsageError, match=r"mask values is unknown: .*; without masks: unlabelled=True"):
+        open_source(tmp_path / "streets" / "1.0.0")
+    masked = open_source(tmp_path / "streets" / "1.0.0", options=ColumnOptions(class_names=("a", "b", "c")))
+    convert(masked, tmp_path / "masks", workers=1)
+    assert shardfeed.open(tmp_path / "masks").manifest.schema.raster.class_names == ("a", "b", "c")  # type: ignore[union-attr]
+    assert "unused columns: 1 (attributes)" in findings_of(masked).notes
+    marked = open_source(tmp_path / "streets" / "1.0.0", options=ColumnOptions(columns={"label": "attributes"}))
+    assert [sample.features[LABEL] for sample in marked] == [[1], [0, 1], [1]]
