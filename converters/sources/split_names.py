@@ -21,7 +21,7 @@ _USUAL = {
     "testset": "test",
 }
 _OWN = ("dev", "eval")  # words for a split that keeps this name
-_BETWEEN = re.compile(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])")  # around the words of a name
+_BETWEEN = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")  # around the words of a name
 # A fold's number, as spreadsheets write a column of whole numbers that has gaps elsewhere, too: 3.0.
 _FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
 

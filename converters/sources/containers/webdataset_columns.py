@@ -242,7 +242,7 @@ class SeenColumns:
                 problem = f"{'several images' if dotted else 'no image'} in its first samples: "
                 others = [one for one in self.members if last(one) not in _VALUES | _PICKLES]
                 whole = next((one for one in dotted or others if self.members[one] == self._samples), None)
-                remedy = f"choose one, such as {naming('image', whole)}"
+                remedy = f"choose one, such as {naming('image', whole or '')}"
                 if whole is None and dotted:
                     remedy = f"several names for one image: {naming('image', ';'.join(dotted[:2]))}; names with dots: "
                     remedy += "write each dot before the extension as _"

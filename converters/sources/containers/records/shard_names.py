@@ -8,7 +8,7 @@ that are only numbered (`part_12.tfrec`) or not even that (`birds.tfrecords`).
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from shardfeed.converters.sources.split_names import split_words_in
@@ -97,7 +97,12 @@ def find_splits(
             return [_split(directory, split_name, files)]
         everything: list[_Placed] = [(None, None, name) for files in by_stem.values() for _, _, name in files]
         return [_split(directory, split_name, everything)] if everything else []
-    found = [_split(directory, name, by_stem[stem]) for stem, name in _split_names(by_stem).items()]
+    own = {
+        stem
+        for stem, files in by_stem.items()
+        if all(count and name == shard_file(stem, number or 0, count) for count, number, name in files)
+    }
+    found = [_split(directory, name, by_stem[stem]) for stem, name in _split_names(by_stem, own).items()]
     return sorted(found, key=lambda split: split.name)
 
 
@@ -184,10 +189,16 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
     return found
 
 
-def _split_names(stems: Iterable[str]) -> dict[str, str]:
-    """Return a split name for each stem: its word for a split if it has one, and it remains unique."""
+def _split_names(stems: Iterable[str], own: Collection[str] = ()) -> dict[str, str]:
+    """Return a split name for each stem: its word for a split if it has one, and it remains unique.
+
+    `own`: stems of files that are named as the contract on disk names those of a split; there, only a last word counts.
+    """
     stems = list(stems)
-    words = {stem: found.pop() if len(found := {*split_words_in(stem)}) == 1 else stem for stem in stems}
+    words = {}
+    for stem in stems:
+        found = {word for word in split_words_in(stem) if stem not in own or stem.endswith(word)}
+        words[stem] = found.pop() if len(found) == 1 else stem
     names = {stem: word if list(words.values()).count(word) == 1 else stem for stem, word in words.items()}
     fit = {stem: _fit(name) for stem, name in names.items()}
     taken: set[str] = set()

@@ -26,6 +26,8 @@ def splits(*names: str, split_name: str | None = None) -> dict[str, tuple[str | 
         (["part-00000-6a5b-c000.tfrecord", "part-00001-6a5b-c000.tfrecord"], "part"),  # Spark
         (["part-r-00000.tfrecord", "part-r-00001.tfrecord"], "part"),
         (["cats_train_v1-0-of-2.tfrecord", "cats_train_v1-1-of-2.tfrecord"], "train"),
+        (["train_small-00000-of-00002.tfrecord", "train_small-00001-of-00002.tfrecord"], "train_small"),  # our own
+        (["small_train-00000-of-00001.tfrecord"], "train"),
         (["val2017-0-of-2.tfrecord", "val2017-1-of-2.tfrecord"], "val"),
         (["cats_train_test-0-of-2.tfrecord", "cats_train_test-1-of-2.tfrecord"], "cats_train_test"),
         (["my data-0-of-2.TFRecord", "my data-1-of-2.TFRecord"], "my_data"),
