@@ -343,6 +343,10 @@ class Marks:
             self._ones.extend(ones)
             self._counts.append(len(ones))
 
+    def end(self) -> None:
+        """Take no marks: something shows that the lists are of classes."""
+        self.fits = self._only = self.doubtful = False
+
     def add_many(self, ones: np.ndarray, counts: np.ndarray, width: int) -> None:
         """Append the marks of many samples: int32, the classes marked 1; int64 [n], their number in each sample."""
         self.width = width

@@ -179,7 +179,10 @@ class Gather:
         elif labels and not self._one_hot:
             self._labels.add(labels[0])
         if self._label_text is not None and self._label is not None:
-            self._beside.add(labels, row.values.get(self._label_text))
+            texts = row.values.get(self._label_text)
+            self._beside.add(labels, texts)
+            if isinstance(texts, list) and len(texts) == len(labels):
+                self._marks.end()  # each has a name
         if split is not None:
             self._splits.add(split)
         if self._text is not None:

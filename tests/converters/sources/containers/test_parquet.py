@@ -32,6 +32,7 @@ from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
+from shardfeed.tools import cli
 
 PLAIN = ColumnOptions()
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -492,3 +493,15 @@ def test_masks_of_colours_are_refused_with_what_works(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"have colours, expected one channel .*; without masks: unlabelled=True"):
         read(path, PLAIN)
     assert RASTER not in read(path, ColumnOptions(unlabelled=True)).schema.features
+
+
+def test_columns_may_be_given_several_times(tmp_path: Path) -> None:
+    """As a message that names one of them may be followed."""
+    mask = {"bytes": encoded(np.arange(2400, dtype=np.uint8).reshape(40, 60) % 2), "path": None}
+    path = written(tmp_path / "a.parquet", {"a": images(2), "b": pa.array([mask] * 2, IMAGE), "c": [0, 1]})
+    (tmp_path / "names.txt").write_text("sky\nsea\n")
+    given = ["--columns", "image=a", "--columns", "mask=b,image/c=c", "--class-names", tmp_path / "names.txt"]
+    assert cli.main([str(one) for one in ("convert", path, tmp_path / "out", *given)]) == 0
+    records = [*shardfeed.open(tmp_path / "out")["train"]]
+    assert all(RASTER in record for record in records)
+    assert sorted(record["image/c"] for record in records) == [0, 1]

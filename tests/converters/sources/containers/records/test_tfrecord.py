@@ -603,3 +603,34 @@ def test_names_beside_vectors_of_marks(tmp_path: Path) -> None:
         source = read(tmp_path)
         assert source.schema.class_names[LABEL] == expected
         assert labels(source) == [[1], [0, 1]]
+
+
+def test_remedies_follow_from_the_fault(tmp_path: Path) -> None:
+    """Records without images, as CVAT exports them; without any column of images; without labels; of raw pixels."""
+    sides = {side: [0.1 if "min" in side else 0.5] for side in BOX}
+    write(tmp_path / "cvat" / "default.tfrecord", [sides | {"image/encoded": b"", "image/height": 4, "image/width": 4}])
+    with pytest.raises(UsageError, match=r"no image in image/encoded; write the files again with the images in them"):
+        open_source(tmp_path / "cvat")
+    write(tmp_path / "texts" / "a.tfrecord", [{"label": 1, "text": b"a"}])
+    with pytest.raises(UsageError, match=r"it has label, text; write the bytes of the image files into one"):
+        open_source(tmp_path / "texts")
+    write(tmp_path / "none" / "a.tfrecord", [{"image": picture(n), "label": -1} for n in range(2)])
+    with pytest.raises(UsageError, match=r"no label; name another column, .*, or give unlabelled"):
+        open_source(tmp_path / "none")
+    assert len(open_source(tmp_path / "none", options=ColumnOptions(unlabelled=True))) == 2
+    write(tmp_path / "raw" / "a.tfrecord", [{"pix": b"\xff" * 48, "height": 4, "width": 4, "depth": 3}])
+    with pytest.raises(UsageError, match=r"choose one, columns=\{'image': 'pix'\}, or write"):
+        open_source(tmp_path / "raw")
+    assert len(open_source(tmp_path / "raw", options=ColumnOptions(columns={"image": "pix"}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [([b"ant", b"bee"], [[0, 1], [0, 1]]), ([b"bee"], [1, 1]), (None, [1, 1])],
+)
+def test_a_text_for_each_number_shows_numbers_of_classes(
+    tmp_path: Path, texts: list[bytes] | None, expected: list[Any]
+) -> None:
+    rows = [{"image/encoded": picture(n), LABEL: [0, 1]} | ({TEXT: texts} if texts else {}) for n in range(2)]
+    write(tmp_path / "a.tfrecord", rows)
+    assert labels(read(tmp_path, class_names=("ant", "bee"))) == expected
