@@ -168,7 +168,7 @@ class ColumnOptions:
         label_offset: the number of the first class in the file, subtracted from each label: 1 if 0 is the background.
         label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.
         unit: unit of boxes, as in `AnnotationOptions`.
-        one_hot: columns of 0 and 1, one per class, as in `LabelOptions`.
+        one_hot: columns of 0 and 1 (or -1 and 1), one per class, as in `LabelOptions`.
         label_separator: separator between several labels in a text, as in `LabelOptions`.
         group_column: a column to store as `image/NAME`, so that `convert(..., group_column=)` can use it.
     """

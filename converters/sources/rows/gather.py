@@ -132,6 +132,7 @@ class Gather:
         self._file_of, self._record_of, self._numbers = array("i"), array("i"), array("q")
         self._where = array("q")  # as many of each row
         self._beside = ClassTexts()
+        self._zeros: set[str] = set()  # for no class, in columns of classes
         self._lacking: Counter[tuple[str, int]] = Counter()  # (role, file): samples that have no value for it
         self._seen = 0
 
@@ -242,15 +243,23 @@ class Gather:
         return texts
 
     def _marks_of(self, row: Row) -> Sequence[str]:
-        """Return 0 or 1 for each class, from the columns of the classes. Raises RejectedError."""
-        texts = []
+        """Return 0 or 1 for each class, from columns of 0 and 1, or of -1 and 1. Raises RejectedError, UsageError."""
+        texts: list[str] = []
         for column in self._one_hot:
             if row.values.get(column) is None:
                 raise self._no_value(row, "a class", column)
-            texts.append(str(_whole(row.values[column])))
-            if texts[-1] not in ("0", "1"):
-                reason = f"a class from {escape(column)}: got {escape(texts[-1][:40])}, expected 0 or 1"
+            text = str(_whole(row.values[column]))
+            if text not in ("0", "1", "-1"):
+                reason = f"a class from {escape(column)}: got {escape(text[:40])}, expected 0 or 1"
                 raise RejectedError(RejectCode.NO_LABEL, reason)
+            self._zeros.update({text} - {"1"})
+            if len(self._zeros) > 1:
+                problem, remedy = (
+                    "columns of classes have 0 and -1, expected 0 and 1, or -1 and 1",
+                    "write 0 for no class",
+                )
+                raise UsageError(f"{self.files.place}, column {column}", problem, remedy)
+            texts.append("0" if text == "-1" else text)
         return texts
 
     def _captions_of(self, row: Row) -> list[str]:

@@ -381,6 +381,14 @@ RULES: dict[str, Rule] = {
     "a column for each class, of which each image has one": Rule(
         {"hot"}, {"a": [{"cat": 1.0, "dog": 0.0}, {"cat": 0.0, "dog": 1.0}]}, kept={"label": ["cat", "dog"]}
     ),
+    "a column of -1 and 1 for each class": Rule(
+        {"hot"},
+        {"a": [{"cat": 1, "dog": -1}, {"cat": -1, "dog": -1}, {"cat": 1, "dog": 1}]},
+        kept={"tags": [["cat"], [], ["cat", "dog"]]},
+    ),
+    "a column of -1, 0 and 1 for each class": Rule(
+        {"hot"}, {"a": [{"cat": 1, "dog": -1}, {"cat": 0, "dog": 1}]}, refused="have 0 and -1"
+    ),
     "a column for each class, with another number": Rule(
         {"hot"},
         {"a": [{"cat": 1, "dog": 0}, {"cat": 2, "dog": 0}, {"cat": 0, "dog": 1}]},
