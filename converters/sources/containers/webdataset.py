@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -60,7 +60,8 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     found = "tars" if look.is_folder or first != look.path else "a tar"
     try:
         if packed:  # read forwards: an archive of images in folders has one member to a key
-            some_samples = islice(samples(_unpacking(first), first, Names("")), _LOOKED_AT)
+            each = (samples(_unpacking(tar), tar, Names("")) for tar in tars if tar.lower().endswith(_COMPRESSED))
+            some_samples = islice(chain.from_iterable(each), _LOOKED_AT)
             return (
                 Evidence(NAME, f"{found} of samples") if any(len(columns) > 1 for _, columns in some_samples) else None
             )

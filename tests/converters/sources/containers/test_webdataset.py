@@ -1,5 +1,6 @@
 """Tars as `webdataset` and plain `tarfile` write them; and what is wrong with some."""
 
+import gzip
 import io
 import json
 import os
@@ -383,11 +384,15 @@ def test_class_names_in_cls(tmp_path: Path) -> None:
     assert [sample.features[TEXT] for sample in source] == [b"cat", b"dog"]
 
 
-def test_an_empty_tar_comes_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [".tar", ".tar.gz"])
+def test_an_empty_tar_comes_first(tmp_path: Path, ending: str) -> None:
     """webdataset's writer leaves one where its size is small."""
-    tar_of(tmp_path / "a.tar", {})
-    tar_of(tmp_path / "b.tar", pictures(2))
-    assert len(read(str(tmp_path), PLAIN)) == 2
+    for name, files in (("a", {}), ("b", pictures(2, cls=b"0"))):
+        path = tar_of(tmp_path / f"{name}.tar", files)
+        if ending == ".tar.gz":
+            path.with_suffix(ending).write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+    assert len(open_source(tmp_path)) == 2
 
 
 def test_every_cut_is_found(tmp_path: Path) -> None:
