@@ -254,11 +254,8 @@ class Gather:
                 raise RejectedError(RejectCode.NO_LABEL, reason)
             self._zeros.update({text} - {"1"})
             if len(self._zeros) > 1:
-                problem, remedy = (
-                    "columns of classes have 0 and -1, expected 0 and 1, or -1 and 1",
-                    "write 0 for no class",
-                )
-                raise UsageError(f"{self.files.place}, column {column}", problem, remedy)
+                problem = "columns of classes have 0 and -1, expected 0 and 1, or -1 and 1"
+                raise UsageError(f"{self.files.place}, column {column}", problem, "write 0 for no class")
             texts.append("0" if text == "-1" else text)
         return texts
 
@@ -449,7 +446,14 @@ class Gather:
         def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
             self.ledger.leave_out(keys[image], code, reason)
 
-        return self._of_objects.table(by_role["objects"], options, self.files.place, beside, notes, leave_out)
+        table = self._of_objects.table(by_role["objects"], options, self.files.place, beside, notes, leave_out)
+        if self._label is None and not self._one_hot and not self._of_objects.numbered:
+            for name in (name for name in ("label_offset", "label_map") if getattr(options, name)):
+                problem = f"{argument(name)} is not used: the classes of objects have names, or numbers of their own"
+                raise UsageError(
+                    self.files.place, problem, f"leave it out, and name them with {argument('class_names')}"
+                )
+        return table
 
     def _lacking_notes(self) -> list[str]:
         """Notes on columns that some files do not have."""

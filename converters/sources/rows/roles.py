@@ -14,6 +14,7 @@ Role = Literal["image", "mask", "label", "label text", "text", "split", "key", "
 # Kinds of values in a column. "labels": any number of labels per sample, likewise "texts".
 Kind = Literal["image", "integer", "integers", "float", "floats", "text", "texts", "objects", "other"]
 
+_LABELS = ("label", "labels")
 # Names of columns, in lower case, preferred names first. The user has to name any other column.
 WORDS: Mapping[str, tuple[str, ...]] = {
     # the name of an image file, or its name in a table beside the files
@@ -26,18 +27,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         *("image", "img", "jpg", "jpeg", "png", "picture", "photo", "pixels", "image_bytes", "image_raw", "bytes"),
         *("content", "images", "imgs"),
     ),
-    "mask": (
-        "mask",
-        "masks",
-        "seg",
-        "segmentation_mask",
-        "segmentation",
-        "annotation",
-        "annotations",
-        "label",
-        "labels",
-    ),
-    "label": ("label", "labels", "class", "class_name", "class_id", "category", "cls", "target", "targets", "ans"),
+    "mask": ("mask", "masks", "seg", "segmentation", "segmentation_mask", "annotation", "annotations", *_LABELS),
+    "label": (*_LABELS, "class", "class_name", "class_id", "category", "cls", "target", "targets", "ans"),
     "text": ("caption", "captions", "text", "txt", "prompt", "title", "sentence", "sentences"),
     "split": (),  # only on request: in many files it has another meaning
     "objects": ("objects", "annotations"),

@@ -19,6 +19,7 @@ class RowObjects(ObjectGather):
         super().__init__(unit=unit, upright=upright)
         self._beside: ClassTexts | None = None  # where objects come as columns
         self._class_texts: dict[Any, str] = {}
+        self.numbered = False  # whether label offset or label map were used, once `table` has been called
 
     def take(
         self, image: int, found: Sequence[Mapping[str, Any]] | ObjectColumns
@@ -69,7 +70,7 @@ class RowObjects(ObjectGather):
                 texts=self._beside.agreed(column, notes),
                 beside=beside.get(column, beside.get("")),
             )
-            classes = ObjectClasses((), None, named.names, named.ids)
+            classes, self.numbered = ObjectClasses((), None, named.names, named.ids), True
             notes += named.notes
         elif self.classed or (given or info.class_names) is not None:
             classes = ObjectClasses(texts, given, info.class_names)

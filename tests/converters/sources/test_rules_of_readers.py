@@ -419,6 +419,12 @@ RULES: dict[str, Rule] = {
     "a first number of classes that no image has": Rule(
         {"hot"}, {"a": [{}, {}]}, refused="is for labels", options={"one_hot": (), "label_offset": 1}
     ),
+    "a first number of classes for objects with names": Rule(
+        {"objects", "hot"},
+        {"a": [{"objects": [CAT, DOG]}]},
+        refused="label_offset is not used",
+        options={"one_hot": (), "label_offset": 1},
+    ),
     "a unit of boxes that no image has": Rule(
         {"hot", "label"}, {"a": [{"label": 1}]}, refused="is for boxes", options={"one_hot": (), "unit": "pixels"}
     ),
