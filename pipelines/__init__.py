@@ -53,25 +53,4 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
     from shardfeed.pipelines.waits import WaitRecorder as WaitRecorder
 
-__all__, __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "shardfeed.pipelines.caching.cache": ("Cache", "cached"),
-        "shardfeed.pipelines.geometry": ("boxes_to_source", "masks_to_source"),
-        "shardfeed.pipelines.orders.choices": ("Blocks", "Global", "Stored", "Stream"),
-        "shardfeed.pipelines.orders.choose_order": ("order_samples",),
-        "shardfeed.pipelines.orders.position": ("Position",),
-        "shardfeed.pipelines.prefetch.prefetch": ("prefetch_processes", "prefetch_ray", "prefetch_threads"),
-        "shardfeed.pipelines.samples": ("mix",),
-        "shardfeed.pipelines.tensorflow.augment": ("letterbox", "random_resized_crop", "resize_center_crop"),
-        "shardfeed.pipelines.tensorflow.backup": ("Backup",),
-        "shardfeed.pipelines.tensorflow.batches": ("make_batches", "train_batches"),
-        "shardfeed.pipelines.tensorflow.distribute": ("Feed", "distribute"),
-        "shardfeed.pipelines.tensorflow.evaluate": ("EvalFeed", "distribute_eval", "eval_batches", "predict_batches"),
-        "shardfeed.pipelines.tensorflow.labels": ("draw_caption", "multi_hot"),
-        "shardfeed.pipelines.tensorflow.objects": ("detection", "segmentation"),
-        "shardfeed.pipelines.tensorflow.prefetched": ("as_dataset",),
-        "shardfeed.pipelines.waits": ("WaitRecorder",),
-    },
-    packages=("prefetch", "torch"),
-)
+__all__, __getattr__, __dir__ = lazy_names(__name__, packages=("prefetch", "torch"))

@@ -20,12 +20,4 @@ if TYPE_CHECKING:
     from shardfeed.readers.split import Split as Split
     from shardfeed.readers.verification import verify as verify
 
-__all__, __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "shardfeed.readers.dataset": ("Dataset", "open"),
-        "shardfeed.readers.skip": ("Skip",),
-        "shardfeed.readers.split": ("ShardSlice", "Split"),
-        "shardfeed.readers.verification": ("verify",),
-    },
-)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from shardfeed.converters import remove as remove
     from shardfeed.converters import reshard as reshard
     from shardfeed.converters import split as split
-    from shardfeed.pipelines import eval_batches as eval_batches
-    from shardfeed.pipelines import make_batches as make_batches
-    from shardfeed.pipelines import predict_batches as predict_batches
-    from shardfeed.pipelines import train_batches as train_batches
-    from shardfeed.pipelines.torch import torch_eval_loader as torch_eval_loader
-    from shardfeed.pipelines.torch import torch_loader as torch_loader
-    from shardfeed.pipelines.torch import torch_predict_loader as torch_predict_loader
+    from shardfeed.pipelines.tensorflow.batches import make_batches as make_batches
+    from shardfeed.pipelines.tensorflow.batches import train_batches as train_batches
+    from shardfeed.pipelines.tensorflow.evaluate import eval_batches as eval_batches
+    from shardfeed.pipelines.tensorflow.evaluate import predict_batches as predict_batches
+    from shardfeed.pipelines.torch.loaders import torch_eval_loader as torch_eval_loader
+    from shardfeed.pipelines.torch.loaders import torch_loader as torch_loader
+    from shardfeed.pipelines.torch.loaders import torch_predict_loader as torch_predict_loader
     from shardfeed.readers import Dataset as Dataset
     from shardfeed.readers import Split as Split
     from shardfeed.readers import open as open
@@ -60,18 +60,4 @@ if TYPE_CHECKING:
     from shardfeed.tools.report.report import DatasetReport as DatasetReport
     from shardfeed.tools.report.report import report as report
 
-__all__, __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "shardfeed.converters": (
-            *("AnnotationOptions", "ColumnOptions", "ImageOptions", "LabelOptions", "append", "convert", "export"),
-            *("filter", "from_dicts", "merge", "open_source", "relabel", "remove", "reshard", "split"),
-        ),
-        "shardfeed.pipelines": ("eval_batches", "make_batches", "predict_batches", "train_batches"),
-        "shardfeed.pipelines.torch": ("torch_eval_loader", "torch_loader", "torch_predict_loader"),
-        "shardfeed.readers": ("Dataset", "Split", "open", "verify"),
-        "shardfeed.tools.report.report": ("DatasetReport", "report"),
-        "shardfeed.version": ("__version__",),
-    },
-    packages=("converters", "pipelines", "readers"),
-)
+__all__, __getattr__, __dir__ = lazy_names(__name__, packages=("converters", "pipelines", "readers"))

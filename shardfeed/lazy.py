@@ -1,26 +1,35 @@
 """Lazy imports of the public names of a package: each is imported from its module when first used."""
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from shardfeed.errors import needing_extra
 
+_FRAMEWORKS = {"tensorflow", "torch"}  # the only folders whose modules import them
+_IMPORT = re.compile(r"^ *from (shardfeed\S+) import (\w+) as \2$", re.MULTILINE)
+
 
 def lazy_names(
-    package: str, homes: Mapping[str, Sequence[str]], packages: Sequence[str] = ()
+    package: str, packages: Sequence[str] = ()
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of `package`.
 
-    A name from a module that needs a missing extra raises MissingExtraError. No module of the package may have the same
+    The names and their modules are the imports `from module import name as name` in the package's source, which only
+    type checkers execute. A name from a module that needs a missing extra raises MissingExtraError; `__all__` leaves
+    out those of missing frameworks, so that `from package import *` works. No module of the package may have the same
     name: code that imports the module first would get the module instead.
 
     Args:
         package: its `__name__`.
-        homes: full module name -> the public names that are defined there.
         packages: names of packages in it, imported likewise.
     """
-    home_of = {name: module for module, names in homes.items() for name in names}
+    home_of = {name: module for module, name in _IMPORT.findall(inspect.getsource(sys.modules[package]))}
+    missing = {name for name in _FRAMEWORKS.difference(package.split(".")) if find_spec(name) is None}
 
     def get(name: str) -> Any:
         if name in packages:
@@ -30,5 +39,5 @@ def lazy_names(
         with needing_extra(f"{package}.{name}"):
             return getattr(import_module(home_of[name]), name)
 
-    public = sorted(home_of)
-    return public, get, lambda: [*public, *packages]
+    public = sorted(name for name, module in home_of.items() if missing.isdisjoint(module.split(".")))
+    return public, get, lambda: sorted({*home_of, *packages})

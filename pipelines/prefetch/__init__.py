@@ -19,12 +19,4 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.prefetch.producers import Worker as Worker
     from shardfeed.pipelines.prefetch.waits import Statistics as Statistics
 
-__all__, __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "shardfeed.pipelines.prefetch.prefetch": ("prefetch_processes", "prefetch_ray", "prefetch_threads"),
-        "shardfeed.pipelines.prefetch.prefetcher": ("Batches", "Prefetcher"),
-        "shardfeed.pipelines.prefetch.producers": ("Producer", "Worker"),
-        "shardfeed.pipelines.prefetch.waits": ("Statistics",),
-    },
-)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

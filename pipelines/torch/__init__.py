@@ -35,18 +35,4 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.torch.targets import Target as Target
     from shardfeed.pipelines.torch.workers import Workers as Workers
 
-__all__, __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "shardfeed.pipelines.torch.collate": ("Collate",),
-        "shardfeed.pipelines.torch.device": ("to_device",),
-        "shardfeed.pipelines.torch.images": ("decode_image", "letterbox", "random_resized_crop", "resize_center_crop"),
-        "shardfeed.pipelines.torch.labels": ("draw_caption", "multi_hot"),
-        "shardfeed.pipelines.torch.loaders": ("torch_eval_loader", "torch_loader", "torch_predict_loader"),
-        "shardfeed.pipelines.torch.loading": ("SampleLoader", "TorchLoader"),
-        "shardfeed.pipelines.torch.objects": ("detection", "segmentation"),
-        "shardfeed.pipelines.torch.steps": ("Ranks",),
-        "shardfeed.pipelines.torch.targets": ("Target",),
-        "shardfeed.pipelines.torch.workers": ("Workers",),
-    },
-)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

@@ -11,21 +11,24 @@ from typing import Any
 OPTIONAL = {"tensorflow", "keras", "torch", "ray", "matplotlib", "turbojpeg", "jinja2"}
 
 
-class NotInstalled(MetaPathFinder):
-    """Makes Python look no further for what an extra would install, as if it were nowhere."""
+class WithoutExtras(MetaPathFinder):
+    """Finds what `finder` finds, but nothing that an extra would install, as if it were nowhere."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> None:
-        if fullname.partition(".")[0] in OPTIONAL:
-            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+    def __init__(self, finder: Any) -> None:
+        self._finder = finder
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        return None if fullname.partition(".")[0] in OPTIONAL else self._finder.find_spec(fullname, path, target)
 
 
 def main() -> None:
     """Convert, verify and read; then ask for each thing that needs an extra, and print what is said."""
     folder, out, *hide = sys.argv[1:]
     if hide:
-        sys.meta_path.insert(0, NotInstalled())
+        sys.meta_path[:] = map(WithoutExtras, sys.meta_path)
 
     import shardfeed
+    import shardfeed.converters as converters
     import shardfeed.pipelines as pipelines
     import shardfeed.pipelines.torch as pipelines_torch
     from shardfeed.converters import ImageFolder, ImageOptions, RayWorkers, convert
@@ -38,6 +41,9 @@ def main() -> None:
     train = shardfeed.open(out)["train"]
     assert all(train[i]["image/encoded"] for i in range(len(train)))
 
+    for package in (shardfeed, converters, pipelines):  # as `from package import *` does
+        assert all(getattr(package, name) for name in package.__all__)
+    assert "convert" in shardfeed.__all__
     asked: list[Callable[[], object]] = [
         lambda: pipelines.prefetch_ray([list]),
         lambda: pipelines.cached(train, pipelines.Cache(f"{out}.cache", decoded=True)),
@@ -45,8 +51,8 @@ def main() -> None:
         lambda: convert(ImageFolder(folder), f"{out}.baseline", image=ImageOptions(baseline=True)),
         *(
             lambda package=package, name=name: getattr(package, name)
-            for package in (pipelines, pipelines_torch)
-            for name in package.__all__
+            for package in (shardfeed, pipelines, pipelines_torch)
+            for name in dir(package)
         ),
     ]
     for ask in asked:

@@ -23,7 +23,10 @@ def check_what_was_named(named: dict[str, str]) -> None:
         assert named.pop(place) == "ray"
     assert named.pop("baseline") == "baseline"
     assert named.pop("--plot") == "bench"
-    assert named.pop("shardfeed report") == "report"
+    assert named.pop("report") == "report"
+    of_shardfeed = {place: named.pop(place) for place in list(named) if place.count(".") == 1}
+    assert of_shardfeed["shardfeed.train_batches"] == "tensorflow"
+    assert of_shardfeed["shardfeed.torch_loader"] == "torch"
     places = {name: f"shardfeed.pipelines.{name}" for name in pipelines.__all__}
     of_pipelines = {name: named.pop(place) for name, place in places.items() if place in named}
     assert {*of_pipelines.values()} == {"tensorflow"}

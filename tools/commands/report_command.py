@@ -3,9 +3,9 @@
 import argparse
 import json
 
-import shardfeed
 from shardfeed.errors import escape
 from shardfeed.text import size_text
+from shardfeed.tools.report.report import check_page, files_of, report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page, and print each finding on one line."""
-    # Here, because its package is an extra, which `--help` must not need.
-    from shardfeed.tools.report.report import check_page, files_of
-
     files = files_of(check_page(args.output))
     silent = (lambda images: None) if args.quiet or args.json else None
-    found = shardfeed.report(args.dataset, args.newer, source=args.source, keep=files, progress=silent)
+    found = report(args.dataset, args.newer, source=args.source, keep=files, progress=silent)
     size = found.save(args.output)
     if args.json:
         print(json.dumps({**found.to_json(), "page": args.output, "bytes": size}))

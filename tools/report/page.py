@@ -6,9 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from shardfeed.errors import escape
 from shardfeed.version import __version__
 
@@ -84,6 +81,9 @@ class Note(NamedTuple):
 
 def render(content: Mapping[str, Any], *, framed: bool = False) -> bytes:
     """The page with this content, which is escaped; `framed`: as a frame of a notebook. Only its own script may run."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
     loader = FileSystemLoader(_TEMPLATES)
     environment = Environment(
         autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

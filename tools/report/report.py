@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from shardfeed.converters.operations.dataset_source import DatasetLike
-from shardfeed.errors import UsageError, escape, without_secrets
+from shardfeed.errors import UsageError, check_extra, escape, without_secrets
 from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
@@ -42,14 +42,15 @@ def report(
         progress: called with the number of images measured since the last call; by default a bar is shown on a terminal
             and in a notebook.
 
-    Raises UsageError if records have no image or `source` is not a folder, IntegrityError as `open` does, StorageError
-    if files cannot be read.
+    Raises MissingExtraError without Jinja2, UsageError if records have no image or `source` is not a folder,
+    IntegrityError as `open` does, StorageError if files cannot be read.
 
     Example:
         found = report("flowers")
         print(found)
         found.save("flowers.html")
     """
+    check_extra("jinja2", "report")
     typed = [one.directory if isinstance(one, Dataset) else os.fspath(one) for one in (data, newer) if one is not None]
     every = [one if isinstance(one, Dataset) else open_dataset(one) for one in (data, newer) if one is not None]
     if newer is not None and source is not None:
