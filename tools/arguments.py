@@ -8,6 +8,9 @@ from shardfeed.converters.engines.choose_engine import LocalWorkers, RayWorkers
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import byte_size
 
+GROUPS = ("group_column", "group_pattern", "group_duplicates")  # of `add_group_arguments`
+RUN = ("no_leaks", "replace", "restart", "verify", "dry_run")
+
 
 def named_once(option: str, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     """The names and values of an option as a mapping. Raises UsageError for a name that is given twice."""
@@ -53,9 +56,15 @@ def add_group_arguments(group: argparse._ActionsContainer) -> None:
     group.add_argument("--group-duplicates", action="store_true", help="keep identical files in one split")
 
 
-def groups_given(args: argparse.Namespace) -> dict[str, Any]:
-    """The options of `add_group_arguments`, as Python has them."""
-    return {name: getattr(args, name) for name in ("group_column", "group_pattern", "group_duplicates")}
+def given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """These arguments, for a function that has parameters of the same names."""
+    return {name: getattr(args, name) for name in names}
+
+
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of commands that print a result and show a bar."""
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
 
 def size_argument(text: str) -> str:

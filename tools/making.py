@@ -4,14 +4,13 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.errors import TooManyRejectedError
 from shardfeed.formats.registry import FORMATS
 from shardfeed.text import shell_quoted
-from shardfeed.tools.arguments import shards_of, size_argument, workers_of
+from shardfeed.tools.arguments import RUN, given, shards_of, size_argument, workers_of
 from shardfeed.tools.convert_report import print_failed, print_report
 from shardfeed.tools.progress import EventLog, ProgressReporter
 
@@ -29,10 +28,7 @@ def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) ->
     written.add_argument("--shard-size", metavar="SIZE", type=size_argument, help="maximum shard size (default 256MB)")
     written.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one per core)")
     written.add_argument(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="where workers run; ray needs shardfeed[ray]",
+        "--engine", choices=("local", "ray"), default="local", help="where workers run; ray needs shardfeed[ray]"
     )
     written.add_argument("--address", metavar="HOST:PORT", help="address of the Ray cluster (default: RAY_ADDRESS)")
     written.add_argument("--no-leaks", action="store_true", help="fail if a file or a group is in two splits")
@@ -47,10 +43,9 @@ def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) ->
 def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) -> int:
     """Call `operation` with the arguments of `add_making_arguments`, and print its report; the exit code is 0."""
     signs = ProgressReporter(quiet=args.quiet or args.json, log=EventLog(None))
-    options: dict[str, Any] = {name: getattr(args, name) for name in _NAMES}
-    options |= {"shards": shards_of(args), "workers": workers_of(args)}
+    options = {**given(args, *RUN), "shards": shards_of(args), "workers": workers_of(args)}
     if "to" in args:
-        options |= {"to": args.to, "max_bad": args.max_bad}
+        options |= given(args, "to", "max_bad")
     try:
         with report_progress_to(signs.preparing), contextlib.redirect_stdout(sys.stderr):  # Ray prints there
             report = operation(**options, progress=signs.converting)
@@ -64,6 +59,3 @@ def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) ->
     if report.committed and not (args.json or args.quiet):
         print(f"\nnext: shardfeed inspect {shell_quoted(args.out)}")
     return 0
-
-
-_NAMES = ("no_leaks", "replace", "restart", "verify", "dry_run")

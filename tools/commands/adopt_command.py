@@ -16,7 +16,7 @@ from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
 from shardfeed.storage.address import local_output, local_path
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
-from shardfeed.tools.arguments import assignments
+from shardfeed.tools.arguments import add_output_arguments, assignments, given
 from shardfeed.tools.convert_report import feature_table
 
 IN_PYTHON = {"splits": "--split"}
@@ -48,8 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="read all records, print what they contain, write nothing"
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add_output_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,16 +64,8 @@ def run(args: argparse.Namespace) -> int:
     elif not args.dry_run:
         check_names(args.folder, splits_of(local_path(args.folder), args.split_name, patterns))
     with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
-        found = survey(
-            args.folder,
-            split_name=args.split_name,
-            splits=patterns,
-            image_key=args.image_key,
-            label_key=args.label_key,
-            class_names=names,
-            partial=args.partial,
-            progress=bar.update,
-        )
+        options = given(args, "split_name", "image_key", "label_key", "partial")
+        found = survey(args.folder, splits=patterns, class_names=names, progress=bar.update, **options)
     manifest = None if args.dry_run else adopt(found, args.out)
     seconds = time.monotonic() - started
     if args.json:

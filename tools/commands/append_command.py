@@ -6,7 +6,7 @@ from functools import partial
 from shardfeed.converters.operations.append import append, check_no_dataset
 from shardfeed.manifest import read_manifest
 from shardfeed.storage.address import local_path
-from shardfeed.tools.arguments import add_group_arguments, assignments, groups_given
+from shardfeed.tools.arguments import GROUPS, add_group_arguments, assignments, given
 from shardfeed.tools.commands import convert_command
 from shardfeed.tools.making import add_making_arguments, run_operation
 
@@ -40,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
         convert_command.source_of(args),
         args.out,
         split=assignments("--split", args.split, float) if args.split else None,
-        **groups_given(args),
-        seed=args.seed,
-        new_classes=args.new_classes,
+        **given(args, *GROUPS, "seed", "new_classes"),
         max_bad={"images": args.max_bad, "objects": args.max_bad_objects},
     )
     return run_operation(args, operation)

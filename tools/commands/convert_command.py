@@ -26,9 +26,11 @@ from shardfeed.schema import Feature
 from shardfeed.storage.address import is_address
 from shardfeed.storage.destination import destination
 from shardfeed.tools.arguments import (
+    GROUPS,
+    RUN,
     add_group_arguments,
     assignments,
-    groups_given,
+    given,
     named_once,
     shards_of,
     size_argument,
@@ -54,11 +56,7 @@ IN_PYTHON = {  # arguments that have another name here
 def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the options for labels, annotations and file selection, and return the group of the latter."""
     source = parser.add_argument_group("labels and annotations")
-    source.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="labels: CSV, TSV, JSON Lines, or 'path label' text",
-    )
+    source.add_argument("--labels", metavar="FILE", help="labels: CSV, TSV, JSON Lines, or 'path label' text")
     source.add_argument("--path-column", metavar="NAME|N", help="column of the image path (numbers start at 1)")
     source.add_argument(
         "--label-column", metavar="NAME|N", action="append", help="label column; repeat for more labels"
@@ -71,10 +69,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
         "--text-column", metavar="NAME|N", action="append", help="column of free text, such as captions"
     )
     source.add_argument(
-        "--number-column",
-        metavar="C",
-        action="append",
-        help="column of numeric values: C, C:int, C:float, C:float:3",
+        "--number-column", metavar="C", action="append", help="column of numeric values: C, C:int, C:float, C:float:3"
     )
     source.add_argument(
         "--missing", metavar="COLUMN=VALUE", action="append", help="value for empty cells, e.g. age=nan"
@@ -107,11 +102,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
         help="columns to use, in Parquet etc.: image=jpg,label=cls",
     )
     source.add_argument(
-        "--label-offset",
-        metavar="N",
-        type=int,
-        default=0,
-        help="number of the first class in the file (default 0)",
+        "--label-offset", metavar="N", type=int, default=0, help="number of the first class in the file (default 0)"
     )
     source.add_argument("--label-map", metavar="FILE", help="numbers and names of the classes, as in a .pbtxt")
     # Rarely needed: messages and notes name them when they are.
@@ -179,31 +170,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     bytes_.add_argument("--no-hash", action="store_true", help="do not store the SHA-256 of each source file")
     bytes_.add_argument("--resize-shorter", metavar="PX", type=int, help="shrink images so that the shorter side is PX")
-    bytes_.add_argument(
-        "--size",
-        metavar="HxW|PX",
-        type=_shape,
-        help="scale to cover HxW pixels, then crop the center",
-    )
+    bytes_.add_argument("--size", metavar="HxW|PX", type=_shape, help="scale to cover HxW pixels, then crop the center")
     # Rarely needed: docs/convert.md explains when.
     bytes_.add_argument("--resize-filter", choices=get_args(Filter), default="lanczos", help=argparse.SUPPRESS)
     bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of re-encoded images, 1 to 100")
     bytes_.add_argument(
-        "--encode",
-        choices=("keep", "raw"),
-        default="keep",
-        help="store files (keep, default) or raw RGB pixels (raw)",
+        "--encode", choices=("keep", "raw"), default="keep", help="store files (keep, default) or raw RGB pixels (raw)"
     )
     bytes_.add_argument(
-        "--baseline",
-        action="store_true",
-        help="convert progressive JPEGs to baseline; needs shardfeed[baseline]",
+        "--baseline", action="store_true", help="convert progressive JPEGs to baseline; needs shardfeed[baseline]"
     )
     bytes_.add_argument(
-        "--seekable",
-        action="store_const",
-        const=True,
-        help="faster decoding of crops; needs the compiled module",
+        "--seekable", action="store_const", const=True, help="faster decoding of crops; needs the compiled module"
     )
     bytes_.add_argument("--no-seekable", action="store_const", const=False, dest="seekable", help=argparse.SUPPRESS)
     bytes_.add_argument(
@@ -223,27 +201,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bits used by 16-bit gray images: 12 makes 4095 white",
     )
     run = parser.add_argument_group("run options")
+    run.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one per core)")
     run.add_argument(
-        "--workers",
-        metavar="N",
-        type=int,
-        help="worker processes (default: one per core)",
-    )
-    run.add_argument(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="where workers run; ray needs shardfeed[ray]",
+        "--engine", choices=("local", "ray"), default="local", help="where workers run; ray needs shardfeed[ray]"
     )
     run.add_argument("--address", metavar="HOST:PORT", help=argparse.SUPPRESS)  # default: RAY_ADDRESS, or one here
     run.add_argument("--start-method", choices=("auto", "spawn", "forkserver"), default="auto", help=argparse.SUPPRESS)
     run.add_argument("--max-bad", metavar="N|P%", default="0", help="rejected images allowed (default 0)")
-    run.add_argument(
-        "--max-bad-objects",
-        metavar="N|P%",
-        default="0",
-        help="rejected annotations allowed (default 0)",
-    )
+    run.add_argument("--max-bad-objects", metavar="N|P%", default="0", help="rejected annotations allowed (default 0)")
     run.add_argument("--no-leaks", action="store_true", help="fail if a file or a group is in two splits")
     run.add_argument("--replace", action="store_true", help="replace OUT when the new dataset is complete")
     run.add_argument("--restart", action="store_true", help="discard an interrupted run and start over")
@@ -286,19 +251,9 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
     if not is_address(args.out):
         check_apart(args.out, findings_of(source).folder)
     image = ImageOptions(
-        check=args.check,
-        encode=args.encode,
-        resize_shorter=args.resize_shorter,
-        size=args.size,
-        resize_filter=args.resize_filter,
-        quality=args.quality,
-        baseline=args.baseline,
-        seekable=args.seekable,
-        png_to_jpeg=args.png_to_jpeg,
-        background=args.background,
-        bits=args.bits,
-        max_pixels=args.max_pixels,
         sha256=not args.no_hash,
+        **given(args, "check", "encode", "resize_shorter", "size", "resize_filter", "quality", "baseline", "seekable"),
+        **given(args, "png_to_jpeg", "background", "bits", "max_pixels"),
     )
     split = assignments("--split", args.split, float) if args.split else None
     before = warnings.showwarning
@@ -309,17 +264,10 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
                 source,
                 args.out,
                 split=Shares(split, args.split_by),
-                **groups_given(args),
-                to=args.to,
+                **given(args, "to", "seed", *GROUPS, *RUN),
                 shards=shards_of(args),
-                seed=args.seed,
                 image=image,
                 max_bad={"images": args.max_bad, "objects": args.max_bad_objects},
-                no_leaks=args.no_leaks,
-                replace=args.replace,
-                restart=args.restart,
-                verify=args.verify,
-                dry_run=args.dry_run,
                 workers=workers_of(args),
                 progress=signs.converting,
             )
@@ -357,10 +305,8 @@ def _check_log(args: argparse.Namespace) -> None:
 def source_of(args: argparse.Namespace) -> Source:
     """The source defined by the options of `add_source_arguments`."""
     values = {
-        "labels": args.labels,
-        "pattern": args.pattern,
-        "class_names": args.class_names,
-        "format": args.format,
+        **given(args, "labels", "pattern", "class_names", "format", "header", "delimiter", "encoding", "unlabelled"),
+        **given(args, "images", "unit", "boxes_on", "voc_origin", "colours", "void", "label_offset", "label_map"),
         "path_column": _column(args.path_column),
         "label_columns": [_column(name) for name in args.label_column or ()],
         "text_columns": [_column(name) for name in args.text_column or ()],
@@ -368,32 +314,14 @@ def source_of(args: argparse.Namespace) -> Source:
         "one_hot": [_column(name.strip()) for name in args.one_hot.split(",")] if args.one_hot else (),
         "split_column": _column(args.split_column),
         "group_column": getattr(args, "group_column", None),
-        "header": args.header,
-        "delimiter": args.delimiter,
-        "encoding": args.encoding,
         "label_separator": _separators(args.label_separator),
         "missing": named_once("--missing", map(_missing, args.missing or ())),
-        "unlabelled": args.unlabelled,
-        "images": args.images,
         "tasks": [cast("Task", task.strip()) for task in args.tasks.split(",")] if args.tasks else (),
-        "unit": args.unit,
-        "boxes_on": args.boxes_on,
-        "voc_origin": args.voc_origin,
-        "colours": args.colours,
-        "void": args.void,
         "columns": assignments("--columns", ",".join(args.columns), str) if args.columns else None,
-        "label_offset": args.label_offset,
-        "label_map": args.label_map,
     }
     with bounded_listing():
-        return open_source(
-            args.source,
-            reader=args.reader,
-            include=args.include,
-            exclude=args.exclude,
-            follow_links=args.follow_links,
-            options=options_of(values),
-        )
+        chosen = given(args, "reader", "include", "exclude", "follow_links")
+        return open_source(args.source, **chosen, options=options_of(values))
 
 
 def _void(text: str) -> Any:

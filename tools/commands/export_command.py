@@ -10,6 +10,7 @@ from shardfeed.converters.existing.export.export import FORMS, export, shard_rem
 from shardfeed.converters.existing.export.report import Exported
 from shardfeed.errors import escape
 from shardfeed.text import number, size_text
+from shardfeed.tools.arguments import add_output_arguments
 from shardfeed.tools.colour import coloured
 
 
@@ -18,14 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dataset", help="dataset directory; it is only read")
     parser.add_argument("out", help="folder to create")
     parser.add_argument("--to", type=_form, choices=FORMS, required=True, help="format to export to")
-    parser.add_argument(
-        "--drop",
-        metavar="A,B",
-        help="data that may be left out: crowds, masks, ids, ... or all",
-    )
+    parser.add_argument("--drop", metavar="A,B", help="data that may be left out: crowds, masks, ids, ... or all")
     parser.add_argument("--dry-run", action="store_true", help="read everything, print the result, write nothing")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add_output_arguments(parser)
 
 
 def _form(name: str) -> str:

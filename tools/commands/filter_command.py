@@ -4,6 +4,7 @@ import argparse
 from functools import partial
 
 from shardfeed.converters.operations.filter import filter
+from shardfeed.tools.arguments import given
 from shardfeed.tools.making import add_making_arguments, run_operation
 
 
@@ -20,13 +21,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the dataset; exit code 0, or that of the error raised."""
-    operation = partial(
-        filter,
-        args.dataset,
-        args.out,
-        where=args.where,
-        keys=args.keys,
-        min_objects=args.min_objects,
-        missing_ok=args.missing_ok,
-    )
-    return run_operation(args, operation)
+    options = given(args, "where", "keys", "min_objects", "missing_ok")
+    return run_operation(args, partial(filter, args.dataset, args.out, **options))

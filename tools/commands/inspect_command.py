@@ -40,7 +40,11 @@ def run(args: argparse.Namespace) -> int:
         print(line)
     if args.details:
         _print_details(data)
-    _print_records(data, args.records)
+    for name in in_usual_order(data.manifest.splits):
+        split = data[name]
+        for i in range(min(args.records, len(split))):
+            print(f"{name}[{i}]:")
+            print(table([[key, str(value)] for key, value in sorted(_shown(split[i]).items())]))
     return 0
 
 
@@ -117,14 +121,6 @@ def _print_details(data: Dataset) -> None:
     for line in meanings(manifest.schema):
         print(line)
     print(feature_table(manifest.schema))
-
-
-def _print_records(data: Dataset, records: int) -> None:
-    for name in in_usual_order(data.manifest.splits):
-        split = data[name]
-        for i in range(min(records, len(split))):
-            print(f"{name}[{i}]:")
-            print(table([[key, str(value)] for key, value in sorted(_shown(split[i]).items())]))
 
 
 def _print_classes(data: Dataset, key: str, splits: list[str]) -> None:

@@ -8,14 +8,14 @@ from tqdm import tqdm
 from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
 from shardfeed.errors import IntegrityError, escape
 from shardfeed.text import shell_quoted
+from shardfeed.tools.arguments import add_output_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `rebuild`."""
     parser.add_argument("dataset", help="dataset directory; missing and damaged files are written into it")
     parser.add_argument("--dry-run", action="store_true", help="list missing and damaged files, write nothing")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add_output_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

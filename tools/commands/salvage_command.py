@@ -12,6 +12,7 @@ from shardfeed.converters.existing.salvage.salvage import salvage
 from shardfeed.errors import escape
 from shardfeed.naming import SALVAGED
 from shardfeed.text import number, shell_quoted, size_text
+from shardfeed.tools.arguments import add_output_arguments
 from shardfeed.tools.colour import coloured
 
 _SHARDS_SHOWN = 20
@@ -21,8 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `salvage`."""
     parser.add_argument("dataset", help="damaged dataset directory; it is only read")
     parser.add_argument("out", help="dataset directory to create")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add_output_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from functools import partial
 from shardfeed.converters import Shares
 from shardfeed.converters.operations.split import split
 from shardfeed.converters.planning.split_shares import SPLIT_BY
-from shardfeed.tools.arguments import add_group_arguments, assignments, groups_given
+from shardfeed.tools.arguments import GROUPS, add_group_arguments, assignments, given
 from shardfeed.tools.making import add_making_arguments, run_operation
 
 
@@ -32,14 +32,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the dataset; exit code 0, or that of the error raised."""
     shares = assignments("--split", args.split, float)
-    operation = partial(
-        split,
-        args.dataset,
-        args.out,
-        Shares(shares, args.split_by),
-        of=args.of,
-        **groups_given(args),
-        seed=args.seed,
-        renumber=args.renumber,
-    )
-    return run_operation(args, operation)
+    options = given(args, "of", "seed", "renumber", *GROUPS)
+    return run_operation(args, partial(split, args.dataset, args.out, Shares(shares, args.split_by), **options))

@@ -15,6 +15,7 @@ from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Dtype, Schema
 from shardfeed.text import listing, number, size_text
+from shardfeed.tools.arguments import add_output_arguments
 
 _USUAL = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # how JPEG and PNG files begin
 
@@ -23,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `verify`."""
     parser.add_argument("dataset", help="dataset directory")
     parser.add_argument("--deep", action="store_true", help="also parse every record and decode every image")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add_output_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,14 +9,14 @@ from tqdm import tqdm
 from shardfeed.converters.existing.pull import pull
 from shardfeed.errors import escape
 from shardfeed.text import shell_quoted, size_text
+from shardfeed.tools.arguments import add_output_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `pull`."""
     parser.add_argument("url", help="URL of a dataset")
     parser.add_argument("out", help="dataset directory to create")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add_output_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,14 +10,14 @@ from shardfeed.converters.commit.push import push
 from shardfeed.converters.commit.upload import read_back_note
 from shardfeed.errors import escape
 from shardfeed.text import shell_quoted, size_text
+from shardfeed.tools.arguments import add_output_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `push`."""
     parser.add_argument("dataset", help="dataset directory")
     parser.add_argument("url", help="URL of the new dataset: s3://BUCKET/NAME or gs://BUCKET/NAME")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add_output_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
