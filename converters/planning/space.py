@@ -36,10 +36,7 @@ _WORTHWHILE_IMAGES = 512
 
 
 def shard_counts(
-    images: Mapping[str, int],
-    stored: Mapping[str, int],
-    shards: int | Mapping[str, int] | None,
-    shard_size: int | None,
+    images: Mapping[str, int], stored: Mapping[str, int], shards: int | Mapping[str, int] | None, shard_size: int | None
 ) -> dict[str, int]:
     """The number of shards of each split.
 

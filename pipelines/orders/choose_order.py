@@ -4,15 +4,7 @@ from shardfeed.errors import UsageError, at_least
 from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines.arguments import check_samples
 from shardfeed.pipelines.orders.by_class import class_strata
-from shardfeed.pipelines.orders.choices import (
-    Blocks,
-    Global,
-    OrderLike,
-    OrderObject,
-    Stored,
-    Stream,
-    order_object,
-)
+from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, OrderObject, Stored, Stream, order_object
 from shardfeed.pipelines.orders.order import (
     MAX_STEPS,
     BlockOrder,

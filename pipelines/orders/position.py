@@ -10,14 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from shardfeed.errors import IntegrityError, OrderMismatchError
-from shardfeed.pipelines.orders.order import (
-    BlockOrder,
-    GlobalOrder,
-    Order,
-    StoredOrder,
-    StreamOrder,
-    order_from_json,
-)
+from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder, order_from_json
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import write_file
 

@@ -59,12 +59,7 @@ def prefetch_threads(
 
 
 def prefetch_processes(
-    producers: Iterable[Producer],
-    *,
-    buffer: int = 2,
-    ordered: bool = True,
-    seed: int = 0,
-    start_method: str = "spawn",
+    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0, start_method: str = "spawn"
 ) -> Prefetcher:
     """Run each producer in a process of this machine: for producers that compute in Python.
 
@@ -95,12 +90,7 @@ def prefetch_processes(
 
 
 def prefetch_ray(
-    producers: Iterable[Producer],
-    *,
-    buffer: int = 2,
-    ordered: bool = True,
-    seed: int = 0,
-    address: str | None = None,
+    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0, address: str | None = None
 ) -> Prefetcher:
     """Run each producer in an actor of a Ray cluster: for producers that one machine cannot run fast enough.
 

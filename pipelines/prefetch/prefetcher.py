@@ -11,15 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from shardfeed.errors import UsageError, at_least
-from shardfeed.pipelines.prefetch.producers import (
-    Batch,
-    Failure,
-    Item,
-    Producer,
-    Worker,
-    check_epoch,
-    make_workers,
-)
+from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Producer, Worker, check_epoch, make_workers
 from shardfeed.pipelines.prefetch.waits import Statistics, Waits
 
 
@@ -68,13 +60,7 @@ class Prefetcher:
     """
 
     def __init__(
-        self,
-        producers: Sequence[Producer],
-        make: Callable[[], Workers],
-        *,
-        buffer: int,
-        ordered: bool,
-        seed: int,
+        self, producers: Sequence[Producer], make: Callable[[], Workers], *, buffer: int, ordered: bool, seed: int
     ) -> None:
         self._producers = producers
         self._make = make

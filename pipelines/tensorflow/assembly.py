@@ -301,9 +301,7 @@ def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float
         return samples.batch(size, drop_remainder=drop_remainder)
     values = [_padding(spec, pad) for spec in specs]
     return samples.padded_batch(
-        size,
-        padding_values=tf.nest.pack_sequence_as(samples.element_spec, values),
-        drop_remainder=drop_remainder,
+        size, padding_values=tf.nest.pack_sequence_as(samples.element_spec, values), drop_remainder=drop_remainder
     )
 
 

@@ -133,18 +133,12 @@ def make_batches(
             and epoch, for `tf.random.stateless_*`. The transform is traced once, like a function for `Dataset.map`.
         batch_size: samples per batch.
         seed: 0 to 2^63 - 1; for the order and for the samples' seeds. `tf.random.set_seed` changes nothing.
-        order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
-            always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
-            "stream", which draws (or with your own transform reads) up to an epoch of samples to get there.
+        order, start_step, batch_transform: as in `train_batches`.
         drop_remainder: True: samples that would not fill an epoch's last batch are left out. False: the last batch is
             smaller; only for finite epochs, and not if samples are drawn by class or by part.
         pad: the value used to pad components of varying shape, at their end, to the longest one in the batch; strings
             are padded with "". None: shapes do not vary.
         keys: the features to parse. None: all features of the schema.
-        batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed, int64
-            [2], for `tf.random.stateless_*`, depends on the epoch and the batch's first sample. None: no change.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
             damaged record is replaced by another sample of the same step, or with "stream" by a nearby record of its
             shard; with `drop_remainder=False` it is not replaced, and the cardinality is unknown. None: the first

@@ -101,8 +101,7 @@ def distribute(
             tensor for a ragged feature) and its seed, int64 [2], that returns tensors of one shape, or of varying
             shapes with `pad`.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
-        order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
+        order: as in `train_batches`.
         label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
             multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
         pad: the value used to pad components of varying shape, at their end, to the longest one in the replica's batch;
@@ -129,11 +128,7 @@ def distribute(
     check_samples(samples)
     check_transforms(transform, batch_transform)
     samples, keys, transform = image_or_transform(
-        samples,
-        image_size,
-        transform,
-        lambda size: labelled(random_resized_crop(size), label, samples.schema),
-        label,
+        samples, image_size, transform, lambda size: labelled(random_resized_crop(size), label, samples.schema), label
     )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)

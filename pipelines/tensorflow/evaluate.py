@@ -277,11 +277,7 @@ def distribute_eval(
     """
     check_samples(split)
     split, keys, sample = image_or_transform(
-        split,
-        image_size,
-        transform,
-        lambda size: labelled(resize_center_crop(size), label, split.schema),
-        label,
+        split, image_size, transform, lambda size: labelled(resize_center_crop(size), label, split.schema), label
     )
     if isinstance(sample, SchemaTransform):  # before wrapping
         keys, sample = sample.bind(split.schema)

@@ -160,12 +160,7 @@ class Detection:
         raise _unbound("detection")
 
     def _sample(
-        self,
-        features: Mapping[str, tf.Tensor],
-        image: tf.Tensor,
-        view: View,
-        names: int,
-        flip: tuple[int, ...] | None,
+        self, features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View, names: int, flip: tuple[int, ...] | None
     ) -> dict[str, Any]:
         """The dict. `names`: number of keypoints per object."""
         columns = [features[key] for key in BOX]

@@ -23,15 +23,7 @@ from shardfeed.pipelines.decoding.resize import fit, has_opencv
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import Following, planning
-from shardfeed.pipelines.windows import (
-    AREA,
-    ASPECT_RATIO,
-    RandomWindow,
-    SampleSeed,
-    Window,
-    check_ranges,
-    sample_seeds,
-)
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, check_ranges, sample_seeds
 
 
 def random_resized_crop(

@@ -171,21 +171,10 @@ def torch_eval_loader(
             for torchvision's v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for
             any other transform. Its random draws depend only on the sample's own seed, so that a resumed run is exact.
             It must be picklable if workers are spawned.
-        label: with `image_size` and `image_transform`: key of a feature with one number per record, or of a "tags"
-            feature (a set of classes), which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
-            (NaN) are left out, and a warning counts them.
-        pad: the value used to pad tensors of varying shape, at their end, to the longest one in the batch. None: shapes
-            do not vary.
-        collate_fn: a function that makes a batch, instead of `Collate(pad)`; called in a worker with the list of
-            transformed samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend
-            only on the batch's first sample and the epoch.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many. A batch without any intact record is left out too; with several ranks, which must have the same number
             of steps, such a batch raises IntegrityError. None: the first damaged record raises.
-        workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
-            available CPUs, divided among the ranks of this machine.
-        ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
-            is initialised, else from torchrun's environment variables, else rank 0 of 1.
+        label, pad, collate_fn, workers, ranks: as in `torch_loader`.
 
     Raises:
         UsageError: if there are no samples or fewer samples than ranks, if the batch size is not a multiple of the
@@ -228,10 +217,7 @@ def torch_predict_loader(
         image_transform: instead of `image_size`, as in `torch_eval_loader`.
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
         damaged: as in `torch_eval_loader`.
-        workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
-            available CPUs, divided among the ranks of this machine.
-        ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
-            is initialised, else from torchrun's environment variables, else rank 0 of 1.
+        workers, ranks: as in `torch_loader`.
 
     Raises:
         UsageError: as in `torch_eval_loader`.

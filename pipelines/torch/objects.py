@@ -27,15 +27,7 @@ from shardfeed.annotations import (
 )
 from shardfeed.errors import IntegrityError, MissingExtraError, UsageError, at_least
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
-from shardfeed.pipelines.geometry import (
-    MIN_VISIBLE,
-    View,
-    see_areas,
-    see_boxes,
-    see_keypoints,
-    see_raster,
-    to_source,
-)
+from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_areas, see_boxes, see_keypoints, see_raster, to_source
 from shardfeed.pipelines.objects import (
     BoxFormat,
     available_keys,

@@ -182,12 +182,7 @@ def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: fl
     """The figures of the rounds, or why there are none."""
     waiting = together(rounds.waiting) if rounds.waiting else None
     refused = judge(
-        rounds.whole,
-        waiting,
-        batch_size=work.batch_size,
-        model_ms=model_ms,
-        seconds=seconds,
-        done=rounds.done,
+        rounds.whole, waiting, batch_size=work.batch_size, model_ms=model_ms, seconds=seconds, done=rounds.done
     )
     report: dict[str, Any] = {
         "rounds": [{"images_per_s": each.rate, "cpu_us_per_image": each.cpu_us} for each in rounds.whole],

@@ -111,11 +111,7 @@ def _tinted(picture: Image.Image, values: np.ndarray, schema: Schema) -> Image.I
 
 
 def _draw_keypoints(
-    canvas: ImageDraw.ImageDraw,
-    record: Mapping[str, Any],
-    schema: Schema,
-    labels: list[int],
-    size: tuple[int, int],
+    canvas: ImageDraw.ImageDraw, record: Mapping[str, Any], schema: Schema, labels: list[int], size: tuple[int, int]
 ) -> None:
     """Draw lines of the skeleton between existing keypoints, and a dot for each; rings for occluded ones."""
     assert schema.keypoints is not None

@@ -5,15 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import (
-    OBJECT_LABEL,
-    OBJECT_MASK,
-    OBJECT_TEXT,
-    RASTER,
-    RASTER_FORMAT,
-    Raster,
-    objects_problem,
-)
+from shardfeed.annotations import OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT, RASTER, RASTER_FORMAT, Raster, objects_problem
 from shardfeed.converters.images.mask_file import place_text, read_mask
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.schema import HEIGHT, WIDTH, Schema
