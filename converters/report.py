@@ -151,7 +151,9 @@ class Report:
     ) -> "Report":
         """Create the report of a conversion that is finished but not yet committed."""
         images, size = engine.done()
-        notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *plan.notes, *_absent_images(manifest)]
+        notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *plan.notes]
+        empty = (name for name, split in manifest.splits.items() if not split.records)
+        notes += [f"split {name} is empty: every image of it was rejected" for name in empty]
         notes += [*_absent_classes(plan, manifest), *noticed.same.notes()]
         if plan.options.made_with is None:  # existing records: reported when they were made
             notes += [*_kept_progressive(noticed.progressive), *_kept_pngs(manifest)]
@@ -341,13 +343,6 @@ def _kept_pngs(manifest: Manifest) -> Iterator[str]:
 
 def _by_key(noted: Noted) -> tuple[bytes, str, str]:
     return noted.key, noted.what, noted.why
-
-
-def _absent_images(manifest: Manifest) -> Iterator[str]:
-    """A sentence for each split with no image left: it exists, but cannot be read."""
-    for name, info in manifest.splits.items():
-        if not info.records:
-            yield f"split {name} is empty: every image of it was rejected"
 
 
 def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:

@@ -33,7 +33,9 @@ def print_report(report: Report, args: argparse.Namespace, *, shown: str = "", w
     if planned is not None and what == "image":
         plan = f"{number(total, what)}, {size_text(report.source_bytes)}, plan {manifest.fingerprint[:12]}"
         print(f"{plan}; damaged images are found during conversion")
-    _print_classes(report)
+    for key, names in manifest.schema.class_names.items():
+        numbered = [f"{label} {escape(name)}" for label, name in enumerate(names)]
+        print(f"{number(len(names), 'class', 'classes')} of {escape(key)}: {listing(numbered, _CLASSES_SHOWN)}")
     _print_splits(report, what)
     _print_pixels(report, args, total)
     if planned is not None and planned.objects is not None:
@@ -88,12 +90,6 @@ def _print_listed(rejected: Sequence[Noted], what: str, done: str, where: str) -
         print(f"  {escape(noted.key)}: {noted.what}, {noted.why}")
     if len(rejected) > _SHOWN:
         print(f"  and {len(rejected) - _SHOWN:,} more, in {where}")
-
-
-def _print_classes(report: Report) -> None:
-    for key, names in report.manifest.schema.class_names.items():
-        numbered = [f"{label} {escape(name)}" for label, name in enumerate(names)]
-        print(f"{number(len(names), 'class', 'classes')} of {escape(key)}: {listing(numbered, _CLASSES_SHOWN)}")
 
 
 def _print_splits(report: Report, what: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.example import decode, encode
-from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, TEXT, Feature, Schema, Value
+from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, TEXT, Feature, Schema
 from shardfeed.text import number
 
 DROPPED = -1  # number for a class that the new dataset does not have
@@ -64,7 +64,7 @@ class Change:
         if all(_same(new[key], values[key]) for key in new):
             return payload
         features = {key: Feature(dtype, (None,)) for key, (dtype, _) in found.items()}
-        return encode(features, {key: _listed(of_key) for key, of_key in new.items()})
+        return encode(features, {key: of if isinstance(of, list) else of.tolist() for key, of in new.items()})
 
     def _relabel(self, values: dict[str, Any], key: str) -> None:
         """Give the classes of a feature their new numbers, and their text features the new names."""
@@ -116,7 +116,3 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list):
         return one == other
     return one is other or (one.dtype == other.dtype and one.tobytes() == other.tobytes())
-
-
-def _listed(values: Any) -> Value:
-    return values if isinstance(values, list) else values.tolist()

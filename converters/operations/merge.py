@@ -23,7 +23,7 @@ from shardfeed.converters.operations.numbers import numbered
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.example import decode
-from shardfeed.schema import SOURCE_ID, Schema
+from shardfeed.schema import SOURCE_ID
 from shardfeed.text import number
 
 
@@ -66,7 +66,9 @@ def merge(
         raise UsageError("datasets", f"got {len(opened)} directories", "give two or more different datasets")
     lists = _class_lists(opened)
     _check_encoding(opened)
-    schema = _schema(opened, lists)
+    names = {key: of_key.names for key, of_key in lists.items()}
+    ids = {key: of_key.ids for key, of_key in lists.items() if of_key.ids is not None}
+    schema = with_values(opened[0].schema, class_names=names, class_ids=ids)
     prefixes = _prefixes(opened, prefix)
     changes = [_change(one, lists, of_one, at) for at, (one, of_one) in enumerate(zip(opened, prefixes, strict=True))]
     taken = _MergedRecords()
@@ -115,12 +117,6 @@ def _check_encoding(opened: Sequence[Opened]) -> None:
     if raw is not None and files is not None:
         remedy = f"convert one of them again, with {argument('encode', 'raw')} or without"
         raise UsageError(raw, f"has raw pixels, and {escape(files)} image files", remedy)
-
-
-def _schema(opened: Sequence[Opened], lists: Mapping[str, Joined]) -> Schema:
-    names = {key: of_key.names for key, of_key in lists.items()}
-    ids = {key: of_key.ids for key, of_key in lists.items() if of_key.ids is not None}
-    return with_values(opened[0].schema, class_names=names, class_ids=ids)
 
 
 def _prefixes(opened: Sequence[Opened], prefix: bool | Sequence[str]) -> list[bytes]:

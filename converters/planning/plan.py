@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 
@@ -141,7 +142,7 @@ def make_plan(
         check_split_name(name)
     if related is not None:
         related.read_hashes(source)
-    split_of = _split_rule(source, rows, names, related, options) if open_ else _named_split
+    split_of = _split_rule(source, rows, names, related, options) if open_ else itemgetter("split")
     classes = len(schema.class_names.get(LABEL, ())) if labelled else 0
     splits = {name: SplitMembers(directory, classes) for name in names}
     content = hashlib.blake2b(digest_size=16)
@@ -185,11 +186,6 @@ def make_plan(
         counted=frozenset(name for name, split in splits.items() if not split.own_id),
         groups=None if related is None else related.shares,
     )
-
-
-def _named_split(rows: np.ndarray) -> np.ndarray:
-    """The splits that the source names for its samples."""
-    return rows["split"]
 
 
 def _split_rule(

@@ -137,7 +137,8 @@ def cached(samples: Any, cache: CacheLike) -> Any:
         return _filled_as_read(samples, cache)
     plan = _plan(samples, cache)
     # The absolute path: the split may be sent to a process with another working directory.
-    directory = os.path.join(os.path.abspath(os.fspath(cache.directory)), _directory_name(plan))
+    name = "-".join([plan.name, plan.split.name, *(["decoded"] if plan.decoded else []), plan.key[:8]])
+    directory = os.path.join(os.path.abspath(os.fspath(cache.directory)), name)
     return samples.reading(_open_intact(directory, plan) or _make_or_wait(directory, plan))
 
 
@@ -174,11 +175,6 @@ def _plan(split: Split, cache: Cache) -> CopyPlan:
     key = hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
     name = dataset_name(split.shards.directory).replace("/", "_")
     return CopyPlan(name, split.whole_split, numbers, key, decoded, options, made_by)
-
-
-def _directory_name(plan: CopyPlan) -> str:
-    """`flowers-train-decoded-1a2b3c4d`: for a reader, up to the number."""
-    return "-".join([plan.name, plan.split.name, *(["decoded"] if plan.decoded else []), plan.key[:8]])
 
 
 def _open_intact(directory: str, plan: CopyPlan) -> Copy | None:

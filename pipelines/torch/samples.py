@@ -186,7 +186,10 @@ class TorchSamples(Dataset[Any]):
         plan = planning(self.transform)
 
         def planned(payload: bytes, seed: SampleSeed, image: Image | None) -> Callable[[], Any]:
-            return self._planned(plan, payload, seed) if image is None else partial(self._followed, *image)
+            if image is not None:
+                return partial(self._followed, *image)
+            record = checked_record(decode(payload, self._schema.features), self._schema)
+            return plan(self._with_aliases(record), seed)
 
         for part in _groups(payloads):
             todo = list(zip(payloads[part], indices[rows[part]], own[part], ready[part], strict=True))
@@ -220,11 +223,6 @@ class TorchSamples(Dataset[Any]):
         record = checked_record(decode(others, self._others.features), self._others)
         assert isinstance(self.transform, Following)
         return self.transform.followed(self._with_aliases(record), image, view)
-
-    def _planned(self, plan: Callable[..., Callable[[], Any]], payload: bytes, seed: SampleSeed) -> Callable[[], Any]:
-        """Return the function that makes the sample of a record."""
-        record = checked_record(decode(payload, self._schema.features), self._schema)
-        return plan(self._with_aliases(record), seed)
 
     def _named(self, payload: bytes, index: Any, step: Callable[..., Any], *args: Any) -> Any:
         """Call `step` and return its result; its errors name the record."""

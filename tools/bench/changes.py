@@ -154,11 +154,7 @@ def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
     pixels = 3 * typical.height * typical.width * len(work.split)
     cache = f'cached(split, Cache("{_MEMORY}", decoded=True)) for train_batches'
     if fits_in_memory(pixels):
-        yield Change(
-            cache,
-            f"images are decoded only once; decoded pixels take {size_text(pixels)} of memory",
-            _cached,
-        )
+        yield Change(cache, f"images are decoded only once; decoded pixels take {size_text(pixels)} of memory", _cached)
     shrunk = round(pixels * (side / min(typical.height, typical.width)) ** 2)
     if smaller and fits_in_memory(shrunk):
         yield Change(
@@ -207,7 +203,8 @@ def measure_changes(
                     if base is None:
                         sample = converted(sample, os.path.join(directory, "base"))
                         base = start(sample, deadline)
-                    times = _gain(base, change.made(sample, os.path.join(directory, str(n))), slice_s, deadline)
+                    other = start(change.made(sample, os.path.join(directory, str(n))), deadline)
+                    times = factor([(base.slice(slice_s), other.slice(slice_s)) for _ in range(REPEATS)])
                     why = "its rounds varied too much"
                 except ShardfeedError as error:  # no space, a missing extra, a refused image
                     why = error.problem
@@ -221,8 +218,3 @@ def measure_changes(
             progress(f"tried: {change.change}")
         base = None
     return {"advice": sorted(found, key=lambda advice: -advice["factor"]), "not_tried": not_tried}
-
-
-def _gain(base: Running, made: Workload, slice_s: float, deadline: float) -> float | None:
-    other = start(made, deadline)
-    return factor([(base.slice(slice_s), other.slice(slice_s)) for _ in range(REPEATS)])

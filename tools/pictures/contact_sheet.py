@@ -133,10 +133,7 @@ def _cross(side: int) -> Image.Image:
 
 
 def _write_legend(
-    canvas: ImageDraw.ImageDraw,
-    place: tuple[int, int],
-    legend: Sequence[tuple[tuple[int, int, int], str]],
-    end: int,
+    canvas: ImageDraw.ImageDraw, place: tuple[int, int], legend: Sequence[tuple[tuple[int, int, int], str]], end: int
 ) -> None:
     """A line of squares, each followed by a name, up to `end`."""
     x, y = place

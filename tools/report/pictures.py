@@ -7,7 +7,7 @@ import base64
 import io
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 
@@ -117,14 +117,11 @@ class Pictures:
             for code, of in codes if most else ():
                 keys = dict.fromkeys(name_bytes(entry["key"]) for entry in of[:_IN_ROW])
                 if file != REJECTED:
-                    pictures = self._of_keys(keys)
+                    pictures = [self.picture(place) for place, key in enumerate(self._measured.keys) if key in keys]
                 else:
                     pictures = [_left_out(source, code, key) for key in keys if source is not None]
                 if pictures:
                     yield Row(f"{title}, {escape(code)}: {len(of):,}", pictures)
-
-    def _of_keys(self, keys: Collection[bytes]) -> list[Picture]:
-        return [self.picture(place) for place, key in enumerate(self._measured.keys) if key in keys]
 
 
 def _encoded(
