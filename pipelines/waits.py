@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shardfeed.errors import UsageError, needing_extra
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 
 if TYPE_CHECKING:
     import keras
@@ -144,10 +144,8 @@ class WaitRecorder:
         draw_waits(axis, self.waits_ms)
         axis.set_title(str(self), fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
-        try:
+        with disk_errors(path, "write"):
             figure.savefig(path)
-        except OSError as error:
-            raise storage_error(path, "write", error) from error
 
 
 class _Watched:

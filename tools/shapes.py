@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from PIL import Image, ImageChops, ImageDraw
 
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 
 SHAPES = ("circle", "square", "triangle")
 IMAGES_PER_CLASS = 80  # a file takes a whole block of 4 kB on most disks: 240 keep the folder near 1 MB
@@ -28,13 +28,11 @@ def draw_shapes(directory: str) -> None:
     """Write `circle/circle_001.jpg` and so on into `directory`, which is created when missing. Raises StorageError."""
     for shape in SHAPES:
         folder = os.path.join(directory, shape)
-        try:
+        with disk_errors(folder, "write"):
             os.makedirs(folder, exist_ok=True)
             for number in range(1, IMAGES_PER_CLASS + 1):
                 path = os.path.join(folder, f"{shape}_{number:03d}.jpg")
                 draw_shape(shape, number).save(path, "JPEG", quality=QUALITY)
-        except OSError as error:
-            raise storage_error(folder, "write", error) from error
 
 
 def draw_shape(shape: str, number: int) -> Image.Image:

@@ -13,7 +13,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unrequested
 from shardfeed.converters.shards.task import Receipt
-from shardfeed.errors import IntegrityError, StorageError
+from shardfeed.errors import IntegrityError
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.manifest import Manifest, SplitInfo, version_of
@@ -30,7 +30,7 @@ from shardfeed.naming import (
 from shardfeed.schema import Schema
 from shardfeed.shard_table import ShardTable
 from shardfeed.storage.checksum import extend_crc32c
-from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, storage_error, write_file
+from shardfeed.storage.local import NewFile, disk_errors, fsync_directory, remove_file, remove_tree, write_file
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 
 _PIECE = 1 << 20  # bytes of a column that are held
@@ -163,7 +163,7 @@ def _column_before(before: Before, key: str) -> Iterator[bytes]:
     """Read the bytes of an existing column. Raise IntegrityError if they differ from its checksum, or StorageError."""
     path = os.path.join(before.directory, before.info.column_file(key))
     info, crc, at = before.info.columns[key], 0, 0
-    try:
+    with disk_errors(path, "read"):
         file = LOCAL.open(path)
         while piece := file.read(at, _PIECE):
             crc = extend_crc32c(crc, piece)
@@ -171,10 +171,6 @@ def _column_before(before: Before, key: str) -> Iterator[bytes]:
             if at >= info.size and (problem := info.difference(FileInfo(file.size, crc))):
                 raise IntegrityError(path, problem, "`shardfeed rebuild DIR` restores it")
             yield piece
-    except StorageError:
-        raise
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
     if at < info.size:
         raise IntegrityError(path, f"got {at} bytes, expected {info.size}", "`shardfeed rebuild DIR` makes it")
 

@@ -13,8 +13,7 @@ from shardfeed.converters.shards.earlier import EarlierShards
 from shardfeed.converters.shards.receipts import load_receipt, receipt_count, receipt_path, still_whole
 from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import IntegrityError
-from shardfeed.storage.local import fsync_directory, remove_file, storage_error
-from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.local import fsync_directory, remove_file
 
 
 class Finished(NamedTuple):
@@ -68,11 +67,7 @@ def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, eve
     for shard, receipt in zip(plan.shards, receipts, strict=True):
         data, index = shard_paths(directory, shard.split, shard.number, shard.count, plan.options.to)
         for path, info, whole in ((data, receipt.info.data, every_byte), (index, receipt.info.index, True)):
-            try:
-                found = FileInfo.of_file(path) if whole else FileInfo(os.path.getsize(path), info.crc32c)
-            except OSError as error:
-                raise storage_error(path, "read", error) from error
-            if problem := info.difference(found):
+            if problem := info.problem(path, every_byte=whole):
                 remedy = "check the disk, remove the file, run again"
                 raise IntegrityError(path, problem, remedy)
 

@@ -11,7 +11,7 @@ from shardfeed.naming import MANIFEST, is_dataset_file
 from shardfeed.storage.address import local_path
 from shardfeed.storage.bucket_destination import Destination
 from shardfeed.storage.destination import destination
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 from shardfeed.storage.storage import LOCAL, FileInfo, whole
 
 _AT_ONCE = 8  # files
@@ -58,10 +58,8 @@ def push(directory: str | os.PathLike[str], url: str, *, progress: Callable[[int
     directory, bucket, url = local_path(directory), destination(url), url.rstrip("/")
     read_manifest(directory)  # for its errors
     path = os.path.join(directory, MANIFEST)
-    try:
+    with disk_errors(path, "read"):
         content = whole(LOCAL.open(path))
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
     files = parse_manifest(content, path).files()
     there = bucket.below(url)
     _check_alone(bucket, url, FileInfo.of(content), there, files)

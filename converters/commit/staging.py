@@ -26,6 +26,7 @@ from shardfeed.storage.building import discard, hidden_sibling
 from shardfeed.storage.local import (
     TEMPORARY,
     NewFile,
+    disk_errors,
     fsync_directory,
     link_or_copy,
     make_directory,
@@ -134,11 +135,8 @@ class Staging:
     def _change_inputs(self, plan: Plan) -> str:
         """Replace the stored list of inputs by that of `plan`, and say in words how they differ."""
         path = os.path.join(self.root, _INPUTS)
-        try:
-            with open(path, encoding="ascii") as file:
-                changed = other_inputs(file, plan.inputs.lines())
-        except OSError as error:
-            raise storage_error(path, "read", error) from error
+        with disk_errors(path, "read"), open(path, encoding="ascii") as file:
+            changed = other_inputs(file, plan.inputs.lines())
         _write_inputs(path, plan)
         return changed or "other inputs"  # when it was stopped between this file and plan.json
 
@@ -290,7 +288,8 @@ def keep_shards(plan: Plan, directory: str, *, every_byte: bool) -> list[str]:
             linked += 1
         else:
             copied += 1
-        _check(file, every_byte=every_byte)
+        if problem := file.info.problem(file.final, every_byte=every_byte):
+            raise IntegrityError(file.path, problem, _REMEDY)
     for folder in folders:
         fsync_directory(folder)
     shards = sum(len(info.shards) for info in onto.manifest.splits.values())
@@ -300,16 +299,6 @@ def keep_shards(plan: Plan, directory: str, *, every_byte: bool) -> list[str]:
         else f"copied: its disk does not support links ({linked} of their files linked)"
     )
     return [f"{number(shards, 'shard')} of {onto.manifest.name} {'is' if shards == 1 else 'are'} {how}"]
-
-
-def _check(file: _File, *, every_byte: bool) -> None:
-    """Raise IntegrityError if a file differs from the manifest: in size, or with `every_byte` also in checksum."""
-    try:
-        found = FileInfo.of_file(file.final) if every_byte else FileInfo(os.path.getsize(file.final), file.info.crc32c)
-    except OSError as error:
-        raise storage_error(file.final, "read", error) from error
-    if problem := file.info.difference(found):
-        raise IntegrityError(file.path, problem, _REMEDY)
 
 
 def _files(onto: AppendTarget, plan: Plan, directory: str) -> Iterator[_File]:

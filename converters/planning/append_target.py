@@ -9,7 +9,7 @@ from shardfeed.errors import IntegrityError
 from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 from shardfeed.storage.storage import LOCAL, FileInfo, whole
 
 
@@ -40,10 +40,8 @@ class AppendTarget:
     def content(self, file: str, info: FileInfo) -> bytes:
         """Read one of its files and check it with the manifest. Raises IntegrityError, StorageError."""
         path = os.path.join(self.directory, file)
-        try:
+        with disk_errors(path, "read"):
             data = whole(LOCAL.open(path))
-        except OSError as error:
-            raise storage_error(path, "read", error) from error
         if problem := info.difference(FileInfo.of(data)):
             raise IntegrityError(path, problem, "restore it from a copy; `shardfeed verify` finds other damage")
         return data

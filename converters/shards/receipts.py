@@ -19,7 +19,7 @@ from shardfeed.converters.sources.objects import Account, LeftOut
 from shardfeed.errors import IntegrityError, StorageError, name_bytes, name_text
 from shardfeed.formats.format import ShardInfo, shard_stem
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.local import NewFile, storage_error
+from shardfeed.storage.local import NewFile, disk_errors
 from shardfeed.storage.storage import FileInfo
 
 _CHECKSUM_BYTES = 9  # "89abcdef\n"
@@ -43,12 +43,9 @@ class StoredColumns(Mapping[str, bytes]):
 
     def __getitem__(self, key: str) -> bytes:
         info = self._infos[key]
-        try:
-            with open(self._path, "rb") as file:
-                file.seek(self._starts[key])
-                data = file.read(info.size)
-        except OSError as error:
-            raise storage_error(self._path, "read", error) from error
+        with disk_errors(self._path, "read"), open(self._path, "rb") as file:
+            file.seek(self._starts[key])
+            data = file.read(info.size)
         if problem := info.difference(FileInfo.of(data)):
             raise IntegrityError(self._path, f"the column of {key} {problem}", "remove the file, and run again")
         return data

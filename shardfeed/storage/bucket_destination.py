@@ -10,7 +10,7 @@ from typing import Any
 
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError
 from shardfeed.storage.checksum import extend_crc32c
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 from shardfeed.storage.objects import NETWORK, cause, failed
 from shardfeed.storage.storage import FileInfo
 
@@ -144,12 +144,9 @@ class Destination(ABC):
 
 def read_piece(path: str, start: int, size: int) -> bytes:
     """Bytes of a local file. Raises StorageError."""
-    try:
-        with open(path, "rb", 0) as file:
-            file.seek(start)
-            return file.read(size)
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
+    with disk_errors(path, "read"), open(path, "rb", 0) as file:
+        file.seek(start)
+        return file.read(size)
 
 
 def _check_local(path: str, info: FileInfo, found: FileInfo) -> None:

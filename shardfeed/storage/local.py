@@ -14,10 +14,10 @@ import shutil
 import stat
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from shardfeed.errors import BusyError, IntegrityError, StorageError, escape
 from shardfeed.storage.checksum import extend_crc32c, replaced_crc32c
@@ -42,13 +42,15 @@ _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux
 if _sync_file_range is not None:
     _sync_file_range.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
-_T = TypeVar("_T")
 
 
-def _guard(path: str | bytes, verb: str, action: Callable[[], _T]) -> _T:
-    """Run a system call; an OSError becomes a StorageError with the failed action, the place and the cause."""
+@contextmanager
+def disk_errors(path: str | bytes, verb: str) -> Iterator[None]:
+    """Context in which an OSError becomes a StorageError with the place, the failed action and the cause."""
     try:
-        return action()
+        yield
+    except StorageError:
+        raise
     except OSError as error:
         raise storage_error(path, verb, error) from error
 
@@ -104,15 +106,12 @@ def free_text(free: Free) -> str:
 
 def fsync_directory(path: str) -> None:
     """Make the names in a directory durable."""
-
-    def sync() -> None:
+    with disk_errors(path, "fsync"):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
-
-    _guard(path, "fsync", sync)
 
 
 class NewFile:
@@ -135,8 +134,9 @@ class NewFile:
         self._written = self.size  # bytes that are in the file
         self._begun = self.size  # bytes from the start that the disk was told to begin writing
         if after is None:
-            self._fd = _guard(path, "create", lambda: open_own(self.temporary, os.O_WRONLY | os.O_CREAT))
-            _guard(path, "create", lambda: os.ftruncate(self._fd, 0))
+            with disk_errors(path, "create"):
+                self._fd = open_own(self.temporary, os.O_WRONLY | os.O_CREAT)
+                os.ftruncate(self._fd, 0)
         else:
             self._fd = _reopened(path, self.temporary, after)
 
@@ -153,43 +153,37 @@ class NewFile:
         """Overwrite the zeros at the beginning with `data`, of equal length, which was not known before."""
         self._flush()
         done = 0
-        while done < len(data):
-            done += _guard(self.path, "write", lambda at=done: os.pwrite(self._fd, data[at:], at))
+        with disk_errors(self.path, "write"):
+            while done < len(data):
+                done += os.pwrite(self._fd, data[done:], done)
         self.crc32c = replaced_crc32c(self.crc32c, bytes(len(data)), data, self.size - len(data))
 
     def take_over(self) -> None:
         """Use the file `temporary`, written by a library, as the content of this one."""
-
-        def content() -> tuple[int, int]:
-            size, crc = 0, 0
-            with open(self.temporary, "rb", 0) as file:
-                while piece := file.read(_GATHER):
-                    size += len(piece)
-                    crc = extend_crc32c(crc, piece)
-            return size, crc
-
-        self.size, self.crc32c = _guard(self.path, "read", content)
+        self.size = self.crc32c = 0
+        with disk_errors(self.path, "read"), open(self.temporary, "rb", 0) as file:
+            while piece := file.read(_GATHER):
+                self.size += len(piece)
+                self.crc32c = extend_crc32c(self.crc32c, piece)
         self._written = self.size
 
     def checkpoint(self) -> tuple[int, int]:
         """Make the bytes written so far durable, before the block ends; return their size and CRC-32C."""
         self._flush()
-        _guard(self.path, "fsync", lambda: os.fsync(self._fd))
+        with disk_errors(self.path, "fsync"):
+            os.fsync(self._fd)
         return self.size, self.crc32c
 
     def _flush(self) -> None:
         """Write the pending bytes, in as many system calls as that takes."""
         parts, self._waiting = self._waiting, []
         wanted = self.size - self._written
-        try:
+        with disk_errors(self.path, "write"):
             written = os.writev(self._fd, parts) if len(parts) <= _IOV_MAX else 0
-        except OSError as error:
-            raise storage_error(self.path, "write", error) from error
-        if written != wanted:  # a short write: disk nearly full, or more buffers than one call takes
-            rest = memoryview(b"".join(parts))[written:]
-            while rest:
-                done = _guard(self.path, "write", lambda r=rest: os.write(self._fd, r))
-                rest = rest[done:]
+            if written != wanted:  # a short write: disk nearly full, or more buffers than one call takes
+                rest = memoryview(b"".join(parts))[written:]
+                while rest:
+                    rest = rest[os.write(self._fd, rest) :]
         self._written = self.size
         if self._written - self._begun >= _WRITEBACK and _sync_file_range is not None:
             # Its result is ignored: the kernel keeps an error for fsync, and a file system need not support this call.
@@ -205,7 +199,8 @@ class NewFile:
         try:
             if kind is None:
                 self._flush()
-                _guard(self.path, "fsync", lambda: os.fsync(self._fd))
+                with disk_errors(self.path, "fsync"):
+                    os.fsync(self._fd)
         except BaseException as raised:
             kind = type(raised)
             raise
@@ -217,7 +212,8 @@ class NewFile:
                 self._remove()
         if kind is None:
             try:
-                _guard(self.path, "rename", lambda: os.rename(self.temporary, self.path))
+                with disk_errors(self.path, "rename"):
+                    os.rename(self.temporary, self.path)
             except BaseException:
                 self._remove()
                 raise
@@ -240,19 +236,23 @@ def _temporary(path: str) -> str:
 def _reopened(path: str, temporary: str, after: tuple[int, int]) -> int:
     """A descriptor after the first `after` (size, CRC-32C) bytes of an unfinished file, truncated there."""
     if not os.path.exists(temporary):  # it had been renamed, but the next record was not written
-        _guard(path, "rename", lambda: os.rename(path, temporary))
-    fd = _guard(path, "open", lambda: os.open(temporary, os.O_RDWR | os.O_NOFOLLOW))
+        with disk_errors(path, "rename"):
+            os.rename(path, temporary)
+    with disk_errors(path, "open"):
+        fd = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW)
     try:
         size, crc = 0, 0
         chunk = b"-"
         while chunk and size < after[0]:
             rest = min(_GATHER, after[0] - size)
-            chunk = _guard(path, "read", lambda n=rest: os.read(fd, n))
+            with disk_errors(path, "read"):
+                chunk = os.read(fd, rest)
             size += len(chunk)
             crc = extend_crc32c(crc, chunk)
         if (size, crc) != after:
             raise IntegrityError(temporary, "differs from the data written", "write it again from the start")
-        _guard(path, "cut", lambda: os.ftruncate(fd, size))  # the descriptor is at this position already
+        with disk_errors(path, "cut"):
+            os.ftruncate(fd, size)  # the descriptor is at this position already
     except BaseException:
         os.close(fd)
         raise
@@ -268,19 +268,16 @@ def write_file(path: str, data: bytes) -> tuple[int, int]:
 
 def make_directory(path: str) -> None:
     """Create one directory, durably, unless it exists."""
-
-    def make() -> None:
-        with suppress(FileExistsError):
-            os.mkdir(path)
-
-    _guard(path, "create the directory", make)
+    with disk_errors(path, "create the directory"), suppress(FileExistsError):
+        os.mkdir(path)
     fsync_directory(os.path.dirname(path) or ".")
 
 
 def publish(staged: str, final: str) -> None:
     """Give a finished directory its final name, which must not exist, by one rename."""
     fsync_directory(staged)
-    _guard(final, "rename the finished directory to", lambda: os.rename(staged, final))
+    with disk_errors(final, "rename the finished directory to"):
+        os.rename(staged, final)
     fsync_directory(os.path.dirname(final) or ".")
 
 
@@ -289,7 +286,8 @@ def move_file(path: str, final: str) -> None:
     directory = os.path.dirname(final)
     if not os.path.isdir(directory):
         make_directory(directory)
-    _guard(final, "rename", lambda: os.rename(path, final))
+    with disk_errors(final, "rename"):
+        os.rename(path, final)
     fsync_directory(directory)
 
 
@@ -311,13 +309,9 @@ def link_or_copy(path: str, final: str) -> bool:
 
 
 def _copy(path: str, final: str) -> None:
-    fd = _guard(path, "open", lambda: os.open(path, os.O_RDONLY))
-    try:
-        with NewFile(final, sync_directory=False) as file:
-            while chunk := _guard(path, "read", lambda: os.read(fd, _GATHER)):
-                file.write([chunk])
-    finally:
-        os.close(fd)
+    with disk_errors(path, "read"), open(path, "rb", 0) as source, NewFile(final, sync_directory=False) as file:
+        while chunk := source.read(_GATHER):
+            file.write([chunk])
 
 
 def exchange(staged: str, final: str) -> None:
@@ -326,8 +320,7 @@ def exchange(staged: str, final: str) -> None:
     Raises StorageError where the file system has no RENAME_EXCHANGE (Linux only; not on NFS).
     """
     fsync_directory(staged)
-
-    def swap() -> None:
+    with disk_errors(final, "swap in the new dataset"):
         libc = ctypes.CDLL(None, use_errno=True)
         renameat2 = getattr(libc, "renameat2", None)
         if renameat2 is None:
@@ -335,29 +328,19 @@ def exchange(staged: str, final: str) -> None:
         a, b = os.fsencode(staged), os.fsencode(final)
         if renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE) != 0:
             raise OSError(ctypes.get_errno(), "renameat2")
-
-    _guard(final, "swap in the new dataset", swap)
     fsync_directory(os.path.dirname(final) or ".")
 
 
 def remove_tree(path: str) -> None:
     """Remove a directory and its content, if it exists."""
-
-    def remove() -> None:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(path)
-
-    _guard(path, "remove", remove)
+    with disk_errors(path, "remove"), suppress(FileNotFoundError):
+        shutil.rmtree(path)
 
 
 def remove_file(path: str) -> None:
     """Remove a file, if it exists."""
-
-    def remove() -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-
-    _guard(path, "remove", remove)
+    with disk_errors(path, "remove"), suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 class Lock:
@@ -369,7 +352,8 @@ class Lock:
     def __init__(self, path: str, owner: str) -> None:
         self.path = path
         while True:
-            self._fd = _guard(path, "create", lambda: open_own(path, os.O_RDWR | os.O_CREAT))
+            with disk_errors(path, "create"):
+                self._fd = open_own(path, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

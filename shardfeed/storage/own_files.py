@@ -15,7 +15,7 @@ from contextlib import suppress
 from io import FileIO
 
 from shardfeed.errors import StorageError, escape
-from shardfeed.storage.local import open_own, storage_error
+from shardfeed.storage.local import disk_errors, open_own, storage_error
 
 _LIST = "shardfeed-created"
 # No such directory, a link, a file of something else: not a fault of the disk.
@@ -56,12 +56,10 @@ class OwnFiles:
     def put(self, file: FileIO, data: bytes | memoryview, at: int, name: str) -> int:
         """Write into an open file, from `at` on; return the position after the data."""
         view = memoryview(data)
-        try:
+        with disk_errors(os.path.join(self.directory, name), "write"):
             while view:
                 written = os.pwrite(file.fileno(), view, at)
                 view, at = view[written:], at + written
-        except OSError as error:
-            raise storage_error(os.path.join(self.directory, name), "write", error) from error
         return at
 
     def _opened(self, name: str) -> FileIO:
@@ -120,11 +118,9 @@ def created_files(directory: str) -> dict[str, os.stat_result]:
 def remove_created(directory: str) -> None:
     """Remove the files that a copy created, and the directories that are empty then. Raises StorageError."""
     names = list(created_files(directory))
-    try:
+    with disk_errors(directory, "remove"):
         for name in reversed(names):  # the list itself last
             os.unlink(os.path.join(directory, name))
-    except OSError as error:
-        raise storage_error(directory, "remove", error) from error
     for folder in sorted({os.path.dirname(name) for name in names}, reverse=True):  # "" is the last
         with suppress(OSError):
             os.rmdir(os.path.join(directory, folder))

@@ -5,7 +5,7 @@ import tempfile
 import weakref
 from typing import BinaryIO
 
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 
 
 class Spill:
@@ -33,7 +33,7 @@ class Spill:
         return self.size
 
     def _write(self, data: bytes) -> None:
-        try:
+        with disk_errors(self._place, "write"):
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=0, dir=self._directory)  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
@@ -41,14 +41,10 @@ class Spill:
             rest = memoryview(data)
             while rest:
                 rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            raise storage_error(self._place, "write", error) from error
 
     def read(self, start: int, size: int) -> bytes:
         """Read `size` bytes from position `start` on; fewer at the end."""
         if self._file is None:
             return bytes(self._memory[start : start + size])
-        try:
+        with disk_errors(self._place, "read"):
             return os.pread(self._file.fileno(), size, start)
-        except OSError as error:
-            raise storage_error(self._place, "read", error) from error

@@ -14,7 +14,7 @@ import numpy as np
 
 from shardfeed.errors import escape
 from shardfeed.storage.checksum import crc32c, extend_crc32c
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 
 # Bytes of records read by one request: more than a block of 8 MB, the default in a bucket, even if its records are
 # larger than average.
@@ -251,10 +251,17 @@ class FileInfo:
     @classmethod
     def of_file(cls, path: str, storage: Storage = LOCAL) -> "FileInfo":
         """Compute size and checksum of the file at `path`. Raises StorageError if it cannot be read."""
-        try:
+        with disk_errors(path, "read"):
             return cls(*file_checksum(path, storage))
-        except OSError as error:
-            raise storage_error(path, "read", error) from error
+
+    def problem(self, path: str, *, every_byte: bool) -> str:
+        """Return how the local file at `path` differs, without `every_byte` only in size; "" if it does not.
+
+        Raises StorageError if it cannot be read.
+        """
+        with disk_errors(path, "read"):
+            size = os.path.getsize(path)
+        return self.difference(FileInfo.of_file(path) if every_byte else FileInfo(size, self.crc32c))
 
     def difference(self, found: "FileInfo") -> str:
         """Return how `found`, a file that should be equal to this one, differs from it; "" if it does not."""

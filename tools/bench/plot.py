@@ -8,7 +8,7 @@ import numpy as np
 
 from shardfeed.errors import escape
 from shardfeed.pipelines.waits import draw_waits
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 from shardfeed.tools.bench.report import STAGE_NAMES
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish; the decoder's colour is only for the decoder.
@@ -48,12 +48,9 @@ def draw(report: dict[str, Any], path: str) -> None:
         f"{report['cores_granted']} cores",
         fontsize=11,
     )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about letters in the dataset's name that the font lacks
-            figure.savefig(path)
-    except OSError as error:
-        raise storage_error(path, "write", error) from error
+    with disk_errors(path, "write"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about letters in the dataset's name that the font lacks
+        figure.savefig(path)
 
 
 def _stages(axis: Any, report: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors
 from shardfeed.text import number, size_text
 from shardfeed.tools.shapes import SIZE, draw_shapes
 
@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
     check_extra("tensorflow", "shardfeed demo")
     started = time.monotonic()
     dataset = os.path.join(args.out, "dataset")
-    _make_directory(args.out)
+    with disk_errors(args.out, "create"):
+        os.makedirs(args.out, exist_ok=True)
     _convert(args.samples or _draw(os.path.join(args.out, "samples", "shapes")), dataset)
     _verify(dataset)
     data = shardfeed.open(dataset)
@@ -50,13 +51,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"at least {ACCURACY_WANTED:.0%} is typical after 40 epochs: increase --epochs, or see {escape(log)}")
     print(_next_lines(dataset))
     return 0
-
-
-def _make_directory(path: str) -> None:
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise storage_error(path, "create", error) from error
 
 
 def _step(what: str, *lines: str) -> None:
