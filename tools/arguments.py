@@ -67,6 +67,13 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
 
+def output_bar(args: argparse.Namespace, unit: str = "B") -> Any:
+    """A bar of bytes, or of another unit, on a terminal; none with the options of `add_output_arguments`."""
+    from tqdm import tqdm
+
+    return tqdm(unit=unit, unit_scale=unit == "B", disable=True if args.quiet or args.json else None)
+
+
 def size_argument(text: str) -> str:
     """The text of a size, as `--shard-size` takes it. Raises argparse's error for any other text."""
     try:

@@ -15,6 +15,12 @@ from shardfeed.tools.convert_report import print_failed, print_report
 from shardfeed.tools.progress import EventLog, ProgressReporter
 
 
+def add_datasets(parser: argparse.ArgumentParser) -> None:
+    """The dataset that is read, and the one that is made."""
+    parser.add_argument("dataset", help="dataset directory; it is only read")
+    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
+
+
 def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) -> None:
     """The options for writing a dataset; `to`: whether its format can be chosen."""
     written = parser.add_argument_group("how the dataset is written")

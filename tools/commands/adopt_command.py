@@ -4,8 +4,6 @@ import argparse
 import json
 import time
 
-from tqdm import tqdm
-
 from shardfeed.converters.commit.new_dataset import check_new_output
 from shardfeed.converters.existing.adopt import adopt, check_names
 from shardfeed.converters.existing.surveying import Survey, splits_of, survey
@@ -16,7 +14,7 @@ from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
 from shardfeed.storage.address import local_output, local_path
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
-from shardfeed.tools.arguments import add_output_arguments, assignments, given
+from shardfeed.tools.arguments import add_output_arguments, assignments, given, output_bar
 from shardfeed.tools.convert_report import feature_table
 
 IN_PYTHON = {"splits": "--split"}
@@ -63,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         check_new_output(local_output(args.out))  # before hours of reading
     elif not args.dry_run:
         check_names(args.folder, splits_of(local_path(args.folder), args.split_name, patterns))
-    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+    with output_bar(args) as bar:
         options = given(args, "split_name", "image_key", "label_key", "partial")
         found = survey(args.folder, splits=patterns, class_names=names, progress=bar.update, **options)
     manifest = None if args.dry_run else adopt(found, args.out)

@@ -4,13 +4,11 @@ import argparse
 import json
 import sys
 
-from tqdm import tqdm
-
 from shardfeed.converters.existing.export.export import FORMS, export, shard_remedy
 from shardfeed.converters.existing.export.report import Exported
 from shardfeed.errors import escape
 from shardfeed.text import number, size_text
-from shardfeed.tools.arguments import add_output_arguments
+from shardfeed.tools.arguments import add_output_arguments, output_bar
 from shardfeed.tools.colour import coloured
 
 
@@ -34,7 +32,7 @@ def _form(name: str) -> str:
 def run(args: argparse.Namespace) -> int:
     """Export and print the result; exit code 0 if the folder was made."""
     drop = [word.strip() for word in (args.drop or "").split(",") if word.strip()]
-    with tqdm(unit=" images", disable=True if args.quiet or args.json else None) as bar:
+    with output_bar(args, " images") as bar:
         result = export(args.dataset, args.out, args.to, drop=drop, dry_run=args.dry_run, progress=bar.update)
     if args.json:
         print(json.dumps(result.to_json()))

@@ -5,13 +5,12 @@ from functools import partial
 
 from shardfeed.converters.operations.filter import filter
 from shardfeed.tools.arguments import given
-from shardfeed.tools.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `filter`."""
-    parser.add_argument("dataset", help="dataset directory; it is only read")
-    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
+    add_datasets(parser)
     parser.add_argument("--where", metavar="CONDITION", help="condition: 'class in (cat, dog) and height >= 224'")
     parser.add_argument("--keys", metavar="FILE", help="only records with these keys (image/filename), one per line")
     parser.add_argument("--min-objects", metavar="N", type=int, help="only images with at least N objects")

@@ -3,12 +3,10 @@
 import argparse
 import json
 
-from tqdm import tqdm
-
 from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
 from shardfeed.errors import IntegrityError, escape
 from shardfeed.text import shell_quoted
-from shardfeed.tools.arguments import add_output_arguments
+from shardfeed.tools.arguments import add_output_arguments, output_bar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild, or only check; exit code 4 if a damaged file cannot be made from the shards."""
-    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+    with output_bar(args) as bar:
         done = rebuild(args.dataset, dry_run=args.dry_run, progress=bar.update)
     if args.json:
         print(json.dumps({"files": dict(done.files), "lost": dict(done.lost), "written": done.written}))

@@ -4,15 +4,14 @@ import argparse
 from functools import partial
 
 from shardfeed.converters.operations.relabel import relabel
-from shardfeed.tools.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 
 IN_PYTHON = {"classes": "--map"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `relabel`."""
-    parser.add_argument("dataset", help="dataset directory; it is only read")
-    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
+    add_datasets(parser)
     parser.add_argument(
         "--map",
         metavar="FILE",

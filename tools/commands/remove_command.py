@@ -5,13 +5,12 @@ from functools import partial
 
 from shardfeed.converters.operations.remove import remove
 from shardfeed.errors import UsageError
-from shardfeed.tools.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `remove`."""
-    parser.add_argument("dataset", help="dataset directory; it is only read")
-    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
+    add_datasets(parser)
     parser.add_argument("--keys", metavar="FILE", help="file of keys (image/filename) to remove, one per line")
     parser.add_argument("--key", metavar="KEY", action="append", default=[], help="key to remove; repeatable")
     parser.add_argument("--missing-ok", action="store_true", help="ignore unknown keys")

@@ -4,13 +4,12 @@ import argparse
 from functools import partial
 
 from shardfeed.converters.operations.reshard import reshard
-from shardfeed.tools.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `reshard`."""
-    parser.add_argument("dataset", help="dataset directory; it is only read")
-    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
+    add_datasets(parser)
     add_making_arguments(parser)
 
 

@@ -5,14 +5,12 @@ import json
 import sys
 from collections.abc import Iterator
 
-from tqdm import tqdm
-
 from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard
 from shardfeed.converters.existing.salvage.salvage import salvage
 from shardfeed.errors import escape
 from shardfeed.naming import SALVAGED
 from shardfeed.text import number, shell_quoted, size_text
-from shardfeed.tools.arguments import add_output_arguments
+from shardfeed.tools.arguments import add_output_arguments, output_bar
 from shardfeed.tools.colour import coloured
 
 _SHARDS_SHOWN = 20
@@ -27,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Salvage and print what was lost; exit code 0 if the new dataset was made, even if records are missing."""
-    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+    with output_bar(args) as bar:
         result = salvage(args.dataset, args.out, progress=bar.update)
     if args.json:
         print(json.dumps(result.to_json()))

@@ -7,13 +7,12 @@ from shardfeed.converters import Shares
 from shardfeed.converters.operations.split import split
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.tools.arguments import GROUPS, add_group_arguments, assignments, given
-from shardfeed.tools.making import add_making_arguments, run_operation
+from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `split`."""
-    parser.add_argument("dataset", help="dataset directory; it is only read")
-    parser.add_argument("out", help="dataset to create: a directory, or a URL such as s3://bucket/name")
+    add_datasets(parser)
     parser.add_argument("--split", metavar="A=F,B=F", required=True, help="fractions, e.g. train=0.9,validation=0.1")
     parser.add_argument(
         "--split-by",

@@ -7,15 +7,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tqdm import tqdm
-
 from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.example import decode
 from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Dtype, Schema
 from shardfeed.text import listing, number, size_text
-from shardfeed.tools.arguments import add_output_arguments
+from shardfeed.tools.arguments import add_output_arguments, output_bar
 
 _USUAL = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # how JPEG and PNG files begin
 
@@ -30,9 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify and print the damage found; exit code 4 if there is any."""
     started = time.monotonic()
-    quiet = args.quiet or args.json
     deep = _DeepCheck(args.dataset) if args.deep else None
-    with tqdm(unit="B", unit_scale=True, disable=True if quiet else None) as bar:
+    with output_bar(args) as bar:
         result = verify(args.dataset, deep, bar.update)
     seconds = time.monotonic() - started
     if args.json:

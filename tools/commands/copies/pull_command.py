@@ -4,12 +4,10 @@ import argparse
 import dataclasses
 import json
 
-from tqdm import tqdm
-
 from shardfeed.converters.existing.pull import pull
 from shardfeed.errors import escape
 from shardfeed.text import shell_quoted, size_text
-from shardfeed.tools.arguments import add_output_arguments
+from shardfeed.tools.arguments import add_output_arguments, output_bar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Pull, and print what was fetched; exit code 0."""
-    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+    with output_bar(args) as bar:
         pulled = pull(args.url, args.out, progress=bar.update)
     if args.json:
         print(json.dumps(dataclasses.asdict(pulled)))

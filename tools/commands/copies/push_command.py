@@ -4,13 +4,11 @@ import argparse
 import dataclasses
 import json
 
-from tqdm import tqdm
-
 from shardfeed.converters.commit.push import push
 from shardfeed.converters.commit.upload import read_back_note
 from shardfeed.errors import escape
 from shardfeed.text import shell_quoted, size_text
-from shardfeed.tools.arguments import add_output_arguments
+from shardfeed.tools.arguments import add_output_arguments, output_bar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Push, and print what was sent; exit code 0."""
-    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+    with output_bar(args) as bar:
         pushed = push(args.dataset, args.url, progress=bar.update)
     if args.json:
         print(json.dumps(dataclasses.asdict(pushed)))
