@@ -48,9 +48,6 @@ class Shards:
         self.storage = storage
         self.class_sets = {} if class_sets is None else class_sets
         self._copied = {number: i for i, number in enumerate(copy.numbers)} if copy else {}
-        self._forget()
-
-    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._files: OrderedDict[int, OpenFile] = OrderedDict()
         self._views: dict[int, ShardView] = {}

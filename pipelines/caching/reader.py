@@ -39,9 +39,15 @@ class Following:
         """Number of chunks that are fetched before they are requested."""
         return 1 if isinstance(self.order, BlockOrder) else -(-_AHEAD_SAMPLES * self.parts // self.order.chunk)
 
+    @lru_cache(16)  # noqa: B019 (a fetcher has few orders, and they are small)
     def places(self, chunk: int) -> np.ndarray:
         """The positions of a chunk in the split, int64 [k]."""
-        return _places(self, chunk)
+        epoch, number = divmod(chunk, self.order.chunks_per_epoch)
+        end = min((number + 1) * self.order.chunk, self.order.epoch_samples)
+        positions = np.arange(number * self.order.chunk, end)
+        if not self.whole:
+            positions = positions[in_share(positions, self.order.batch_size, self.part, self.parts)]
+        return self.drawn(epoch, positions)[0]
 
     def drawn(self, epoch: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions in the split and in the epoch, both int64 [k], without other parts' samples."""
@@ -51,29 +57,15 @@ class Following:
             indices, positions = indices[own] - self.held[0], positions[own]
         return self.start + self.step * indices, positions
 
+    @lru_cache(4)  # noqa: B019
     def uses(self, epoch: int, records: int) -> np.ndarray:
         """The chunk of the epoch that needs each record of the split, int32 [records]; -1 if none does."""
-        return _uses(self, epoch, records)
-
-
-@lru_cache(16)
-def _places(following: Following, chunk: int) -> np.ndarray:
-    order = following.order
-    epoch, number = divmod(chunk, following.order.chunks_per_epoch)
-    positions = np.arange(number * order.chunk, min((number + 1) * order.chunk, order.epoch_samples))
-    if not following.whole:
-        positions = positions[in_share(positions, order.batch_size, following.part, following.parts)]
-    return following.drawn(epoch, positions)[0]
-
-
-@lru_cache(4)
-def _uses(following: Following, epoch: int, records: int) -> np.ndarray:
-    order, found = following.order, np.full(records, -1, np.int32)
-    for start in range(0, order.epoch_samples, _DRAWN):
-        positions = np.arange(start, min(start + _DRAWN, order.epoch_samples))
-        places, positions = following.drawn(epoch, positions)
-        found[places] = positions // order.chunk
-    return found
+        found = np.full(records, -1, np.int32)
+        for start in range(0, self.order.epoch_samples, _DRAWN):
+            positions = np.arange(start, min(start + _DRAWN, self.order.epoch_samples))
+            places, positions = self.drawn(epoch, positions)
+            found[places] = positions // self.order.chunk
+        return found
 
 
 @dataclass

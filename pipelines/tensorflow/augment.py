@@ -7,7 +7,7 @@ transform drew: see `see`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,12 +135,7 @@ def random_windows(
     farthest = np.array([[1 / aspect_ratio[0], aspect_ratio[1]]], np.float32)
 
     def draw(seed: tf.Tensor) -> tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]:
-        # As tf.random.stateless_uniform does, without its checks.
-        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant([OWN_KEY, 0], tf.int64))
-        uniform = tf.raw_ops.StatelessRandomUniformV2(
-            shape=least.shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.float32
-        )
-        shares, stretches, place, coin = tf.split(least + spans * uniform, counts)
+        shares, stretches, place, coin = tf.split(least + spans * own_uniforms(seed, least.shape), counts)
 
         def window(shape: tf.Tensor) -> tf.Tensor:
             size = tf.cast(tf.reshape(shape, [1, 2]), tf.float32)
@@ -160,6 +155,12 @@ def random_windows(
     return draw
 
 
+def own_uniforms(seed: tf.Tensor, shape: Sequence[int] | tf.TensorShape) -> tf.Tensor:
+    """The numbers of 0..1 that a sample draws by its seed, as by tf.random.stateless_uniform, without its checks."""
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant([OWN_KEY, 0], tf.int64))
+    return tf.raw_ops.StatelessRandomUniformV2(shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.float32)
+
+
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> GeometricTransform:
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
@@ -170,8 +171,7 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
         size: pixels, one side or (height, width).
         crop_fraction: more than 0, at most 1. 0.875 is the same as resizing the image to cover 256 x 256 and cropping
             the centre 224 x 224.
-        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which takes
-            more time than decoding. False: the last step of shrinking, by less than a factor of 2, may alias.
+        antialias: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fraction that is not within 0..1.
@@ -204,8 +204,7 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> Geometri
     Args:
         size: pixels, one side or (height, width).
         fill: the padding's value in all channels, 0 to 255.
-        antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which takes
-            more time than decoding. False: the last step of shrinking, by less than a factor of 2, may alias.
+        antialias: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fill that is not within 0..255.

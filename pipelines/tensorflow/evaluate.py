@@ -145,9 +145,8 @@ def _every_sample(
     if replicas == 1:
         return stored(split, batch_size)
     if len(split) < replicas:
-        raise UsageError(
-            "replicas", f"got {replicas}, expected at most {len(split)}, the samples of split {split.name}"
-        )
+        problem = f"got {replicas}, expected at most {len(split)}, the samples of split {split.name}"
+        raise UsageError("replicas", problem)
     sizes = last_batches(len(split), batch_size, replicas)
     start = len(split) - sum(sizes)
     parts = [stored(split[:start], batch_size)] if start else []
@@ -253,13 +252,8 @@ def distribute_eval(
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per step over all replicas, a multiple of the number of replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
-        transform: instead of `image_size`: a function of a sample's features (a dict from key to scalar, or to 1-D
-            tensor for a ragged feature) and its seed, int64 [2], that returns tensors of one shape, or of varying
-            shapes with `pad`.
-        label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
-            multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
-        pad: the value used to pad components of varying shape, at their end, to the longest one in the replica's batch;
-            strings are padded with "". None: shapes do not vary.
+        transform: instead of `image_size`, as in `distribute`.
+        label, pad: as in `distribute`.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. None: the
             first damaged record raises.
         workers: number of samples transformed, and of batches read, in parallel, 1 or more. None: the number of

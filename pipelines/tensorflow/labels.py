@@ -9,11 +9,9 @@ import tensorflow as tf
 from shardfeed.annotations import CAPTION
 from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.pipelines.arguments import tag_count
-from shardfeed.pipelines.tensorflow.augment import ImageTransform
-from shardfeed.pipelines.windows import OWN_KEY, SPARE, UNIFORMS
+from shardfeed.pipelines.tensorflow.augment import ImageTransform, own_uniforms
+from shardfeed.pipelines.windows import SPARE, UNIFORMS
 from shardfeed.schema import Schema
-
-_PHILOX = 1  # TensorFlow's number of that generator, the same on every device
 
 
 def labelled(transform: ImageTransform, label: str, schema: Schema) -> "Labelled":
@@ -103,10 +101,6 @@ def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = 
     captions = features[key]
     if captions.shape.rank == 0:
         return captions
-    # As tf.random.stateless_uniform does: the crop's numbers, whose last one the crop does not use.
-    seed_key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant([OWN_KEY, 0], tf.int64))
-    uniform = tf.raw_ops.StatelessRandomUniformV2(
-        shape=[UNIFORMS], key=seed_key, counter=counter, alg=_PHILOX, dtype=tf.float32
-    )[SPARE]
+    uniform = own_uniforms(seed, [UNIFORMS])[SPARE]  # the crop's numbers, whose last one the crop does not use
     place = tf.cast(uniform * tf.cast(tf.shape(captions)[0], tf.float32), tf.int32)
     return tf.concat([captions, [b""]], 0)[place]

@@ -68,8 +68,7 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
     the aspect ratio of `size`, then scaled by `crop_fraction`: 0.875 is the same as resizing the image to cover 256 x
     256 and cropping the centre 224 x 224.
 
-    `antialias`: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False: OpenCV's
-    bilinear resize, which takes less time and aliases. Evaluate with the same value as in training.
+    `antialias`: as in `random_resized_crop`. Evaluate with the same value as in training.
 
     Raises UsageError for a size that is not positive, or a fraction that is not within 0..1; MissingExtraError without
     antialiasing if OpenCV is not installed.
@@ -92,9 +91,7 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "Geometri
     Args:
         size: pixels, one side or (height, width).
         fill: the padding's value in all channels, 0 to 255.
-        antialias: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False:
-            OpenCV's bilinear resize, which takes less time and aliases; pixels are the same as with TensorFlow's
-            letterbox.
+        antialias: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fill that is not within 0..255.

@@ -167,10 +167,7 @@ def torch_eval_loader(
             `split[i]`, `seed` is the sample's own seed, an int from 0 to 2^63 - 1. `transform` must be picklable if
             workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
-            image transform of torchvision or albumentations. It gets its usual input: a uint8 tensor [3, height, width]
-            for torchvision's v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for
-            any other transform. Its random draws depend only on the sample's own seed, so that a resumed run is exact.
-            It must be picklable if workers are spawned.
+            image transform of torchvision or albumentations, called as in `torch_loader`.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many. A batch without any intact record is left out too; with several ranks, which must have the same number
             of steps, such a batch raises IntegrityError. None: the first damaged record raises.
@@ -181,8 +178,7 @@ def torch_eval_loader(
             number of ranks, if the label is unknown, if a value is out of range, or if not exactly one of `image_size`,
             `transform` and `image_transform` is given. While iterating: if a later iteration has started meanwhile, or
             if the rank of this process has changed.
-        RecordError: while iterating, for a damaged record.
-        StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
+        RecordError, StorageError: as in `torch_loader`.
 
     Example:
         right = 0
@@ -221,8 +217,7 @@ def torch_predict_loader(
 
     Raises:
         UsageError: as in `torch_eval_loader`.
-        RecordError: while iterating, for a damaged record.
-        StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
+        RecordError, StorageError: as in `torch_loader`.
 
     Example:
         rows = []
