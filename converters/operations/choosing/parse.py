@@ -125,20 +125,21 @@ class _Parser:
         self._at += found
         return found
 
+    def _expect(self, text: str, expected: str) -> None:
+        if not self._take(text):
+            raise self.error(expected)
+
     def error(self, expected: str) -> UsageError:
         """Error that something else was expected at the next token."""
         token = self.next
         got = "it ends" if token.kind == "end" else f"got {escape(token.text)!r} at character {token.at + 1}"
         return UsageError("where", f"{got}, expected {expected}", _HOW)
 
-    def condition(self, depth: int) -> Condition:
-        """Parse `both or both ...`."""
-        return self._joined("or", depth)
-
-    def _joined(self, word: Literal["and", "or"], depth: int) -> Condition:
-        parts = [self._joined("and", depth) if word == "or" else self._not(depth)]
-        while self._take(word):
-            parts.append(self._joined("and", depth) if word == "or" else self._not(depth))
+    def condition(self, depth: int, word: Literal["and", "or"] = "or") -> Condition:
+        """Parse `both or both ...`, or with the other `word` `not and not ...`."""
+        parts: list[Condition] = []
+        while not parts or self._take(word):
+            parts.append(self.condition(depth, "and") if word == "or" else self._not(depth))
         return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
 
     def _not(self, depth: int) -> Condition:
@@ -148,8 +149,7 @@ class _Parser:
             return Not(self._not(depth + 1))
         if self._take("("):
             found = self.condition(depth + 1)
-            if not self._take(")"):
-                raise self.error(")")
+            self._expect(")", ")")
             return found
         return self._comparison()
 
@@ -159,18 +159,13 @@ class _Parser:
             raise self.error("the name of a feature")
         self._at += 1
         if self._is("in", "not"):
-            operator: Literal["in", "not in"] = "in"
-            if self._take("not"):
-                operator = "not in"
-            if not self._take("in"):
-                raise self.error("in")
-            if not self._take("("):
-                raise self.error("( and values")
+            operator: Literal["in", "not in"] = "not in" if self._take("not") else "in"
+            self._expect("in", "in")
+            self._expect("(", "( and values")
             values = [self._value()]
             while self._take(","):
                 values.append(self._value())
-            if not self._take(")"):
-                raise self.error(", or )")
+            self._expect(")", ", or )")
             found, quoted, texts = zip(*values, strict=True)
             return Comparison(name.text, operator, found, quoted, texts, name.at)
         sign = self.next.text
@@ -189,5 +184,5 @@ class _Parser:
             return token.text, token.kind == "text", token.text
         try:
             return int(token.text), False, token.text
-        except ValueError:
+        except ValueError:  # a fraction, or more digits than int takes
             return float(token.text), False, token.text
