@@ -302,9 +302,8 @@ def read_manifest(directory: str, storage: Storage = LOCAL, *, exact: bool = Fal
             what = f"its {MANIFEST} is a directory"
         else:
             what = f"no {MANIFEST} in it" if _is_directory(directory, storage) else "no such directory"
-        raise UsageError(
-            directory, f"not a dataset: {what}", "give the directory of a completed `shardfeed convert`"
-        ) from None
+        problem = f"not a dataset: {what}"
+        raise UsageError(directory, problem, "give the directory of a completed `shardfeed convert`") from None
     manifest = parse_manifest(data, path, exact=exact)
     for name, split in manifest.splits.items():
         split.shards.found_in(SplitOfManifest(directory, name, storage), file.version)
@@ -332,9 +331,8 @@ class SplitOfManifest:
             file = self.storage.open(os.path.join(self.directory, MANIFEST))
             data = whole(file)
         except (FileNotFoundError, NotADirectoryError):
-            raise IntegrityError(
-                self.directory, "its manifest was deleted since it was opened", "open it again"
-            ) from None
+            problem = "its manifest was deleted since it was opened"
+            raise IntegrityError(self.directory, problem, "open it again") from None
         found = parse_manifest(data, file.path).splits.get(self.split)
         if found is None or found.shards.digest != digest:
             raise IntegrityError(self.directory, "replaced by another dataset since it was opened", "open it again")

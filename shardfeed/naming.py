@@ -48,9 +48,8 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")  # of a dataset, as TFDS writ
 def check_split_name(name: str) -> str:
     """Return `name`, or raise UsageError when it is not a letter followed by letters, digits and underscores."""
     if not isinstance(name, str) or not _NAME.match(name):
-        raise UsageError(
-            "split", f"got the name {name!r}, expected a letter, then letters, digits or '_'", "rename the split"
-        )
+        problem = f"got the name {name!r}, expected a letter, then letters, digits or '_'"
+        raise UsageError("split", problem, "rename the split")
     return name
 
 

@@ -42,9 +42,8 @@ class CommandParser(argparse.ArgumentParser):
         self._check_names(typed)
         found, rest = self.parse_known_args(typed, namespace)
         if rest:
-            raise UsageError(
-                self.prog, f"got {escape(rest[0])!r}, one argument too many", "quote names that contain spaces"
-            )
+            problem = f"got {escape(rest[0])!r}, one argument too many"
+            raise UsageError(self.prog, problem, "quote names that contain spaces")
         for action in self._actions:  # an empty variable of a shell must not count as an option left out
             value = getattr(found, action.dest, None)
             if "" in (value if isinstance(value, list) else [value]):

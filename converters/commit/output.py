@@ -125,9 +125,8 @@ def check_output(out: str, *, replace: bool) -> None:
 def _check_replaceable(out: str) -> None:
     """Raise OutputExistsError unless the directory holds a dataset and nothing else: all of it will be deleted."""
     if not has_manifest(out):
-        raise OutputExistsError(
-            out, f"has no {MANIFEST} of a shardfeed dataset, so it is not replaced", "choose another name"
-        )
+        problem = f"has no {MANIFEST} of a shardfeed dataset, so it is not replaced"
+        raise OutputExistsError(out, problem, "choose another name")
     try:
         manifest = read_manifest(out)
         ours = manifest.files().keys() | {MANIFEST}

@@ -78,9 +78,8 @@ class Staging:
         except OSError as error:
             raise storage_error(self._plan, "read", error) from error
         except ValueError:
-            raise PlanMismatchError(
-                self._plan, "damaged, so the unfinished conversion cannot be resumed", _ANEW
-            ) from None
+            problem = "damaged, so the unfinished conversion cannot be resumed"
+            raise PlanMismatchError(self._plan, problem, _ANEW) from None
 
     def begin(self, plan: Plan) -> str:
         """Start, or take up what an earlier run left; in words, which inputs have changed since, "" for none.

@@ -193,7 +193,6 @@ class LocalEngine:
             places.clear()
             return replace(task, condemned={**task.condemned, place: code})
         if len(places) >= LOSSES:
-            raise WorkerLostError(
-                task.stem, f"lost {len(places)} workers", "free some memory, then run again to resume"
-            )
+            problem = f"lost {len(places)} workers"
+            raise WorkerLostError(task.stem, problem, "free some memory, then run again to resume")
         return task

@@ -133,9 +133,8 @@ def _joined(
     found = joined(key, lists)
     if known and found.ids is None:
         problem = f"some new classes of {escape(key)} have no id ({some(new)}), but all existing classes have one"
-        raise UsageError(
-            "source", problem, "give them ids, or convert the new images separately and `shardfeed merge` both"
-        )
+        remedy = "give them ids, or convert the new images separately and `shardfeed merge` both"
+        raise UsageError("source", problem, remedy)
     numbers = found.numbers[1]
     return (None if numbers == tuple(range(len(numbers))) else numbers), found.names, found.ids or ()
 

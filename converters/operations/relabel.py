@@ -116,9 +116,8 @@ def _lists(
         fixed = schema.features[key]
         if DROPPED in of_key.numbers and not fixed.scalar and not fixed.ragged:
             problem = f"each record has {fixed.count} classes in {escape(key)}, so none can be dropped"
-            raise UsageError(
-                "classes", problem, f"rename it instead, or leave the feature out with {argument('feature')}"
-            )
+            remedy = f"rename it instead, or leave the feature out with {argument('feature')}"
+            raise UsageError("classes", problem, remedy)
     return found
 
 
@@ -133,9 +132,8 @@ def _check_order(order: Sequence[str], lists: Mapping[str, Mapped], raster: Rast
             raise UsageError("order", problem, "leave it out, or convert the masks again with that list")
         return
     there = listing([escape(name) for name in dict.fromkeys(name for of_key in names for name in of_key)])
-    raise UsageError(
-        "order", f"does not match the classes of any feature: {some(order)}", f"the resulting classes are {there}"
-    )
+    problem = f"does not match the classes of any feature: {some(order)}"
+    raise UsageError("order", problem, f"the resulting classes are {there}")
 
 
 def _check_known(schema: Schema, wanted: Mapping[str, str | None], keys: Sequence[str]) -> None:
@@ -145,9 +143,8 @@ def _check_known(schema: Schema, wanted: Mapping[str, str | None], keys: Sequenc
         known |= dict.fromkeys(schema.raster.class_names)
     for name in wanted:
         if name not in known:
-            raise UsageError(
-                "classes", f"{escape(name)!r} is not a class of the dataset", near_names(name, list(known))
-            )
+            problem = f"{escape(name)!r} is not a class of the dataset"
+            raise UsageError("classes", problem, near_names(name, list(known)))
 
 
 def _raster(schema: Schema, wanted: Mapping[str, str | None]) -> Raster | None:

@@ -95,9 +95,8 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
     own = source.schema
     for key in own.features:
         if key in {*images, RESTARTS}:
-            raise UsageError(
-                f"source.schema.features[{key!r}]", "this key is written by the conversion itself", "rename it"
-            )
+            problem = "this key is written by the conversion itself"
+            raise UsageError(f"source.schema.features[{key!r}]", problem, "rename it")
     schema = replace(own, features=images | dict(own.features)).stated()
     _check_images(schema, options.image)
     return schema

@@ -145,9 +145,8 @@ def write_copy(
             _, source, source_number = shards.read_from(number)
             as_it_was = rewrite is None and source.format == NATIVE.name
             if as_it_was and sink.info.data != source.shards[source_number].data:
-                raise IntegrityError(
-                    shards.path(number), "its checksum is not the manifest's", "run `shardfeed verify`"
-                )
+                problem = "its checksum is not the manifest's"
+                raise IntegrityError(shards.path(number), problem, "run `shardfeed verify`")
             infos.append(sink.info)
     finally:
         pool.shutdown(cancel_futures=True)

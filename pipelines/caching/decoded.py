@@ -39,9 +39,8 @@ def to_pixels(record: Record) -> Record:
         problem = f"its image cannot be decoded: {escape(error.message)}"
         raise IntegrityError("record", problem, "convert again, without --check header") from None
     if image.shape != (height, width, 3):
-        raise IntegrityError(
-            "record", f"its image is {image.shape[0]}x{image.shape[1]}, its record says {height}x{width}"
-        )
+        problem = f"its image is {image.shape[0]}x{image.shape[1]}, its record says {height}x{width}"
+        raise IntegrityError("record", problem)
     pieces: Record = {RESTARTS: b""} if RESTARTS in record else {}  # of the JPEG, which is gone
     return {**record, ENCODED: image.numpy().tobytes(), FORMAT: _RAW, **pieces}
 

@@ -44,14 +44,12 @@ def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) 
         return [1.0] * len(names)
     if isinstance(weights, Mapping):
         if unknown := sorted(set(weights) - set(names)):
-            raise UsageError(
-                "weights", f"got {escape(unknown[0])!r}, which is not a class", f"the classes are {_first_names(names)}"
-            )
+            problem = f"got {escape(unknown[0])!r}, which is not a class"
+            raise UsageError("weights", problem, f"the classes are {_first_names(names)}")
         absent = [name for name, size in zip(names, sizes, strict=True) if size and name not in weights]
         if absent:
-            raise UsageError(
-                "weights", f"no weight for {_first_names(absent)}", "give one for each class; 0 leaves it out"
-            )
+            problem = f"no weight for {_first_names(absent)}"
+            raise UsageError("weights", problem, "give one for each class; 0 leaves it out")
         return [float(weights.get(name, 0)) for name in names]
     if len(weights) != len(names):
         last = ", the last for samples without a class" if names[-1] == "" else ""

@@ -62,9 +62,8 @@ class Position:
                 raise ValueError("changed since it was written: its checksum does not match")
             return position
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise IntegrityError(
-                place, f"not a position: {type(error).__name__}: {error}", "restore it, or start training from scratch"
-            ) from None
+            problem = f"not a position: {type(error).__name__}: {error}"
+            raise IntegrityError(place, problem, "restore it, or start training from scratch") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the position to a file, atomically and durably. Raises StorageError."""

@@ -73,18 +73,16 @@ def make_workers(count: int, epoch: int, seed: int) -> list[Worker]:
 def check_producers(producers: Iterable[Producer]) -> tuple[Producer, ...]:
     """Return the producers after checks that do not run them. Raises UsageError."""
     if not isinstance(producers, Iterable) or isinstance(producers, (np.ndarray, Mapping, str)):
-        raise UsageError(
-            "producers", f"got a {type(producers).__name__}, expected a list of producers", "for example [producer] * 4"
-        )
+        problem = f"got a {type(producers).__name__}, expected a list of producers"
+        raise UsageError("producers", problem, "for example [producer] * 4")
     found = tuple(itertools.islice(producers, MOST_WORKERS + 1))
     if not 1 <= len(found) <= MOST_WORKERS:
         raise UsageError("producers", f"got {'more' if found else 'none'}, expected 1 to {MOST_WORKERS:,}")
     for number, producer in enumerate(found):
         place = f"producers[{number}]"
         if isinstance(producer, (np.ndarray, Mapping, str, bytes)) or not isinstance(producer, Callable | Iterable):
-            raise UsageError(
-                place, f"got a {type(producer).__name__}, expected a callable or an iterable of batches", ""
-            )
+            problem = f"got a {type(producer).__name__}, expected a callable or an iterable of batches"
+            raise UsageError(place, problem, "")
         if callable(producer):
             try:
                 inspect.signature(producer).bind(None)

@@ -37,9 +37,8 @@ def cloudpickled(producers: Sequence[Producer]) -> list[bytes]:
             found.append(cloudpickle.dumps(producer))  # pyright: ignore[reportPrivateImportUsage]  # Ray documents it
         except Exception as error:
             problem = f"cannot be sent to an actor: {type(error).__name__}: {error}"
-            raise UsageError(
-                f"producers[{number}]", problem, "create locks, files and similar objects in the worker"
-            ) from error
+            remedy = "create locks, files and similar objects in the worker"
+            raise UsageError(f"producers[{number}]", problem, remedy) from error
     return found
 
 

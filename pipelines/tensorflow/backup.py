@@ -98,9 +98,8 @@ class Backup(keras.callbacks.Callback):
             if value % together:
                 raise UsageError(name, f"got {value}, expected a multiple of steps_per_execution, {together}")
         if not self._trained.built:
-            raise UsageError(
-                "model", "not built, so its weights cannot be restored", "add an Input, or call it on a batch"
-            )
+            problem = "not built, so its weights cannot be restored"
+            raise UsageError("model", problem, "add an Input, or call it on a batch")
         self._given = None
         self._done = self.step
         if self._saved:
@@ -113,9 +112,8 @@ class Backup(keras.callbacks.Callback):
         self._trained._initial_epoch = None  # it would also apply to the model's next `fit`
         expected = self._done // self._feed.steps_per_epoch
         if epoch != expected:
-            raise UsageError(
-                "initial_epoch", f"got {epoch}, but the batches are those of epoch {expected}", "leave it out"
-            )
+            problem = f"got {epoch}, but the batches are those of epoch {expected}"
+            raise UsageError("initial_epoch", problem, "leave it out")
         self._epoch_start = self._done
         self._before(_EPOCH, self._every is None or self._done % self._every == 0)
 

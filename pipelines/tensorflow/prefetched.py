@@ -91,9 +91,8 @@ def _signature(seen: list[Any]) -> Any:
     try:
         return tf.nest.map_structure(spec, *seen)
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            "as_dataset", f"the batches cannot be converted to tensors: {error}", "pass signature="
-        ) from error
+        problem = f"the batches cannot be converted to tensors: {error}"
+        raise UsageError("as_dataset", problem, "pass signature=") from error
 
 
 def _check(batch: Any, signature: Any, number: int) -> None:

@@ -129,9 +129,8 @@ class Collate:
                 self._together(list(column), f"{place}[{n}]") for n, column in enumerate(zip(*values, strict=True))
             ]
             return type(first)(*columns) if hasattr(first, "_fields") else type(first)(columns)
-        raise UsageError(
-            place, f"got {type(first).__name__}, expected tensors, arrays, numbers, bytes, or containers of them"
-        )
+        problem = f"got {type(first).__name__}, expected tensors, arrays, numbers, bytes, or containers of them"
+        raise UsageError(place, problem)
 
     def _tensors(self, tensors: Sequence[torch.Tensor], place: str) -> torch.Tensor | Lent:
         dtypes = {tensor.dtype for tensor in tensors}
@@ -142,9 +141,8 @@ class Collate:
         if len(shapes) > 1:
             if self.pad is None or len({len(shape) for shape in shapes}) > 1:
                 shown = ", ".join(sorted(str(tuple(shape)) for shape in shapes)[:3])
-                raise UsageError(
-                    place, f"shapes vary within a batch: {shown}", "give pad=..., or return one shape for every sample"
-                )
+                problem = f"shapes vary within a batch: {shown}"
+                raise UsageError(place, problem, "give pad=..., or return one shape for every sample")
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
             return _stacked([_padded(tensor, longest, self.pad, place) for tensor in tensors])
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):

@@ -86,9 +86,8 @@ class DeviceFeed:
 
     def _resumable(self) -> TorchLoader:
         if not isinstance(self.loader, TorchLoader):
-            raise UsageError(
-                "loader", f"a {type(self.loader).__name__} has no state to save", "use a loader from torch_loader"
-            )
+            problem = f"a {type(self.loader).__name__} has no state to save"
+            raise UsageError("loader", problem, "use a loader from torch_loader")
         return self.loader
 
 

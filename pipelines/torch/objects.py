@@ -218,9 +218,8 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
             raise UsageError("detection", "it was called before it was bound to a schema", "call what `bind` returns")
         each = len(self.meaning.names)
         if len(x) != count * each:
-            raise IntegrityError(
-                "record", f"{KEYPOINT_X} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
-            )
+            problem = f"{KEYPOINT_X} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
+            raise IntegrityError("record", problem)
         x, y, visibility = (values.reshape(count, each) for values in (x, y, visibility))
         return see_keypoints(x, y, visibility, view, self.meaning.flip)
 

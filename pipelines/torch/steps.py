@@ -71,9 +71,8 @@ def this_process(given: Ranks | None = None) -> Ranks:
     ranks = _number("WORLD_SIZE", 1)
     if ranks > 1 and not os.environ.get("RANK", "").strip():  # as Lightning starts its processes
         problem = f"not in the environment, where WORLD_SIZE is {ranks}"
-        raise UsageError(
-            "RANK", problem, "make loaders once torch.distributed is initialised, or give ranks=Ranks(...)"
-        )
+        remedy = "make loaders once torch.distributed is initialised, or give ranks=Ranks(...)"
+        raise UsageError("RANK", problem, remedy)
     return Ranks(_number("RANK", 0), ranks)
 
 

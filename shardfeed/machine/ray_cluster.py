@@ -26,9 +26,8 @@ def check_address(address: str | None) -> None:
         return
     host, _, port = address.rpartition(":")
     if "/" in address:  # ray://...: Ray Client would run our code on another machine, which may not see the output
-        raise UsageError(
-            "address", f"got {address!r}", "run on a machine of the cluster, with HOST:PORT of the head node"
-        )
+        problem = f"got {address!r}"
+        raise UsageError("address", problem, "run on a machine of the cluster, with HOST:PORT of the head node")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise UsageError("address", f"got {address!r}, expected HOST:PORT", "`ray status` shows it")
 

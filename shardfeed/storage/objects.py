@@ -416,9 +416,8 @@ class _Object:
         with self._lock:
             if self._version is None:
                 if self._size not in (None, size):
-                    raise IntegrityError(
-                        self.path, f"has {size} bytes, expected {self._size}", "open the dataset again"
-                    )
+                    problem = f"has {size} bytes, expected {self._size}"
+                    raise IntegrityError(self.path, problem, "open the dataset again")
                 # A weak tag never matches in a request; it is compared here.
                 self._etag = etag if etag and not etag.startswith("W/") else None
                 self._size, self._version = size, version
@@ -483,10 +482,10 @@ def _guard_of(scheme: str, endpoint: str, options: dict[str, Any]) -> Guard | No
         return None
     # Secrets that a redirect would take along: a session token, the key of an object, a signature as a query. (HTTPS
     # with another port of the same host needs the same certificate.)
-    secrets = any(re.search("TOKEN|SAS|SSE", name) for name in os.environ if name.startswith(_SETTINGS[scheme]))
+    named = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS[scheme])}
+    secrets = any(re.search("TOKEN|SAS|SSE", name) for name in named)
     secrets |= scheme == "s3" and not {"AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"}.intersection(os.environ)
     relays = place.scheme == "http" and secrets
-    named = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS[scheme])}
     hosts = {found[1] for value in named.values() if (found := re.match(r"https?://(?:[^/@]*@)?([^/:]+)", value))}
     reached = {*hosts, *_SIGN_IN, f"sts.{os.environ.get('AWS_REGION')}.amazonaws.com", host or _PROVIDERS[scheme]}
     found = guard(authority if relays else "")

@@ -151,9 +151,8 @@ def _of_upright(objects: Objects, placement: Placement) -> bool:
     size = objects.size
     if size is not None and size not in (stored, turned):
         what = "the image" if stored == turned else "the image, upright or as its file has it,"
-        raise RejectedError(
-            RejectCode.FRAME, f"annotated as {size[0]} x {size[1]} pixels, {what} has {stored[0]} x {stored[1]}"
-        )
+        problem = f"annotated as {size[0]} x {size[1]} pixels, {what} has {stored[0]} x {stored[1]}"
+        raise RejectedError(RejectCode.FRAME, problem)
     unclear = "EXIF rotates the image, and it is unknown whether the annotations are rotated"
     return not len(objects) or is_upright(placement, size, objects.upright, unclear)
 
