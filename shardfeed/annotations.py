@@ -70,11 +70,8 @@ class Raster:
             problem = f"got {count} class names and {len(self.class_ids)} ids"
             raise UsageError("Raster", problem, "give 1 to 65,536 classes, each with a different name")
         if self.void is not None and not count <= self.void < 1 << 16:
-            raise UsageError(
-                "Raster.void",
-                f"got {self.void}, expected {count} to 65535",
-                "void must be larger than all class numbers",
-            )
+            problem = f"got {self.void}, expected {count} to 65535"
+            raise UsageError("Raster.void", problem, "void must be larger than all class numbers")
 
     @property
     def bits(self) -> int:

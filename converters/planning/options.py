@@ -111,11 +111,8 @@ def _check_images(schema: Schema, image: ImageOptions) -> None:
         raise UsageError("size", problem, remedy)
     if image.resize_shorter is not None and OBJECT_AREA in schema.features and not schema.object_keys:
         problem = f"{OBJECT_AREA} is in pixels of the original images, and would be wrong for resized ones"
-        raise UsageError(
-            "resize_shorter",
-            problem,
-            "leave that feature out, and compute it from the boxes, which are fractions of the image",
-        )
+        remedy = "leave that feature out, and compute it from the boxes, which are fractions of the image"
+        raise UsageError("resize_shorter", problem, remedy)
 
 
 def number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | None]:

@@ -124,11 +124,8 @@ def _count(counts: dict[str, list[int]], values: Mapping[str, Value], sample: Sa
         found = values[key]
         for label in found if isinstance(found, list) else [found]:
             if not 0 <= label < len(of_class):  # type: ignore[operator]  # a label is an int: Schema and the source's contract
-                raise UsageError(
-                    f"sample {name_text(sample.key)}",
-                    f"got the label {label!r} for {escape(key)}, expected 0 to {len(of_class) - 1}",
-                    "correct the source, or its class names",
-                )
+                problem = f"got the label {label!r} for {escape(key)}, expected 0 to {len(of_class) - 1}"
+                raise UsageError(f"sample {name_text(sample.key)}", problem, "correct the source, or its class names")
             of_class[label] += 1  # type: ignore[index]  # as above
 
 

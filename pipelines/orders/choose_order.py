@@ -112,11 +112,8 @@ def _epoch_samples(samples: Samples, batch_size: int, asked: int | None, drop_re
 
 def _whole_batches(samples: Samples, batch_size: int, count: int, other_remedy: str = "") -> int:
     if batch_size > count:
-        raise UsageError(
-            "batch_size",
-            f"got {batch_size}, expected at most {count}, the samples per epoch of split {samples.name}",
-            f"use a smaller batch{other_remedy}",
-        )
+        problem = f"got {batch_size}, expected at most {count}, the samples per epoch of split {samples.name}"
+        raise UsageError("batch_size", problem, f"use a smaller batch{other_remedy}")
     return count // batch_size * batch_size
 
 

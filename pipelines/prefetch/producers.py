@@ -98,11 +98,8 @@ def check_epoch(producers: Sequence[Producer], epoch: int) -> None:
     """Raise UsageError for an iterator that an earlier epoch has used up: it would be empty, silently."""
     for number, producer in enumerate(producers):
         if epoch and not callable(producer) and isinstance(producer, Iterator):
-            raise UsageError(
-                f"producers[{number}]",
-                f"is an iterator, which cannot restart for epoch {epoch}",
-                "pass the generator function instead of what it returned",
-            )
+            problem = f"is an iterator, which cannot restart for epoch {epoch}"
+            raise UsageError(f"producers[{number}]", problem, "pass the generator function instead of what it returned")
 
 
 def items_of(producer: Producer, worker: Worker) -> Generator[Item, None, None]:

@@ -293,11 +293,8 @@ def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float
     if pad is None:
         for spec in specs:
             if not spec.shape.is_fully_defined():
-                raise UsageError(
-                    "transform",
-                    f"got a component of shape {spec.shape}, expected one shape for all samples",
-                    "give pad=..., or make the shape static with tf.ensure_shape",
-                )
+                problem = f"got a component of shape {spec.shape}, expected one shape for all samples"
+                raise UsageError("transform", problem, "give pad=..., or make the shape static with tf.ensure_shape")
         return samples.batch(size, drop_remainder=drop_remainder)
     values = [_padding(spec, pad) for spec in specs]
     return samples.padded_batch(

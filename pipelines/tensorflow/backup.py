@@ -82,18 +82,12 @@ class Backup(keras.callbacks.Callback):
         """Check that this `fit` can resume exactly, and restore the model."""
         steps, together = self._feed.steps_per_epoch, self._trained.steps_per_execution
         if self._given != self.step:
-            raise UsageError(
-                "fit",
-                f"it resumes at step {self.step}, but the batches do not start there",
-                "pass backup.batches to fit",
-            )
+            problem = f"it resumes at step {self.step}, but the batches do not start there"
+            raise UsageError("fit", problem, "pass backup.batches to fit")
         given = (self.params or {}).get("steps")
         if given != steps:
-            raise UsageError(
-                "steps_per_epoch",
-                f"got {given}, expected {steps}, as in the feed",
-                "for other epochs pass to distribute order=Global(epoch_samples=...)",
-            )
+            remedy = "for other epochs pass to distribute order=Global(epoch_samples=...)"
+            raise UsageError("steps_per_epoch", f"got {given}, expected {steps}, as in the feed", remedy)
         for name, value in (("steps_per_epoch", steps), ("every", self._every or 0), ("step", self.step)):
             if value % together:
                 raise UsageError(name, f"got {value}, expected a multiple of steps_per_execution, {together}")

@@ -175,9 +175,6 @@ def pipeline_share(context: tf.distribute.InputContext, replicas: int) -> Share:
     """The share of one input pipeline. Raises UsageError where pipelines feed different numbers of replicas."""
     pipelines = context.num_input_pipelines
     if replicas % pipelines:
-        raise UsageError(
-            "strategy",
-            f"got {replicas} replicas on {pipelines} workers",
-            "give each worker the same number of replicas",
-        )
+        problem = f"got {replicas} replicas on {pipelines} workers"
+        raise UsageError("strategy", problem, "give each worker the same number of replicas")
     return Share(replicas, context.input_pipeline_id, pipelines)

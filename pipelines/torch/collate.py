@@ -173,11 +173,8 @@ def _padded(tensor: torch.Tensor, longest: Sequence[int], pad: float, place: str
         limits = None if tensor.dtype == torch.bool else torch.iinfo(tensor.dtype)
         least, most = (limits.min, limits.max) if limits else (0, 1)
         if not (float(pad).is_integer() and least <= pad <= most):
-            raise UsageError(
-                "pad",
-                f"got {pad!r}, which {tensor.dtype} of {place} cannot hold",
-                "give another number, or cast in the transform",
-            )
+            problem = f"got {pad!r}, which {tensor.dtype} of {place} cannot hold"
+            raise UsageError("pad", problem, "give another number, or cast in the transform")
     padded = tensor.new_full(list(longest), int(pad) if whole else pad)
     padded[tuple(slice(side) for side in tensor.shape)] = tensor
     return padded

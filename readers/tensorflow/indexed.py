@@ -189,11 +189,8 @@ def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
     chosen = sorted(features) if keys is None else list(keys)
     for key in chosen:
         if key not in features:
-            raise UsageError(
-                "keys",
-                f"got {escape(key)!r}, which is not a feature of this dataset",
-                f"it has {', '.join(sorted(features))}",
-            )
+            problem = f"got {escape(key)!r}, which is not a feature of this dataset"
+            raise UsageError("keys", problem, f"it has {', '.join(sorted(features))}")
     spec: ParseSpec = {}
     for key in chosen:
         dtype, shape = _DTYPES[features[key].dtype], features[key].shape
