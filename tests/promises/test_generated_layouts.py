@@ -45,6 +45,7 @@ WRONG_TODAY = frozenset(
         "table: addresses",
         "table: run lengths",
         "table: paths",
+        "table: floats",
         "table: multi-hot",
         "records: multi-hot",
         "table: asked",
@@ -54,6 +55,8 @@ WRONG_TODAY = frozenset(
         "records: files of splits",
         "names of classes",
         "COCO",
+        "YOLO",
+        "LabelMe",
     )
 )
 # Quick, and of no account here: what is stored is the source's file, as it is.

@@ -110,7 +110,7 @@ def regions(image: Image.Image) -> frozenset[str]:
     pixels = np.asarray(image)
     flat = pixels.reshape(SIZE[0] * SIZE[1], -1)
     order: dict[bytes, int] = {}
-    return frozenset({"".join(str(order.setdefault(pixel.tobytes(), len(order))) for pixel in flat)})
+    return frozenset({"".join(chr(ord("a") + order.setdefault(pixel.tobytes(), len(order))) for pixel in flat)})
 
 
 def text_of(value: Any) -> str:
@@ -377,6 +377,15 @@ def _table(rng: random.Random, main: str) -> Drawn:
     rows = [
         [f"photos/{i:03}.png" if relative else f"{i:03}.png", *(column.values[i] for column in every)] for i in images
     ]
+    facts = columns.facts(images)
+    if main == "captions" and not in_folder and rng.random() < 0.3:  # two of each image
+        rows = [
+            [f"{cell} again" if at and every[at - 1].role == "text" and again else cell for at, cell in enumerate(row)]
+            for row in rows
+            for again in (False, True)
+        ]
+        both = {i: texts | {f"{text} again" for text in texts} for i, texts in facts[0].of.items()}
+        facts = (facts[0]._replace(of=both), *facts[1:])
     table = "photos/metadata." + ending if in_folder else f"photos/list.{ending}" if beside_images else f"list.{ending}"
     files[table] = _rows(ending, names, rows, header)
     if in_folder:
@@ -387,7 +396,6 @@ def _table(rng: random.Random, main: str) -> Drawn:
         command = rng.choice(
             (("convert", table, "out", "--images", "photos"), ("convert", "photos", "out", "--labels", table))
         )
-    facts = columns.facts(images)
     if not header:  # a name is then the column's number
         at = {column.name: f"column {i + 2}" for i, column in enumerate(every)}
         facts = tuple(fact._replace(name=at[fact.name]) for fact in facts)
@@ -709,7 +717,7 @@ def _class_folders(rng: random.Random) -> Drawn:
                 files[f"data/{folder}{'/' * bool(folder)}{name}/{number:03}.png"] = picture(number)
                 of[number], said[number] = name, frozenset({split})
     if rng.random() < 0.4:
-        files[f"data/{rng.choice(('README.md', 'LICENSE', 'LICENSE.txt'))}"] = b"about"
+        files[f"data/{rng.choice(('README.md', 'LICENSE', 'LICENSE.txt', 'train.log', 'model.pkl'))}"] = b"about"
     facts = [_folder_facts(of, names[0])]
     if splits:
         facts.append(Fact("split", next(iter(splits.values())), said))
@@ -763,7 +771,8 @@ def _pairs(rng: random.Random) -> Drawn:
 def _folder_per_sample(rng: random.Random) -> Drawn:
     """A folder for each sample, with its image and what belongs to it: no classes."""
     form = rng.choice(("ID/images/ID.png", "ID/image.png", "ID/rgb.png", "ID/ID.png", "ID/frames"))
-    stem = rng.choice(("scene_{:04}", "{:05x}a7c", "P{:03}"))
+    # Of several images in a folder called P001, that may as well be a class of faces, nobody can tell.
+    stem = "scene_{:04}" if form == "ID/frames" else rng.choice(("scene_{:04}", "{:05x}a7c", "P{:03}"))
     images, files, facts = range(rng.randint(5, 8)), {}, []
     for i in images:
         name = stem.format(i + 1)
@@ -861,7 +870,12 @@ def _unknown_annotations(rng: random.Random) -> Drawn:
     folder = rng.choice(("Images", "images", "photos", "JPEGImages", "data", "img", "flower_photos"))
     images = range(rng.randint(4, 8))
     files = {f"data/{folder}/{i:03}.png": picture(i) for i in images}
-    files[f"data/{where}.{ending}"] = b'{"ID": "000", "gtboxes": [{"tag": "person", "fbox": [1, 2, 3, 4]}]}\n' * 4
+    content = b'{"ID": "000", "gtboxes": [{"tag": "person", "fbox": [1, 2, 3, 4]}]}\n'
+    if rng.random() < 0.3:
+        ending = rng.choice(("json", "xml", "dat"))
+        files |= {f"data/{folder}/{i:03}.{ending}": content for i in images}
+    else:
+        files[f"data/{where}.{ending}"] = content * 4
     fact = Fact("other", f".{ending.split('.')[-1]}", {i: frozenset({f"objects of {i}"}) for i in images})
     then = [("--unlabelled",)]
     return Drawn(("convert", "data", "out"), files, images, (fact,), True, then=then, names=(folder, where))
@@ -925,6 +939,53 @@ def _coco(rng: random.Random) -> Drawn:
     return Drawn(command, files, images, (fact,), sure=sure, then=then, names=("train.json", "file_name", "image_id"))
 
 
+def _yolo(rng: random.Random) -> Drawn:
+    """YOLO's lines of text: boxes, or boxes with confidences and numbers of tracks, with or without a data.yaml."""
+    images = range(rng.randint(5, 8))
+    names = rng.sample([name for name in _CLASSES if name.isalpha()], 3)
+    form, track = rng.choice(("", "", " 0.87", " 0.87 {track}", " {track}")), rng.choice((0, 1))
+    files = {f"data/images/train/{i:03}.png": picture(i) for i in images}
+    said = {}
+    for i in images:
+        boxes = [(rng.randrange(3), 1 + k, 2, 6 + k, 6 + k) for k in range(rng.randint(1, 2))]
+        lines = [
+            f"{at} {(x + right) / 2 / SIZE[0]:.6f} {(y + bottom) / 2 / SIZE[1]:.6f} {(right - x) / SIZE[0]:.6f} "
+            f"{(bottom - y) / SIZE[1]:.6f}{form.format(track=track or i + 1)}\n"
+            for at, x, y, right, bottom in boxes
+        ]
+        files[f"data/labels/train/{i:03}.txt"] = "".join(lines).encode()
+        said[i] = frozenset(f"{names[at]} {x} {y} {right} {bottom}" for at, x, y, right, bottom in boxes)
+    document = rng.random() < 0.7
+    listed = "".join(f"  {i}: {name}\n" for i, name in enumerate(names))
+    files["data/data.yaml" if document else "data/classes.txt"] = (
+        f"train: images/train\nval: images/train\nnames:\n{listed}" if document else "\n".join(names)
+    ).encode()
+    fact = Fact("objects", "labels", said)
+    return Drawn(("convert", "data", "out"), files, images, (fact,), names=("data.yaml", "classes.txt", ".txt"))
+
+
+def _labelme(rng: random.Random) -> Drawn:
+    """LabelMe's JSON beside each image: rectangles, or flags of the whole image, which are its classes."""
+    images = range(rng.randint(5, 8))
+    names = rng.sample([name for name in _CLASSES if name.isalpha()], 2)
+    boxed = rng.random() < 0.6
+    files: dict[str, bytes] = {}
+    said = {}
+    for i in images:
+        label = names[i % 2]
+        points = [[1, 2], [6, 7]]
+        shapes = [{"label": label, "points": points, "shape_type": "rectangle", "group_id": None, "flags": {}}]
+        document = {
+            "version": "5.4.1", "flags": {} if boxed else {name: name == label for name in names},
+            "shapes": shapes if boxed else [], "imagePath": f"{i:03}.png", "imageData": None,
+            "imageHeight": SIZE[1], "imageWidth": SIZE[0],
+        }  # fmt: skip
+        files |= {f"photos/{i:03}.png": picture(i), f"photos/{i:03}.json": json.dumps(document).encode()}
+        said[i] = frozenset({f"{label} 1 2 6 7" if boxed else label})
+    fact = Fact("objects" if boxed else "class", "shapes" if boxed else "flags", said)
+    return Drawn(("convert", "photos", "out"), files, images, (fact,), sure=boxed, names=("json",))
+
+
 def _table_kind(main: str) -> Callable[[random.Random], Drawn]:
     return lambda rng: _table(rng, main)
 
@@ -953,6 +1014,8 @@ KINDS: dict[str, Callable[[random.Random], Drawn]] = {
     "a test split without classes": _some_unlabelled,
     "arrays": _arrays,
     "COCO": _coco,
+    "YOLO": _yolo,
+    "LabelMe": _labelme,
 }
 
 
