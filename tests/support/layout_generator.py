@@ -181,7 +181,7 @@ def captions(rng: random.Random, count: int, usual: bool | None = None) -> Colum
     name, known = _name(rng, ("caption", "text"), ("prompt", "description", "title", "report", "alt", "seen"), usual)
     length = rng.choice((3, 5, 8))
     texts = [f"{' '.join(rng.sample(_WORDS, length))} {i}" for i in range(count)]
-    return Column(name, texts, "text", known)
+    return Column(name, texts, "text", known, by_name=length < 5)  # so few words may be a class, too
 
 
 def groups(rng: random.Random, count: int, _: bool | None = None) -> Column:
@@ -195,7 +195,7 @@ def groups(rng: random.Random, count: int, _: bool | None = None) -> Column:
 def identifiers(rng: random.Random, count: int, _: bool | None = None) -> Column:
     name, hexadecimal = rng.choice((("uuid", True), ("hash", True), ("accession", False), ("AssetName", False)))
     values = [f"{rng.getrandbits(128):032x}" if hexadecimal else f"ACC{1000 + i}" for i in range(count)]
-    return Column(name, values, "other")
+    return Column(name, values, "other", by_name=not hexadecimal)
 
 
 def addresses(rng: random.Random, count: int, _: bool | None = None) -> Column:
