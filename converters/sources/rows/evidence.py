@@ -30,12 +30,13 @@ _SEPARATORS = ("|", ";", ",", " ")
 _WORDS_OF_CAPTION = 5  # in half of the texts; names of classes are shorter, but for a few
 # Words in the names of columns whose values repeat and are no classes: they group or describe the samples.
 _NOT_CLASSES = re.compile(
-    r"(?:^|[^a-z])(?:patient|subject|participant|donor|lesion|specimen|slide|accession|exam|case|study|series|session|"
-    r"visit|video|clip|frame|scene|sequence|site|hospital|clinic|camera|device|scanner|user|annotator|author|"
+    r"(?<![a-z])(?:uids?|(?:patient|subject|participant|donor|lesion|specimen|slide|accession|exam|case|study|series|"
+    r"session|visit|video|clip|frame|scene|sequence|site|hospital|clinic|camera|device|scanner|user|annotator|author|"
     r"photographer|owner|reader|rater|fold|group|batch|uuid|guid|hash|md5|sha1|sha256|date|time|timestamp|url|uri|link|"
     r"license|licence|source|origin|dataset|comments?|notes?|remarks?|descriptions?|captions?|prompts?|titles?|"
-    r"sentences?|texts?|txt)(?:[^a-z]|$)"
+    r"sentences?|texts?|txt)(?:(?:instance)?u?ids?|names?|no|numbers?)?)(?![a-z])"
 )
+_BETWEEN = re.compile(r"_|(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # around the words of a column's name
 _SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("addresses", re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:[a-z]+/|www\.")),
     ("documents", re.compile(r"\s*[\[{].*[\]}]\s*\Z", re.DOTALL)),
@@ -78,15 +79,16 @@ def meaning_of(name: str, counts: Mapping[str, int], *, headed: bool = True) -> 
         return Meaning("run lengths", f"its values are run lengths, {shown}")
     if half(sum(names_image(text.encode("utf-8", "surrogateescape")) for text in texts)):
         return Meaning("paths", f"its values are paths, {shown}")
+    name = _BETWEEN.sub(" ", name).casefold()
     differ = f"{different:,} of {rows:,} values differ"
     mostly = 2 * different > rows
     if half(sum(len(text.split()) >= _WORDS_OF_CAPTION for text in texts)) and mostly:
         return Meaning("text", f"its values are sentences, {shown}")
-    if headed and _NOT_CLASSES.search(name.casefold().replace("_", " ")):
+    if headed and _NOT_CLASSES.search(name):
         words = mostly and any(" " in text for text in texts)
         return Meaning("text" if words or different < 2 else "identifiers", f"its name is not a class's, and {differ}")
     # The numbers of classes repeat (species_id), those of images do not.
-    is_id = re.search(r"(?:^|[^a-z])ids?$", name.casefold()) is not None
+    is_id = re.search(r"(?:^|[^a-z])ids?$", name) is not None
     small = (
         rows <= _FEW and not is_id and (not headed or rows < 3 or different < rows or all(map(_NUMBER.match, texts)))
     )
