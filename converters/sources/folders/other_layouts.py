@@ -30,6 +30,8 @@ _ADDED = rb"masks?|labels?|labelids|annot|annotations?|gt|gtfine|gtcoarse|leftim
 _OF_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _ADDED)
 _OF_FILE = re.compile(rb"(?:(?:image|img|mask|label|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|image|img|sat|color|l))*" % _ADDED)
 _TOKEN = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# Sizes and versions in names of folders, which are no words: `lr_x4`, `LRx2`, `hr512x512`, `gt_v2`.
+_SIZE = re.compile(rb"(?<![a-z])(?:\d*x\d+|\d+[xp]|v\d+)(?![a-z])|(?<=[hlrq])x\d+", re.IGNORECASE)
 # Words of folders that hold images of all classes, or no images: whatever is in them, they are no classes.
 _GENERIC = (
     IMAGE_FOLDERS
@@ -56,7 +58,7 @@ _UNIT = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d{4,}")
-_MANY = 20  # folders with one image in each
+_MANY = 10  # classes of which one image each is shown: in samples of datasets up to ten; numbers count half
 _MOST_PICTURES = 4  # of a sample, each in its folder
 _SHARD = 3  # digits of a folder, at least
 _TIMESTAMP = 10  # digits, of names that no one counts
@@ -119,7 +121,8 @@ def generic_names(names: Sequence[str]) -> list[str]:
 
 def _tokens(name: bytes) -> set[bytes]:
     """Return the words of a name in lower case; single letters stay as they are: `A`, but not `a`, is a side."""
-    return {token if len(token) == 1 else token.lower() for token in _TOKEN.findall(name)}
+    words = _TOKEN.findall(_SIZE.sub(b" ", name))
+    return {word if len(word) == 1 else word.lower() for word in words}
 
 
 def is_part(name: str) -> bool:
@@ -213,16 +216,15 @@ def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout 
     if others and named and all(other == names for other in others):
         image = next((os.fsdecode(name) for name in names if os.path.splitext(name)[0].lower() in IMAGE_FOLDERS), "")
         return _Layout(found, f"{each} {some(sorted(names))}", without_labels(include=image))
-    single = (islice(filter(names_image, files.inside(place + name + b"/")), 2) for name in holding)
-    if (
-        others
-        and all(len(list(keys)) == 1 for keys in single)
-        and (
-            len(holding) >= _MANY
-            or all(_NUMBER.fullmatch(name) or _UNIT.fullmatch(name) for name in map(os.fsdecode, holding))
-        )
-    ):
-        return _Layout(found, f"{each} one image", without_labels())
+    single = [list(islice(filter(names_image, files.inside(place + name + b"/")), 2)) for name in holding]
+    if others and all(len(keys) == 1 for keys in single):
+        stems = [_stem(keys[0]) for keys in single]
+        own = all(name.lower() == stem for name, stem in zip(holding, stems, strict=True))
+        own = own and all(re.search(rb"\d", name) for name in holding)  # not cat/cat.jpg
+        ids = all(_NUMBER.fullmatch(name) or _UNIT.fullmatch(name) for name in map(os.fsdecode, holding))
+        if own or ids or len(holding) > (2 * _MANY if b"".join(holding).isdigit() else _MANY):
+            named = " with the folder's name" if own else ""
+            return _Layout(found, f"{each} one image{named}", without_labels())
     return None
 
 

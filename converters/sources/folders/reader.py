@@ -24,12 +24,11 @@ from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings
-from shardfeed.converters.sources.split_names import folder_splits, usual_split
+from shardfeed.converters.sources.split_names import folder_splits, split_words_in, usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
 from shardfeed.text import some
 
-_WORDS = re.compile(r"[A-Za-z]+")
 _NUMBERED = re.compile(r"\d{3,}|\d+_.*")  # of shards, and of repeats in training: `00000`, `10_sks dog`
 
 
@@ -97,13 +96,12 @@ def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, Annota
 
 def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
     """Raise UsageError if the class folders are named like splits, or hold nothing but folders."""
-    words = [name for name in names if any(map(usual_split, _WORDS.findall(name)))]
+    words = list(filter(split_words_in, names))
     if len(words) > 1 and 2 * len(words) > len(names):
         inner = [f"{name}/{deeper[0]}" for name in words if (deeper := look.names(name)[0])]
         each = " or ".join(map(escape, inner or words))
-        raise UsageError(
-            look.path, f"its folders ({some(names)}) are named like splits", f"give {each} alone, {keep_classes()}"
-        )
+        way = f"give {each} alone, {'' if inner else without_labels()}{keep_classes()}"
+        raise UsageError(look.path, f"its folders ({some(names)}) are named like splits", way)
     if found.splits is None and not any(key.count(b"/") == 1 for key in found.listing):
         deeper = sorted({name for top in names for name in look.names(top)[0]})
         if not all(map(is_generic, deeper)):
