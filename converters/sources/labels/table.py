@@ -103,7 +103,7 @@ class LabelTable:
     def __iter__(self) -> Iterator[Record]:
         if self.format == "parquet":
             rows = enumerate(_parquet_rows(self.path), 1)
-            return (Record(i, {name: _cell(value) for name, value in row.items()}) for i, row in rows)
+            return (Record(i, {name: cell_of(value) for name, value in row.items()}) for i, row in rows)
         if self.format == "jsonl":
             return self._objects()
         return self._pairs() if self.format == "text" else self._rows()
@@ -273,7 +273,7 @@ class LabelTable:
             object_pairs_hook=_JsonObject, parse_int=str, parse_float=str, parse_constant=_refuse_constant
         ).decode
         for line, found in self._json(decode, _JsonObject):
-            cells = {key: _cell(value) for key, value in found}
+            cells = {key: cell_of(value) for key, value in found}
             if len(cells) < len(found):
                 twice = next(key for i, (key, _) in enumerate(found) if key in [k for k, _ in found[:i]])
                 problem = f"the key '{escape(twice)}' appears twice"
@@ -330,7 +330,8 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
 
 
-def _cell(value: Any) -> Cell:
+def cell_of(value: Any) -> Cell:
+    """The cell of a value of JSON or Parquet."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -340,7 +341,7 @@ def _cell(value: Any) -> Cell:
     if isinstance(value, int | float):  # of Parquet; JSON's numbers stay text
         return repr(value)
     if isinstance(value, list) and not isinstance(value, _JsonObject):
-        texts = [text for text in map(_cell, value) if isinstance(text, str)]
+        texts = [text for text in map(cell_of, value) if isinstance(text, str)]
         return tuple(texts) if len(texts) == len(value) else None
     return None
 

@@ -108,6 +108,7 @@ class Annotations:
         self._once: set[int] = set()  # images without a file that the format names once
         self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
         self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
+        self.label_names: Sequence[str] | None = None  # of the classes of images, where the reader numbers them
         self._unread: dict[str, Counter[str]] = {}  # by the word for an entry: keys, and the number of their values
         self.boxed = "boxes" in tasks or masks or keypoints is not None
         self.unnamed = "image files without annotations"
@@ -468,9 +469,10 @@ class Annotations:
         if self._classes and self._wants("classes"):
             lists = self._of_places(self._classes, places, count, [])
             texts = list(dict.fromkeys(text for of_image in lists for text in of_image))
-            stated = None if self.stated is None else tuple(self.stated[0])
+            names = self.label_names if self.label_names is not None else self.stated and self.stated[0]
             try:
-                numbering = number_classes(texts, class_list(self.options.class_names) or stated)
+                given = class_list(self.options.class_names) or (None if names is None else tuple(names))
+                numbering = number_classes(texts, given)
             except BadLabelError as error:
                 raise LabelFileError(self.place, error.problem, error.remedy) from None
             self.ledger.notes += numbering.notes

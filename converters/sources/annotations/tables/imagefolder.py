@@ -11,14 +11,19 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.labels.table import Cell, LabelTable, cell_of
+from shardfeed.converters.sources.labels.values import BadCellError, Cells, label_column
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import BadRowError, objects_of, values_of
+from shardfeed.converters.sources.rows.columns import NumberColumn
+from shardfeed.converters.sources.rows.objects import BadRowError, class_text, objects_of, values_of
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
@@ -175,15 +180,12 @@ class _Reading:
             problem = f"got the task '{others[0]}', expected {' or '.join(there)}"
             raise UsageError("tasks", problem, "request these tasks, or none")
         if len(labels) > 1:
-            remedy = f"read it as a label file: {argument('reader', 'labels')} with {argument('label_columns')}"
-            raise UsageError(found.place, f"several columns may be the label: {some(labels)}", remedy)
+            first, _ = next(iter(self.rows.values()))
+            chosen = argument("label_columns", python=f"label_columns={labels[:1]!r}", typed=labels[0])
+            problem = f"several columns may be the label: {some(labels)}"
+            raise UsageError(found.place, problem, f"{_as_label_file(first)} and {chosen}")
         if labels and (not options.tasks or "classes" in options.tasks):
-            if labels[0] in self.class_names and not found.boxed:
-                found.stated = (self.class_names[labels[0]], ())
-            for image, cells in self.labels.items():
-                value = cells.get(labels[0])
-                found.sets |= isinstance(value, list)  # of any image: then all are sets
-                found.label(image, *(value if isinstance(value, list) else [value]))
+            self._add_labels(labels[0])
         found.ledger.notes += self.again.note
         if texts and self.silent:
             found.note(f"{number(self.silent, 'sample')} without captions")
@@ -197,3 +199,54 @@ class _Reading:
         }
         if unused := [key for key in self.columns if key not in used]:
             found.note(counted("ignored columns (used only in a label file)", unused, len(unused)))
+
+    def _add_labels(self, name: str) -> None:
+        """Add the classes of all images, from the values of a column, as a label file understands them.
+
+        An image without a class is rejected. Raises LabelFileError if the values are no classes.
+        """
+        found, cells = self.found, dict[int, Cell]()
+        for image, row in self.labels.items():
+            value = row.get(name)
+            parts = value if isinstance(value, list) else [value]
+            texts = tuple(map(_text, parts))
+            if -1 in parts or not all(isinstance(text, str) and text for text in texts):
+                found.label(image, *parts)  # which says why it is none
+            else:
+                cells[image] = texts if isinstance(value, list) else texts[0]  # type: ignore[assignment]  # texts
+        if not cells:
+            return
+        several = any(isinstance(cell, tuple) for cell in cells.values())
+        if several:  # then all are sets
+            cells = {image: cell if isinstance(cell, tuple) else (str(cell),) for image, cell in cells.items()}
+        codes = {cell: code for code, cell in enumerate(dict.fromkeys(cells.values()))}
+        values = Cells([*codes], np.array([codes[cell] for cell in cells.values()], np.int64)).listed()
+        given = class_list(found.options.class_names) or self.class_names.get(name)
+        try:
+            column, notes = label_column(values, np.arange(len(cells)), name, main=True, given=given, by="name")
+            if isinstance(column, NumberColumn):
+                raise BadCellError(
+                    0, "got numbers that do not count classes, expected classes", "they are stored as numbers"
+                )
+        except BadCellError as error:
+            row, _ = self.rows[[*cells][int(np.argmax(values.codes == error.code))]]
+            place = f"{row}, column '{escape(name)}'"
+            raise LabelFileError(place, error.problem, f"{_as_label_file(row)}: {error.remedy}") from None
+        found.label_names, found.sets = column.names, column.ends is not None
+        found.ledger.notes += notes
+        ends = range(1, len(cells) + 1) if column.ends is None else column.ends[1:].tolist()
+        for image, start, end in zip(cells, [0, *ends], ends, strict=False):
+            found.label(image, *(column.names[label] for label in column.numbers[start:end].tolist()))
+
+
+def _as_label_file(row: str) -> str:
+    """Return the remedy to read the file of a row, at `file:line`, by the rules of label files."""
+    return f"give {escape(row.rpartition(':')[0])} as SOURCE with {argument('reader', 'labels')}"
+
+
+def _text(value: Any) -> Cell:
+    """The cell of a value; of a whole number as a class number: 3 for 3.0."""
+    try:
+        return class_text(value)
+    except BadAnnotationError:
+        return cell_of(value)

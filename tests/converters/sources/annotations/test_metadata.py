@@ -16,7 +16,7 @@ from shardfeed.converters import convert
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.open_source import recognise as recognise_all
-from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
@@ -24,6 +24,7 @@ from shardfeed.schema import LABEL, TEXT, Feature
 from shardfeed.testing.source import SourceContract
 
 NONE = AnnotationOptions()
+VALUE = "image/class/value"
 
 
 def read(path: str, options: AnnotationOptions = NONE, **files: Any) -> Source:
@@ -383,3 +384,82 @@ def test_a_caption_that_is_no_text_is_listed(tmp_path: Path) -> None:
     account = findings_of(source).account
     assert account is not None
     assert [one.code for one in account.left_out] == ["E_LINE", "E_LINE"]
+
+
+HOT = {
+    "metadata.jsonl": lines(
+        *(
+            {"file_name": f"{name}.png", "label": hot}
+            for name, hot in zip("abc", ([0, 1, 0], [1, 0, 1], [0, 0, 0]), strict=True)
+        )
+    ),
+    "metadata.csv": 'file_name,label\na.png,"[0, 1, 0]"\nb.png,"[1, 0, 1]"\nc.png,"[0, 0, 0]"\n',
+    "blanks/metadata.csv": "file_name,labels\na.png,0 1 0\nb.png,1 0 1\nc.png,0 0 0\n",
+    "truths/metadata.jsonl": lines(
+        *(
+            {"file_name": f"{name}.png", "label": hot}
+            for name, hot in zip("abc", ([False, True, False], [True, False, True], [False, False, False]), strict=True)
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("file", HOT)
+def test_a_number_for_each_class_is_a_set_as_in_label_files(tmp_path: Path, file: str) -> None:
+    table = put(tmp_path / "hf" / file, HOT[file])
+    root = draw(table.parent, {name: [] for name in "abc"})
+    for path in (root, table):
+        source = open_source(path)
+        assert [one.features[LABEL] for one in source] == [[1], [0, 2], []]
+        assert source.schema.class_names[LABEL] == ("0", "1", "2")
+    named = open_source(root, options=AnnotationOptions(class_names=["x", "y", "z"]))
+    assert [one.features[TEXT] for one in named] == [[b"y"], [b"x", b"z"], []]
+    with pytest.raises(LabelFileError, match="got 3 numbers of 0 and 1 for 2 class names"):
+        open_source(root, options=AnnotationOptions(class_names=["x", "y"]))
+
+
+def test_lists_in_cells_are_sets_and_a_single_one_is_the_class(tmp_path: Path) -> None:
+    root = draw(tmp_path / "hf", {name: [] for name in "abc"})
+    put(root / "metadata.csv", "file_name,label\na.png,\"['x', 'y']\"\nb.png,['y']\nc.png,\n")
+    source = open_source(root)
+    assert [one.features[TEXT] for one in source] == [[b"x", b"y"], [b"y"]]
+    assert [one.key for one in findings_of(source).rejected] == [b"c.png"]
+    put(root / "metadata.csv", 'file_name,label\na.png,"[0, 1]"\nb.png,"[1, 0]"\nc.png,"[1, 0]"\n')
+    assert [one.features[LABEL] for one in open_source(root)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ((0.25, 4.5, 7.125), "metadata.jsonl:1, column 'label': got numbers that do not count classes"),
+        (("https://a.org/1", "https://a.org/2", "https://a.org/3"), "its values are addresses"),
+        (("1 5 20 3", "2 5 21 3", "3 5 22 3"), "its values are run lengths"),
+        (("x", "y", "3"), "metadata.jsonl:3, column 'label': got '3', expected a name as in other rows"),
+        (([0, 0, 1], [1, 0], [1]), "got a list of 0 and 1 that repeats one"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused_and_a_label_file_reads_them(
+    tmp_path: Path, values: Any, problem: str
+) -> None:
+    root = draw(tmp_path / "hf", {name: [] for name in "abc"})
+    rows = ({"file_name": f"{name}.png", "label": value} for name, value in zip("abc", values, strict=True))
+    table = put(root / "metadata.jsonl", lines(*rows))
+    with pytest.raises(LabelFileError) as caught:
+        open_source(root)
+    assert problem in str(caught.value)
+    assert f"give {table} as SOURCE with reader='labels'" in (caught.value.remedy or "")
+    if isinstance(values[0], float):
+        assert [one.features for one in open_source(table, reader="labels")] == [{VALUE: value} for value in values]
+    else:
+        texts = open_source(table, reader="labels", options=LabelOptions(text_columns=["label"]))
+        assert len(texts) == 3
+
+
+def test_two_columns_of_labels_are_chosen_as_in_the_remedy(tmp_path: Path) -> None:
+    root = draw(tmp_path / "hf", {"a": [], "b": []})
+    rows = [{"file_name": "a.png", "label": "x", "target": "u"}, {"file_name": "b.png", "label": "y", "target": "v"}]
+    table = put(root / "metadata.jsonl", lines(*rows))
+    with pytest.raises(UsageError, match=f"give {table} as SOURCE with reader='labels' and label_columns=.'label'."):
+        open_source(root)
+    source = open_source(table, reader="labels", options=LabelOptions(label_columns=["label"]))
+    assert [one.features[TEXT] for one in source] == [b"x", b"y"]
