@@ -10,6 +10,7 @@ from typing import Any
 from shardfeed.converters.sources.archives.archive import is_archive, unpack
 from shardfeed.converters.sources.files.annotation_files import json_file, recognise_annotations
 from shardfeed.converters.sources.files.listing import Globs, names_image
+from shardfeed.converters.sources.folders.other_layouts import label_table
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.labels.table import LABEL_ENDS, is_json_lines
 from shardfeed.converters.sources.look import Look, expand_braces
@@ -289,7 +290,10 @@ def _unsupported_option(name: str, reader: Reader, look: Look) -> UsageError:
     able = [one.name for one in READERS if name in one.takes]
     if reader.name == "folder" and "labels" in able and name != "images":
         problem = f"is a folder, but {argument(name)} is for a label file"
-        return UsageError(look.path, problem, f"give that file as {argument('labels')}")
+        files = [name for name in look.names()[1] if name.lower().endswith(LABEL_ENDS)]
+        heads = {name: recognise_annotations(look.head(os.path.join(look.path, name))) for name in files}
+        table = label_table(os.fsencode(look.path), {os.fsencode(name): one for name, one in heads.items() if one})
+        return UsageError(look.path, problem, f"give that file as {argument('labels', table or None)}")
     about = ", ".join(able[:3]) + (" and others" if len(able) > 3 else "")
     problem = f"{argument(name)} is for {about}, but this is read as {reader.name}"
     remedy = f"leave it out, or choose a reader with {argument('reader', typed='NAME')}"

@@ -76,7 +76,10 @@ def recognise_annotations(head: bytes) -> AnnotationFile | None:
     if text.startswith((b"{", b"[")):
         keys = set(_KEY.findall(text))
         found = json_file(text)
-        found = found if found.kind == "tool" or keys & _LABEL_KEYS or any(map(_IMAGE_NAME.search, keys)) else None
+        if not (found.kind == "tool" or keys & _LABEL_KEYS or any(map(_IMAGE_NAME.search, keys))):
+            rows = text.splitlines()[:2]
+            listed = len(rows) == 2 and all(row[:1] == b"{" and _IMAGE_NAME.search(row) for row in rows)
+            found = found._replace(kind="table", remedy="") if listed else None
     elif text.startswith(b"<"):
         tag = _OF_XML.search(text)
         found = tag and AnnotationFile(f"XML with <{tag[1].decode()}>", "document")
@@ -104,14 +107,14 @@ def _of_lines(text: bytes) -> AnnotationFile | None:
     half = len(lines) / 2
     if lines and sum(map(_has_numbers, lines)) >= half:
         return AnnotationFile("lines of numbers", "numbers")
-    if lines and sum(_IMAGE_NAME.search(line) is not None for line in lines) >= half:
-        return AnnotationFile("a list of images", "table")
+    images = [_IMAGE_NAME.search(line) is not None for line in lines]
+    listed = bool(lines) and sum(images) >= half
     for mark in b",", b"\t", b";":
         cells = {line.count(mark) for line in lines}
-        if len(lines) > 1 and len(cells) == 1 and cells != {0}:
+        if len(lines) > 1 and len(cells) == 1 and cells != {0} and not (listed and images[0]):
             columns = [cell.strip(b' "') for cell in lines[0].split(mark)]
             return AnnotationFile(f"a table with the columns {some(columns)}", "table")
-    return None
+    return AnnotationFile("a list of images", "table") if listed else None
 
 
 def _has_numbers(line: bytes) -> bool:

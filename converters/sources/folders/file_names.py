@@ -18,7 +18,7 @@ from shardfeed.converters.sources.files.walk import (
     only_images,
     shown_annotations,
 )
-from shardfeed.converters.sources.folders.other_layouts import is_part, refuse_other_layouts
+from shardfeed.converters.sources.folders.other_layouts import is_part, refuse_other_layouts, with_labels
 from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Skipped
@@ -172,7 +172,7 @@ def _unlike(listing: Listing, problem: str, others: SkippedFiles | None = None) 
     keys = [listing.key(i) for i in sorted({0, len(listing) // 2, len(listing) - 1})]
     pattern = argument("pattern", typed="REGEX")
     remedy = f"give {pattern} with a group 'label', such as {_EXAMPLE!r}, or"
-    remedy += f" {argument('labels', python='LabelFile', typed='FILE')}"
+    remedy += f" {with_labels(listing.root, others.labels if others else {})}"
     remedy += f", or {argument('unlabelled', python='Unlabelled')} to convert without labels"
     export = next((one.remedy for one in others.labels.values() if one.remedy), "") if others else ""
     remedy = f"{export}; else {remedy}" if export else remedy

@@ -27,7 +27,7 @@ from shardfeed.converters.sources.files.walk import (
     only_images,
     shown_annotations,
 )
-from shardfeed.converters.sources.folders.other_layouts import refuse_other_layouts, without_labels
+from shardfeed.converters.sources.folders.other_layouts import refuse_other_layouts, with_labels, without_labels
 from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Skipped
@@ -167,8 +167,8 @@ def _check(
     others: SkippedFiles,
 ) -> None:
     root = listing.root
-    table = argument("labels", python="LabelFile", typed="FILE")
     names = argument("pattern", python="FileNames", typed="REGEX")
+    table = with_labels(root, others.labels)
     tables = f"give their labels by {table} (a table of paths and labels) or {names} (labels in the file names)"
     if not len(listing):
         raise no_files_error(listing)

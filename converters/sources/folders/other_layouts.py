@@ -6,14 +6,15 @@ numbers, or if the folders are named like pairs.
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from shardfeed.converters.sources.annotations.masks.pairs import IMAGE_FOLDERS, MASK_FOLDERS
-from shardfeed.converters.sources.files.annotation_files import recognise_annotations
+from shardfeed.converters.sources.files.annotation_files import AnnotationFile, recognise_annotations
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.walk import head_of
+from shardfeed.converters.sources.labels.table import LABEL_ENDS
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import number, some
@@ -97,6 +98,22 @@ def without_labels(**chosen: str) -> str:
     alone = argument("unlabelled", python="unlabelled=True")
     only = "".join(f" with {argument(name, pattern)}" for name, pattern in chosen.items() if pattern)
     return f"{alone}{only} converts the images without labels, "
+
+
+def label_table(root: bytes, labels: Mapping[bytes, AnnotationFile]) -> str:
+    """Return the path of the first table or list among files that may label images; "" if there is none."""
+    tables = (os.fsdecode(key) for key, one in labels.items() if one.kind in ("table", "document"))  # JSON Lines
+    name = next((name for name in tables if name.lower().endswith(LABEL_ENDS)), "")
+    return name and os.path.join(os.fsdecode(root), name)
+
+
+def with_labels(root: bytes, labels: Mapping[bytes, AnnotationFile]) -> str:
+    """Return the clause of a remedy for labels in a file, if possible one of `labels`."""
+    table = label_table(root, labels)
+    if not table:
+        return argument("labels", python="LabelFile", typed="FILE")
+    column = argument("label_columns", python="label_columns=[...]", typed="COLUMN")
+    return f"{argument('labels', table)}, with {column} unless it is called label"
 
 
 def is_generic(name: str, common: Collection[bytes] = ()) -> bool:

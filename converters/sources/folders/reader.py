@@ -15,9 +15,10 @@ from shardfeed.converters.sources.folders.other_layouts import (
     generic_names,
     is_generic,
     keep_classes,
+    label_table,
+    with_labels,
     without_labels,
 )
-from shardfeed.converters.sources.labels.table import LABEL_ENDS
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -78,9 +79,8 @@ def read(look: Look, options: LabelOptions) -> ListedSource:
 
 def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, AnnotationFile]) -> UsageError:
     """The error for folders whose names or neighbours say that they may not be classes."""
-    tables = (os.fsdecode(key) for key, one in labels.items() if one.kind == "table")
-    table = next((name for name in tables if name.lower().endswith(LABEL_ENDS)), "")
-    way = f"give {escape(table)} as SOURCE if it has labels; " if table else ""
+    root = os.fsencode(look.path)
+    way = f"give {with_labels(root, labels)} if it has labels; " if label_table(root, labels) else ""
     splits = [name for name in look.names()[0] if usual_split(name)]
     way += f"give only {some(splits)} if its folders are classes; " if splits else ""
     problem = f"its folders ({some(names)}) may not be classes"

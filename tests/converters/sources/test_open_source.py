@@ -259,3 +259,32 @@ def test_folders_that_tensorflow_writes_are_named(tmp_path: Path, name: str, wha
     (tmp_path / name).write_bytes(b"x" * 99)
     with pytest.raises(UsageError, match=f"{Path(name).name} belongs to {what}"):
         open_source(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("metadata.csv", "file_name,breed,age\na.png,pug,3\nb.png,boxer,4\n"),
+        ("metadata.jsonl", '{"file_name": "a.png", "breed": "pug"}\n{"file_name": "b.png", "breed": "boxer"}\n'),
+        ("list.tsv", "image\tbreed\tage\na.png\tpug\t3\nb.png\tboxer\t4\n"),
+        ("nested/metadata.csv", "file_name,breed,age\na.png,pug,3\nb.png,boxer,4\n"),
+    ],
+)
+def test_a_table_beside_images_is_named_with_the_options_that_read_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, content: str
+) -> None:
+    """Each remedy is typed: with the file, and with the column that is its label."""
+    root = tmp_path / "photos"
+    (root / file).parent.mkdir(parents=True)
+    (root / file).write_text(content)
+    for name in "ab":
+        Image.new("RGB", (4, 4)).save((root / file).with_name(f"{name}.png"))
+    (tmp_path / "photos" / "nested").mkdir(exist_ok=True)
+    out, table = str(tmp_path / "out"), str(root / file)
+    assert cli.main(["convert", str(root), out]) == 2
+    assert f"--labels {table}, with --label-column COLUMN unless it is called label" in capsys.readouterr().err
+    if "/" not in file:
+        assert cli.main(["convert", str(root), out, "--label-column", "breed"]) == 2
+        assert f"give that file as --labels {table}" in capsys.readouterr().err
+    assert cli.main(["convert", str(root), out, "--labels", table, "--label-column", "breed", "--workers", "1"]) == 0
+    assert shardfeed.open(out)["train"].schema.class_names[LABEL] == ("boxer", "pug")
