@@ -185,7 +185,8 @@ def _follow(drawn: Case, root: Path, done: Typed, *, whole: bool = True) -> str:
         if options is None:
             return f"then {' '.join(way)}, with no way on: {done.said}"
         left.remove(options)
-        way = (*way, *options)
+        table = re.search(r"--labels (\S+\.\w+)", done.said)
+        way = (*way, *options, *(("--labels", table[1]) if table and "--labels" not in way else ()))
         done = typed(way)
     found = stored(root / "out")
     wrong = [said for said in _untrue(drawn, found, done) if whole or "are lost" not in said]
@@ -277,8 +278,8 @@ def _named(drawn: Case, fact: Fact, report: Mapping[str, Any]) -> bool:
     account = report["annotations"] or {}
     said = " ".join([*notes, json.dumps(account.get("left_out", "")), json.dumps(report["rejected"])])
     number = re.fullmatch(r"column (\d+)", fact.name)
-    if number:  # without a header, Python's number of a column is its name
-        said = said.replace(f"column{int(number[1]) - 1}", fact.name)
+    if number:  # without a header, its number is its name
+        said = said.replace(f"column{number[1]}", fact.name)
     several = any("columns" in note and "..." in note for note in notes)
     names = [fact.name, *(os.path.basename(name) for name in drawn.names if name in drawn.files)]
     return several or any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said) for name in names)

@@ -98,10 +98,15 @@ def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
     """Raise UsageError if the class folders are named like splits, or hold nothing but folders."""
     words = list(filter(split_words_in, names))
     if len(words) > 1 and 2 * len(words) > len(names):
-        inner = [f"{name}/{deeper[0]}" for name in words if (deeper := look.names(name)[0])]
-        each = " or ".join(map(escape, inner or words))
-        way = f"give {each} alone, {'' if inner else without_labels()}{keep_classes()}"
-        raise UsageError(look.path, f"its folders ({some(names)}) are named like splits", way)
+        deeper = {name: look.names(name)[0] for name in words}
+        inner = [f"{name}/{deeper[name][0]}" for name in words if deeper[name]]
+        way = f"give {' or '.join(map(escape, inner or words))} alone, {'' if inner else without_labels()}"
+        if any(len(generic_names(those)) < len(those) > 1 for those in deeper.values()):
+            said = "|".join(sorted({word for name in words for word in split_words_in(name)}, reverse=True))
+            whole = argument("pattern", rf"[^/]*(?P<split>{said})[^/]*/(?P<label>[^/]+)/.+")
+            way = f"give {whole} if the folders in them are classes, "
+        problem = f"its folders ({some(names)}) are named like splits"
+        raise UsageError(look.path, problem, f"{way}{keep_classes()}")
     if found.splits is None and not any(key.count(b"/") == 1 for key in found.listing):
         deeper = sorted({name for top in names for name in look.names(top)[0]})
         if not all(map(is_generic, deeper)):

@@ -1,10 +1,11 @@
 """Detection and segmentation datasets are recognised and refused; class folders of any name are not."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from shardfeed.converters import FileNames, ImageFolder, Unlabelled, open_source
+from shardfeed.converters import FileNames, ImageFolder, LabelOptions, Unlabelled, open_source
 from shardfeed.errors import UsageError
 
 
@@ -217,3 +218,18 @@ def test_names_of_parts_and_groups_are_no_classes(tmp_path: Path, keys: list[str
     with pytest.raises(UsageError) as caught:
         open_source(plant(tmp_path, *keys))
     assert said in str(caught.value)
+
+
+def test_classes_in_folders_of_splits_are_read_by_the_pattern_of_the_remedy(tmp_path: Path) -> None:
+    keys = [
+        f"{split}/{name}/{i}.png" for split in ("Split-train", "Split-eval") for name in ("cat", "dog") for i in "12"
+    ]
+    with pytest.raises(UsageError, match="are named like splits") as caught:
+        open_source(plant(tmp_path, *keys))
+    found = re.search(r"give pattern='(.+)' if the folders in them are classes", str(caught.value))
+    assert found
+    source = open_source(tmp_path, options=LabelOptions(pattern=found[1]))
+    assert source.schema.class_names["image/class/label"] == ("cat", "dog")
+    assert [(one.key, one.split) for one in source] == [
+        (key.encode(), key.partition("/")[0].removeprefix("Split-")) for key in sorted(keys)
+    ]
