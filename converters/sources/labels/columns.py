@@ -93,7 +93,7 @@ def choose_columns(table: LabelTable, lookup: PathLookup, options: LabelOptions)
         twice = next((name for i, name in enumerate(names) if header and name in names[:i]), None)
         if twice is not None:
             raise LabelFileError(table.place(first.line), f"two columns are named '{escape(twice)}'", "rename one")
-        names = names if header else [f"column{i}" for i in range(width)]
+        names = names if header else [f"column{i}" for i in range(1, width + 1)]  # as typed
     choice = _Choice(table, first, names, bool(header))
     path = choice.usual_path() if options.path_column is None else choice.find(options.path_column)
     split = None if options.split_column is None else choice.find(options.split_column)

@@ -241,13 +241,13 @@ def test_a_class_list(images: Path) -> None:
     assert labels(LabelFile(by_name, class_names=["dog", "cow", "cat"])) == {"a.jpg": (0, b"dog"), "b.jpg": (2, b"cat")}
     (images / "classes").write_text("dog\ncow\ncat\n")
     assert labels(LabelFile(by_name, class_names=images / "classes"))["b.jpg"] == (2, b"cat")
-    assert labels(LabelFile(by_name, class_names={"column1": ["cat", "dog"]}))["b.jpg"] == (0, b"cat")
+    assert labels(LabelFile(by_name, class_names={"column2": ["cat", "dog"]}))["b.jpg"] == (0, b"cat")
     by_number = write(images, "a.jpg,2\nb.jpg,0\n")
     assert labels(LabelFile(by_number, class_names=["dog", "cow", "cat"])) == {
         "a.jpg": (2, b"cat"),
         "b.jpg": (0, b"dog"),
     }
-    with pytest.raises(UsageError, match="class_names: got the column 'x', expected one of column1"):
+    with pytest.raises(UsageError, match="class_names: got the column 'x', expected one of column2"):
         LabelFile(by_number, class_names={"x": ["a"]})
 
 
@@ -383,7 +383,7 @@ def test_several_label_columns(images: Path) -> None:
 def test_columns_by_number_and_without_header(images: Path) -> None:
     content = TABLE.partition("\n")[2]
     source = LabelFile(write(images, content), path_column=1, label_columns=[2, 3], split_column=6)
-    assert set(source.schema.features) == {LABEL, TEXT, "image/column3/label", "image/column3/text"}
+    assert set(source.schema.features) == {LABEL, TEXT, "image/column4/label", "image/column4/text"}
     assert source[1].split == "validation"
     assert refusal(images, content, path_column=1).startswith("1: got the columns 0, 1, 2, ")
 
@@ -446,12 +446,12 @@ def test_a_class_for_every_row_is_told(tmp_path: Path) -> None:
         "label_columns=[1] for classes, or label_columns=[] to leave it out"
     )
     assert LabelFile(write(tmp_path, rows), text_columns=[1]).schema.features == {
-        "image/column1": Feature("bytes", (), "text")
+        "image/column2": Feature("bytes", (), "text")
     }
     assert not LabelFile(write(tmp_path, rows), label_columns=[]).schema.features
     source = LabelFile(write(tmp_path, rows), label_columns=[1])
     option = "--text-column (in Python text_columns) keeps them as text"
-    assert source.findings.notes == [f"column column1: 21 classes in 21 rows; {option}"]
+    assert source.findings.notes == [f"column column2: 21 classes in 21 rows; {option}"]
 
 
 LEFT_OVER = {
@@ -798,7 +798,7 @@ def test_cells_that_look_like_several_labels_are_told(tmp_path: Path) -> None:
     plant(tmp_path, *(f"{i}.jpg" for i in range(len(tags))))
     rows = "".join(f"{i}.jpg,{tag}\n" for i, tag in enumerate(tags))
     assert LabelFile(write(tmp_path, rows)).findings.notes == [
-        "column column1: 8 classes look like combinations of 3 (clear, haze, road); "
+        "column column2: 8 classes look like combinations of 3 (clear, haze, road); "
         "--label-separator ' ' (in Python label_separator=' ') splits them"
     ]
     numbers = "".join(f"{i}.jpg,{tag}\n" for i, tag in enumerate(["0", "1", "2", "0 1", "0 2", "1 2", "2 1"]))
