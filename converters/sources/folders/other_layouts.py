@@ -40,7 +40,7 @@ _GENERIC = (
     | frozenset(
         b"anchor annot bicubic bounding box conditioning control data database dataset datasets depth disparity files "
         b"flow frame frames gallery hr imagesets index ir jpeg jpg lq lr minival nir obj output outputs png probe "
-        b"query segmentationobject set source sources thumbnails thumbs unlabeled unlabelled xml xmls".split()
+        b"query segmentationobject set source sources thumbnails thumbs tr ts unlabeled unlabelled xml xmls".split()
     )
 )
 # Words of two folders with the two pictures of each sample; each of them may be the name of a class as well.
@@ -48,7 +48,7 @@ _PAIRED = frozenset(
     b"A B left right raw hdr ldr over under clean noise noisy noised denoised clear haze hazy dehazed rain rainy "
     b"derained norain blur blurry blurred sharp deblurred before after low high degraded enhanced expert compressed "
     b"distorted edited sketch sketches edge edges color colour gray grey thermal infrared visible vis normals "
-    b"reference ref result results".split()
+    b"reference ref result results full original originals orig resized cropped".split()
 )
 _CAMERAS = frozenset(b"dsc dscn dscf pxl mvi screenshot scan pic picture".split())
 _UNIT = re.compile(
@@ -125,6 +125,7 @@ def is_generic(name: str, common: Collection[bytes] = ()) -> bool:
     plain = {token for token in tokens if usual_split(token) is None} - set(common)
     side = len(plain) < len(tokens) and plain <= {b"A", b"B"}  # trainA, testB: of CycleGAN
     known = os.fsencode(name.casefold()).rstrip(b"0123456789_-") in _GENERIC
+    known = known or (not tokens and _SIZE.search(os.fsencode(name)) is not None)  # X4
     return known or (bool(tokens) and (plain <= _GENERIC or side))
 
 
@@ -236,8 +237,9 @@ def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout 
     single = [list(islice(filter(names_image, files.inside(place + name + b"/")), 2)) for name in holding]
     if others and all(len(keys) == 1 for keys in single):
         stems = [_stem(keys[0]) for keys in single]
-        own = all(name.lower() == stem for name, stem in zip(holding, stems, strict=True))
-        own = own and all(re.search(rb"\d", name) for name in holding)  # not cat/cat.jpg
+        begin = all(stem.startswith(name.lower()) for name, stem in zip(holding, stems, strict=True))
+        ends = {stem[len(name) :] for name, stem in zip(holding, stems, strict=True)}
+        own = begin and len(ends) == 1 and all(re.search(rb"\d", name) for name in holding)  # not cat/cat.jpg
         ids = all(_NUMBER.fullmatch(name) or _UNIT.fullmatch(name) for name in map(os.fsdecode, holding))
         if own or ids or len(holding) > (2 * _MANY if b"".join(holding).isdigit() else _MANY):
             named = " with the folder's name" if own else ""

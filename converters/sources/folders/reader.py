@@ -71,7 +71,10 @@ def read(look: Look, options: LabelOptions) -> ListedSource:
     if options.class_names is None:
         names = found.schema.class_names[LABEL]
         doubts = generic_names(names)
-        if len(doubts) == len(names) or (found.labels and (len(names) == 1 or doubts)) or are_units(names):
+        unlike = len(doubts) == len(names) or (found.labels and (len(names) == 1 or doubts)) or are_units(names)
+        if not (unlike and found.labels):
+            _check_splits(look, names, classes_alone=bool(unlike))
+        if unlike:
             raise _not_classes(look, names, found.labels)
         _check_names(look, found, names)
     return found
@@ -94,19 +97,26 @@ def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, Annota
     return UsageError(look.path, problem, f"{way}{without_labels()}{keep_classes()}")
 
 
-def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
-    """Raise UsageError if the class folders are named like splits, or hold nothing but folders."""
+def _check_splits(look: Look, names: Sequence[str], *, classes_alone: bool) -> None:
+    """Raise UsageError if the folders are named like splits; with `classes_alone` only if classes are in them."""
     words = list(filter(split_words_in, names))
     if len(words) > 1 and 2 * len(words) > len(names):
         deeper = {name: look.names(name)[0] for name in words}
         inner = [f"{name}/{deeper[name][0]}" for name in words if deeper[name]]
         way = f"give {' or '.join(map(escape, inner or words))} alone, {'' if inner else without_labels()}"
-        if any(len(generic_names(those)) < len(those) > 1 for those in deeper.values()):
+        classes = any(len(generic_names(those)) < len(those) > 1 for those in deeper.values())
+        if classes_alone and not classes:
+            return
+        if classes:
             said = "|".join(sorted({word for name in words for word in split_words_in(name)}, reverse=True))
             whole = argument("pattern", rf"[^/]*(?P<split>{said})[^/]*/(?P<label>[^/]+)/.+")
             way = f"give {whole} if the folders in them are classes, "
         problem = f"its folders ({some(names)}) are named like splits"
         raise UsageError(look.path, problem, f"{way}{keep_classes()}")
+
+
+def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
+    """Raise UsageError if the class folders hold nothing but folders."""
     if found.splits is None and not any(key.count(b"/") == 1 for key in found.listing):
         deeper = sorted({name for top in names for name in look.names(top)[0]})
         if not all(map(is_generic, deeper)):
