@@ -6,7 +6,7 @@
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -185,7 +185,7 @@ class _Reading:
             problem = f"several columns may be the label: {some(labels)}"
             raise UsageError(found.place, problem, f"{_as_label_file(first)} and {chosen}")
         if labels and (not options.tasks or "classes" in options.tasks):
-            self._add_labels(labels[0])
+            self._add_labels(labels[0], [task for task in there if task != "classes"])
         found.ledger.notes += self.again.note
         if texts and self.silent:
             found.note(f"{number(self.silent, 'sample')} without captions")
@@ -200,10 +200,11 @@ class _Reading:
         if unused := [key for key in self.columns if key not in used]:
             found.note(counted("ignored columns (used only in a label file)", unused, len(unused)))
 
-    def _add_labels(self, name: str) -> None:
+    def _add_labels(self, name: str, others: Sequence[str]) -> None:
         """Add the classes of all images, from the values of a column, as a label file understands them.
 
-        An image without a class is rejected. Raises LabelFileError if the values are no classes.
+        `others`: the other tasks of the files. An image without a class is rejected. Raises LabelFileError if the values
+        are no classes.
         """
         found, cells = self.found, dict[int, Cell]()
         for image, row in self.labels.items():
@@ -225,13 +226,15 @@ class _Reading:
         try:
             column, notes = label_column(values, np.arange(len(cells)), name, main=True, given=given, by="name")
             if isinstance(column, NumberColumn):
-                raise BadCellError(
-                    0, "got numbers that do not count classes, expected classes", "they are stored as numbers"
-                )
+                raise BadCellError(0, "got numbers that do not count classes, expected classes", "")
         except BadCellError as error:
             row, _ = self.rows[[*cells][int(np.argmax(values.codes == error.code))]]
-            place = f"{row}, column '{escape(name)}'"
-            raise LabelFileError(place, error.problem, f"{_as_label_file(row)}: {error.remedy}") from None
+            remedies = [error.remedy, f"{_as_label_file(row)} for numbers and options of columns"]
+            if others:
+                chosen = argument("tasks", python=f"tasks={others}", typed=",".join(others))
+                remedies.insert(1, f"give {chosen} to leave it out")
+            remedy = ", or ".join(filter(None, remedies))
+            raise LabelFileError(f"{row}, column '{escape(name)}'", error.problem, remedy) from None
         found.label_names, found.sets = column.names, column.ends is not None
         found.ledger.notes += notes
         ends = range(1, len(cells) + 1) if column.ends is None else column.ends[1:].tolist()

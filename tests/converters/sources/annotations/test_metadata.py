@@ -449,6 +449,12 @@ def test_labels_that_are_no_classes_are_refused_and_a_label_file_reads_them(
     assert problem in str(caught.value)
     assert f"give {table} as SOURCE with reader='labels'" in (caught.value.remedy or "")
     if isinstance(values[0], float):
+        captioned = ({**json.loads(line), "text": "x"} for line in table.read_text().splitlines())
+        put(root / "metadata.jsonl", lines(*captioned))
+        with pytest.raises(LabelFileError, match=r"give tasks=\['captions'\] to leave it out"):
+            open_source(root)
+        captions = open_source(root, options=AnnotationOptions(tasks=["captions"]))
+        assert [one.features for one in captions] == [{CAPTION: [b"x"]}] * 3
         assert [one.features for one in open_source(table, reader="labels")] == [{VALUE: value} for value in values]
     else:
         texts = open_source(table, reader="labels", options=LabelOptions(text_columns=["label"]))
