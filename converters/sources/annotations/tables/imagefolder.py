@@ -203,7 +203,7 @@ class _Reading:
     def _add_labels(self, name: str, others: Sequence[str]) -> None:
         """Add the classes of all images, from the values of a column, as a label file understands them.
 
-        `others`: the other tasks of the files. An image without a class is rejected. Raises LabelFileError if the values
+        `others`: the other tasks of the files. An image without a class is rejected. Raises LabelFileError if values
         are no classes.
         """
         found, cells = self.found, dict[int, Cell]()
