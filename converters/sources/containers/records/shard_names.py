@@ -15,6 +15,7 @@ from shardfeed.converters.sources.split_names import split_words_in
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.naming import check_split_name, shard_file
 from shardfeed.storage.local import storage_error
+from shardfeed.text import counted
 
 _PACKED = r"(?:\.(?:gz|gzip|zlib|zst|bz2|xz))?"
 _ARRAY_RECORD = re.compile(r"array_?record", re.IGNORECASE)
@@ -137,12 +138,21 @@ class ShardFiles:
 def find_shards(path: str, split_name: str | None = None, shards: ShardNames = TFRECORD) -> ShardFiles:
     """Find the shards in the folder `path`; else in its subfolders, which then are splits.
 
-    If exactly one subfolder contains shards, and it is not named like a split, it is used instead: TFDS has one for
-    each version. Raises UsageError, StorageError.
+    Beside shards, only subfolders named like splits are read; a note names the others that have some. If exactly one
+    subfolder contains shards, and it is not named like a split, it is used instead: TFDS has one for each version.
+    Raises UsageError, StorageError.
     """
     names = list_names(path, os.DirEntry.is_file)
     if found := find_splits(path, names, split_name, shards):
-        return ShardFiles(path, found)
+        beside = splits_of_folders(path, shards) if split_name is None else []
+        known, passed = {split.name for split in found}, []
+        for split in beside:
+            if twice := known.intersection({split.name}):
+                problem = f"the split {twice.pop()} is in its files and in a folder"
+                raise UsageError(path, problem, "move one of the two away")
+            (found if split_words_in(split.name) else passed).append(split)
+        note = counted("folders with shards that are not read", [split.name for split in passed], len(passed))
+        return ShardFiles(path, sorted(found, key=lambda split: split.name), (note,) if passed else ())
     found = splits_of_folders(path, shards)
     if len(found) == 1 and not split_words_in(found[0].name):
         folder = next(file for file in found[0].files if file is not None).partition("/")[0]

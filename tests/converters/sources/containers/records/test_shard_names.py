@@ -1,8 +1,10 @@
 """Which files are shards of which split, by their names alone."""
 
+from pathlib import Path
+
 import pytest
 
-from shardfeed.converters.sources.containers.records.shard_names import find_splits, natural
+from shardfeed.converters.sources.containers.records.shard_names import find_shards, find_splits, natural
 from shardfeed.errors import UsageError
 
 
@@ -73,3 +75,19 @@ def test_missing_stale_and_doubled_shards() -> None:
 
 def test_natural_order() -> None:
     assert sorted(["p10", "p9", "p1a2", "p1a10"], key=natural) == ["p1a2", "p1a10", "p9", "p10"]
+
+
+def test_shards_beside_folders_of_shards(tmp_path: Path) -> None:
+    """Folders named like splits belong to them; others are named, and a split in both places is refused."""
+    for name in ("train-0.tfrecord", "test/part-0.tfrecord", "old/part-0.tfrecord", "docs/a.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = find_shards(str(tmp_path))
+    assert [(split.name, split.files) for split in found.splits] == [
+        ("test", ("test/part-0.tfrecord",)),
+        ("train", ("train-0.tfrecord",)),
+    ]
+    assert found.notes == ("folders with shards that are not read: 1 (old)",)
+    (tmp_path / "test").rename(tmp_path / "train")
+    with pytest.raises(UsageError, match="the split train is in its files and in a folder"):
+        find_shards(str(tmp_path))
