@@ -397,6 +397,50 @@ def left_and_right(to: Files) -> None:
 
 
 @TOPIC.layout(
+    "super-resolution: `hr/0001.png` and `lr_x4/0001.png`",
+    "convert pairs out",
+    Gives("train 6"),
+    says=("several images of each sample", "--unlabelled"),
+    then="convert pairs out --unlabelled",
+)
+def scales(to: Files) -> None:
+    to.images("pairs/{hr,lr_x4}/000{1..3}.png")
+
+
+@TOPIC.layout(
+    "a folder for each sample, with an image of the same name: `P001/P001.png`",
+    "convert cases out",
+    Gives("train 3"),
+    says=("a folder for each sample", "--unlabelled"),
+    then="convert cases out --unlabelled",
+)
+def named_like_folders(to: Files) -> None:
+    to.images(*(f"cases/P00{i}/P00{i}.png" for i in (1, 2, 3)))
+
+
+@TOPIC.layout(
+    "class folders in `training_set` and `test_set`",
+    "convert pets out",
+    Gives("train 2, test 2", "cats dogs", {"training_set/cats/1.png": "cats"}),
+    says=("are named like splits", "--pattern"),
+    then="convert pets out --pattern '[^/]*(?P<split>training|test)[^/]*/(?P<label>[^/]+)/.+'",
+)
+def splits_with_words(to: Files) -> None:
+    to.images("pets/training_set/{cats,dogs}/1.png", "pets/test_set/{cats,dogs}/2.png")
+
+
+@TOPIC.layout(
+    "images directly in `Split-train` and `Split-eval`",
+    "convert photos out",
+    Gives("train 4"),
+    says=("are named like splits", "--unlabelled"),
+    then="convert photos out --unlabelled",
+)
+def splits_without_classes(to: Files) -> None:
+    to.images("photos/Split-train/{1..2}.png", "photos/Split-eval/{3..4}.png")
+
+
+@TOPIC.layout(
     "DIV2K: `DIV2K_train_HR/0001.png`, `DIV2K_train_LR_bicubic/X4/0001x4.png`",
     "convert DIV2K out",
     Gives("train 4"),

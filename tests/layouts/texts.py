@@ -258,6 +258,44 @@ def imagefolder_csv(to: Files) -> None:
 
 
 @TOPIC.layout(
+    "Hugging Face imagefolder: `metadata.jsonl` with a 0 or 1 for each class",
+    "convert movies out --class-names genres.txt",
+    Gives("train 2", "drama comedy war", tags={"a.png": "drama war", "b.png": "comedy"}),
+)
+def imagefolder_multi_hot(to: Files) -> None:
+    to.images("movies/{a,b}.png")
+    to.put(
+        "movies/metadata.jsonl",
+        '{"file_name": "a.png", "label": [1, 0, 1]}\n{"file_name": "b.png", "label": [0, 1, 0]}',
+    )
+    to.put("genres.txt", "drama\ncomedy\nwar")
+
+
+@TOPIC.layout(
+    "Hugging Face imagefolder: `metadata.csv` with a number for each image",
+    "convert faces out",
+    Gives("train 2", values={"image/class/value": {"a.png": 31.5, "b.png": 7.25}}),
+    says=("got numbers", "--reader labels"),
+    then="convert faces/metadata.csv out --reader labels",
+)
+def imagefolder_numbers(to: Files) -> None:
+    to.images("faces/{a,b}.png")
+    to.put("faces/metadata.csv", "file_name,target\na.png,31.5\nb.png,7.25")
+
+
+@TOPIC.layout(
+    "`metadata.csv` beside the images, with classes in the column `breed`",
+    "convert dogs out",
+    Gives("train 4", "boxer pug", {"a.png": "pug"}),
+    says="--labels",
+    then="convert dogs out --labels dogs/metadata.csv --label-column breed",
+)
+def metadata_of_breeds(to: Files) -> None:
+    to.images("dogs/{a,b,c,d}.png")
+    to.put("dogs/metadata.csv", "file_name,breed,age\na.png,pug,3\nb.png,boxer,4\nc.png,pug,5\nd.png,boxer,5")
+
+
+@TOPIC.layout(
     "Hugging Face imagefolder: `metadata.csv` in `train` and `validation`",
     "convert labelled out",
     Gives("train 2, validation 1", "cat dog", {"a.png": "dog", "c.png": "cat"}),
