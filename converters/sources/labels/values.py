@@ -15,8 +15,8 @@ import numpy as np
 from shardfeed.converters.sources.classes import BadLabelError, is_integer, number_classes
 from shardfeed.converters.sources.labels.table import Cell
 from shardfeed.converters.sources.rows.cells import is_absent
-from shardfeed.converters.sources.rows.columns import ClassColumn, NumberColumn, TextColumn
-from shardfeed.converters.sources.rows.evidence import By, check_classes, combined, is_multi_hot
+from shardfeed.converters.sources.rows.columns import ClassColumn, Marks, NumberColumn, TextColumn
+from shardfeed.converters.sources.rows.evidence import By, check_classes, combined
 from shardfeed.errors import argument, escape
 from shardfeed.schema import Feature
 
@@ -85,8 +85,10 @@ class BadCellError(Exception):
 
 def _are_marks(lists: Sequence[Sequence[str]]) -> bool:
     """Whether lists have a 0 or 1 for each class, instead of classes."""
-    there = all(part.casefold() in _MARKS for parts in lists for part in parts)
-    return there and is_multi_hot([[_MARKS[part.casefold()] for part in parts] for parts in lists])
+    marks = Marks()
+    for parts in lists:
+        marks.add([str(int(_MARKS[mark])) if (mark := part.casefold()) in _MARKS else part for part in parts])
+    return marks.fits and marks.width > 0
 
 
 def has_box_columns(name: str) -> bool:

@@ -10,7 +10,7 @@ may differ.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from shardfeed.converters.sources.classes import BadLabelError
@@ -165,13 +165,3 @@ def ways(name: str, meaning: Meaning, *, column: int | None = None, grouped: boo
         group = f"{argument('group_column', name)} with {argument('split')} for groups"
         ordered = [group, label, text] if meaning.kind == "identifiers" else [*ordered, group]
     return f"give {', '.join(ordered)}, or {argument('unlabelled', python='label_columns=[]')} to leave it out"
-
-
-def is_multi_hot(rows: Sequence[Sequence[int]]) -> bool:
-    """Whether lists of integers have a 0 or 1 for each class, and are not lists of class numbers.
-
-    All have one length, 2 or more, and only 0 and 1: a list of the numbers of classes would name 0 or 1 twice, or hold
-    both in every sample.
-    """
-    lengths = {len(row) for row in rows}
-    return len(lengths) == 1 and min(lengths) > 1 and all(value in (0, 1) for row in rows for value in row)
