@@ -28,6 +28,8 @@ from shardfeed.readers.skip import Skip, check_skip
 _END = object()
 _FEWER = "workers are killed when memory runs out: use fewer workers"
 _STDERR = "its stderr may say why"
+# A script without the guard is imported by its own workers, which end with exit code 1, or with none that is known.
+_GUARD = 'if this is a script, put its code under `if __name__ == "__main__":`; else '
 _LOST = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) ([^.]+)")  # as PyTorch begins such errors
 
 
@@ -57,7 +59,9 @@ def _loss(error: Exception) -> WorkerLostError | None:
         what = "it, or the thread that pins its batches, exited unexpectedly"
     elif not isinstance(error, ConnectionError | EOFError) or place in text:
         return None
-    return WorkerLostError(place, what, _STDERR if re.search("exit code|signal: (?!Killed)", what) else _FEWER)
+    guard = _GUARD if what.endswith(("unexpectedly", "exit code 1")) else ""
+    why = _STDERR if re.search("exit code|signal: (?!Killed)", what) else _FEWER
+    return WorkerLostError(place, what, guard + why)
 
 
 def _translate_losses() -> None:

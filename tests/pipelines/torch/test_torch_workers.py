@@ -178,6 +178,22 @@ def test_why_a_worker_ended_in_the_users_function(
         next(iter(loader))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_script_without_the_guard_is_told_of_it(method: str, flowers: Dataset, tmp_path: Path) -> None:
+    """Its workers import it, and end at the loader that they find there."""
+    workers = f"Workers(1, start_method={method!r})"
+    (tmp_path / "train.py").write_text(
+        "import shardfeed\nfrom shardfeed.pipelines.torch import Workers, torch_loader\n"
+        f"data = shardfeed.open({flowers.directory!r})\n"
+        f"next(iter(torch_loader(data['train'], batch_size=8, image_size=16, workers={workers})))\n"
+    )
+    done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 1
+    assert "WorkerLostError" in (last := done.stderr.splitlines()[-1])
+    assert 'put its code under `if __name__ == "__main__":`' in last
+
+
 class OfAKilledWorker:
     """A part of a batch that its worker cannot hand over any more, as memory that is shared."""
 
