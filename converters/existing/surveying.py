@@ -160,8 +160,9 @@ def survey(
     image = choose_key("image", features, image_key, documented[0], _images(of_all, features))
     named = [label_key or LABEL] if label_key or LABEL in features else sorted(features)
     integers = [key for key in named if key in features and features[key].dtype == "int64"]
-    labels = [key for key in integers if key == label_key or _is_label(key)]
-    lost = _check_labels(directory, found, tallies, labels)
+    labels = [key for key in integers if key == label_key or (_is_label(key) and not is_of_objects(key, features))]
+    known = label_key is None and choose_key("label", features, None, documented[1]) is not None
+    lost = [] if known else _check_labels(directory, found, tallies, labels)
     label = choose_key("label", features, label_key, documented[1])
     features = with_roles(features, image, label)
     class_names_of, files, notes = _class_names(directory, names, look, features, label, class_names)

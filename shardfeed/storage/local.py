@@ -72,16 +72,22 @@ def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
     return wrapped
 
 
-def open_own(path: str, flags: int, mode: int = 0o666, *, dir_fd: int | None = None) -> int:
+def open_own(path: str, flags: int, mode: int = 0o666, *, dir_fd: int | None = None, empty: bool = False) -> int:
     """Open a file for writing, but nothing that a link leads to: a directory may be writable for others, too.
 
-    Raises OSError: ELOOP for a symbolic link, a file that has other names, and what is not a file.
+    `empty`: whether its content is removed, once it is known to be no other file. Raises OSError: ELOOP for a symbolic
+    link, a file that has other names, and what is not a file.
     """
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=dir_fd)
-    state = os.fstat(fd)
-    if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+    try:
+        state = os.fstat(fd)
+        if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if empty:
+            os.ftruncate(fd, 0)
+    except BaseException:
         os.close(fd)
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        raise
     return fd
 
 
@@ -135,8 +141,7 @@ class NewFile:
         self._begun = self.size  # bytes from the start that the disk was told to begin writing
         if after is None:
             with disk_errors(path, "create"):
-                self._fd = open_own(self.temporary, os.O_WRONLY | os.O_CREAT)
-                os.ftruncate(self._fd, 0)
+                self._fd = open_own(self.temporary, os.O_WRONLY | os.O_CREAT, empty=True)
         else:
             self._fd = _reopened(path, self.temporary, after)
 

@@ -231,7 +231,7 @@ def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout 
     names, *others = ({key.rpartition(b"/")[2] for key in keys} for keys in images)
     words = {re.sub(rb"[^a-z]", b"", os.path.splitext(name)[0].lower()) for name in names}
     named = len(words) == len(names) == len(images[0]) < _FILES and min(map(len, words)) > 2
-    if others and named and all(other == names for other in others):
+    if others and (len(others) > 1 or len(names) > 1) and named and all(other == names for other in others):
         image = next((os.fsdecode(name) for name in names if os.path.splitext(name)[0].lower() in IMAGE_FOLDERS), "")
         return _Layout(found, f"{each} {some(sorted(names))}", without_labels(include=image))
     single = [list(islice(filter(names_image, files.inside(place + name + b"/")), 2)) for name in holding]
