@@ -233,7 +233,8 @@ def test_no_more_is_held_than_the_buffer(sizes: list[int], monkeypatch: pytest.M
     while len(read) - len(found) < 2000:  # as many as the buffer holds
         time.sleep(0.01)
     time.sleep(0.3)  # for more, which would be wrong
-    assert 2000 <= len(read) - len(found) < 3000
+    # How far each interleaved shard is ahead depends on its thread.
+    assert 2000 <= len(read) - len(found) < 4000
     found += [int(number) for number, _ in iterator]
     assert sorted(found) == list(range(sum(sizes)))
 
