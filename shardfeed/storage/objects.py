@@ -5,7 +5,6 @@ obstore's threads belong to one process. A child forked after their first use wo
 error here instead.
 """
 
-import asyncio
 import errno
 import io
 import os
@@ -179,6 +178,8 @@ class ObjectStorage:
         names again and again. obstore cannot list a page with a name that `is_odd`: its files are then those of
         `names`, which returns all names below the prefix, in the order of listings. OddNameError if it returns none.
         """
+        import asyncio  # not above: it takes a tenth of the start of a command
+
         import obstore
 
         key, last, stream = self.key(prefix), "", None
