@@ -15,7 +15,7 @@ import numpy as np
 from shardfeed.converters.sources.classes import BadLabelError, is_integer, number_classes
 from shardfeed.converters.sources.labels.table import Cell
 from shardfeed.converters.sources.rows.cells import is_absent
-from shardfeed.converters.sources.rows.columns import ClassColumn, Marks, NumberColumn, TextColumn
+from shardfeed.converters.sources.rows.columns import ClassColumn, ClassMarks, NumberColumn, TextColumn
 from shardfeed.converters.sources.rows.evidence import By, check_classes, combined
 from shardfeed.errors import argument, escape
 from shardfeed.schema import Feature
@@ -85,7 +85,7 @@ class BadCellError(Exception):
 
 def _are_marks(lists: Sequence[Sequence[str]]) -> bool:
     """Whether lists have a 0 or 1 for each class, instead of classes."""
-    marks = Marks()
+    marks = ClassMarks()
     for parts in lists:
         marks.add([str(int(_MARKS[mark])) if (mark := part.casefold()) in _MARKS else part for part in parts])
     return marks.fits and marks.width > 0

@@ -316,7 +316,7 @@ class Codes:
         return as_array(self._codes)
 
 
-class Marks:
+class ClassMarks:
     """Rows of one 0 or 1 per class, of one width; `fits` until a row is something else, such as numbers of classes.
 
     Lists of class numbers are taken for marks only if all have one length, 2 or more, and no number but 0 and 1: as

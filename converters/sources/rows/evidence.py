@@ -48,22 +48,22 @@ _SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 
 
-class Meaning(NamedTuple):
+class ColumnMeaning(NamedTuple):
     """A `kind` of texts, and `why`, a clause for messages: "6 of 6 differ"."""
 
     kind: Kind
     why: str
 
 
-def meaning_of(name: str, counts: Mapping[str, int], *, headed: bool = True) -> Meaning:
+def column_meaning(name: str, counts: Mapping[str, int], *, headed: bool = True) -> ColumnMeaning:
     """Return what the texts of a column are. `counts`: each different text, and the number of samples that have it.
 
     They are "classes" if they repeat, look like names, and the column's `name` is not that of something else. `headed`:
     whether the name is from the file. Numbers are classes as far as their name and their repetition allow.
 
     Example:
-        meaning_of("breed", {"pug": 40, "beagle": 38}).kind       # "classes"
-        meaning_of("title", {"A pug on a sofa.": 1, "Two beagles run.": 1}).kind  # "text"
+        column_meaning("breed", {"pug": 40, "beagle": 38}).kind       # "classes"
+        column_meaning("title", {"A pug on a sofa.": 1, "Two beagles run.": 1}).kind  # "text"
     """
     texts = [text for text, _ in zip((text for text in counts if text.strip()), range(_LOOKED_AT), strict=False)]
     rows, different = sum(counts.values()), len(counts)
@@ -74,27 +74,29 @@ def meaning_of(name: str, counts: Mapping[str, int], *, headed: bool = True) -> 
     shown = f"such as '{escape(texts[0][:40])}'" if texts else "none"
     for kind, shape in _SHAPES:
         if half(sum(shape.match(text) is not None for text in texts)):
-            return Meaning(kind, f"its values are {kind}, {shown}")
+            return ColumnMeaning(kind, f"its values are {kind}, {shown}")
     if half(sum(map(_are_runs, texts))) and any(len(text.split()) > 2 for text in texts):
-        return Meaning("run lengths", f"its values are run lengths, {shown}")
+        return ColumnMeaning("run lengths", f"its values are run lengths, {shown}")
     if half(sum(names_image(text.encode("utf-8", "surrogateescape")) for text in texts)):
-        return Meaning("paths", f"its values are paths, {shown}")
+        return ColumnMeaning("paths", f"its values are paths, {shown}")
     name = _BETWEEN.sub(" ", name).casefold()
     differ = f"{different:,} of {rows:,} values differ"
     mostly = 2 * different > rows
     if half(sum(len(text.split()) >= _WORDS_OF_CAPTION for text in texts)) and mostly:
-        return Meaning("text", f"its values are sentences, {shown}")
+        return ColumnMeaning("text", f"its values are sentences, {shown}")
     if headed and _NOT_CLASSES.search(name):
         words = mostly and any(" " in text for text in texts)
-        return Meaning("text" if words or different < 2 else "identifiers", f"its name is not a class's, and {differ}")
+        return ColumnMeaning(
+            "text" if words or different < 2 else "identifiers", f"its name is not a class's, and {differ}"
+        )
     # The numbers of classes repeat (species_id), those of images do not.
     is_id = re.search(r"(?:^|[^a-z])ids?$", name) is not None
     small = (
         rows <= _FEW and not is_id and (not headed or rows < 3 or different < rows or all(map(_NUMBER.match, texts)))
     )
     if mostly and not small:
-        return Meaning("text" if any(" " in text for text in texts) else "identifiers", differ)
-    return Meaning("classes", differ)
+        return ColumnMeaning("text" if any(" " in text for text in texts) else "identifiers", differ)
+    return ColumnMeaning("classes", differ)
 
 
 def _are_runs(text: str) -> bool:
@@ -115,7 +117,7 @@ def check_classes(
     `column`: as of `ways`, which are the default of `remedy`. Raises BadLabelError for texts that are not known to be
     classes: by their shape or, unless a known name says that they are, because they do not repeat.
     """
-    meaning, first = meaning_of(name, counts, headed=by != "place"), next(iter(counts), "")
+    meaning, first = column_meaning(name, counts, headed=by != "place"), next(iter(counts), "")
     rows, different = sum(counts.values()), len(counts)
     unlike = meaning.kind in ("addresses", "documents", "run lengths", "paths")
     if by != "user" and meaning.kind != "classes" and (unlike or by != "name"):
@@ -124,7 +126,7 @@ def check_classes(
     many = 10 * different >= 9 * rows
     if by == "name" and different > _MANY and many:
         problem = f"got {different} classes in {rows} rows, the first '{escape(first[:40])}'"
-        raise BadLabelError(first, problem, remedy or ways(name, Meaning("text", ""), column=column))
+        raise BadLabelError(first, problem, remedy or ways(name, ColumnMeaning("text", ""), column=column))
     if separator := combined(counts):
         parts = sorted({part.strip() for text in counts for part in text.split(separator) if part.strip()})
         what = f"{different} classes look like combinations of {len(parts)} ({some(parts)})"
@@ -152,7 +154,7 @@ def combined(texts: Iterable[str]) -> str:
     return ""
 
 
-def ways(name: str, meaning: Meaning, *, column: int | None = None, grouped: bool = True) -> str:
+def ways(name: str, meaning: ColumnMeaning, *, column: int | None = None, grouped: bool = True) -> str:
     """Return the remedy for a column that is not known to hold classes: each way to use it, the likeliest first.
 
     `column`: its number from 0, for a column without a name. `grouped`: whether it may be the column of groups.

@@ -19,9 +19,9 @@ from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.class_column import ClassTexts, NamesFile, class_column
 from shardfeed.converters.sources.rows.columns import (
     EXACT,
+    ClassMarks,
     Codes,
     ListedColumn,
-    Marks,
     RowNames,
     Splits,
     UnlikeError,
@@ -117,7 +117,7 @@ class Gather:
         kind = roles.by_role["label"].kind if self._label is not None else ""
         self._lists = kind in ("integers", "texts", "floats") or self._separator is not None
         self._whole = kind not in ("text", "texts", "")
-        self._marks = Marks(1 if self._one_hot else 2)
+        self._marks = ClassMarks(1 if self._one_hot else 2)
         numbered = self._label is not None and roles.by_role["label"].class_names is not None  # by the format
         self._marks.fits = bool(self._one_hot) or (self._lists and not numbered)
         if self._separator is not None and kind not in ("text", ""):

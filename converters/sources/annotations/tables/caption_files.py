@@ -16,7 +16,7 @@ from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.evidence import meaning_of
+from shardfeed.converters.sources.rows.evidence import column_meaning
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.text import counted
@@ -43,7 +43,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
             plain[head.decode("utf-8", "replace").strip()] += 1
     count = len(list(islice((name for name in images.files() if names_image(os.fsencode(name))), _LOOKED_AT)))
     few = 2 * len(found) < max(count, len(texts)) or 2 * plain.total() <= len(found)
-    if few or meaning_of("", plain).kind != "text":
+    if few or column_meaning("", plain).kind != "text":
         return None
     return Evidence("caption-files", f"texts with the names of images ({escape(found[0])})")
 

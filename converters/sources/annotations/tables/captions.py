@@ -21,7 +21,7 @@ from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.evidence import meaning_of
+from shardfeed.converters.sources.rows.evidence import column_meaning
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError, escape
@@ -125,7 +125,7 @@ def _one_for_each(path: str) -> bool:
             return False
         counts = Counter(cells[columns[1]] for _, cells in islice(rows, _LOOKED_AT) if len(cells) == len(heads))
         phrases = sum(len(text.split()) > 1 for text in counts)
-        unlike = meaning_of(name, counts).kind not in ("text", "identifiers", "classes")
+        unlike = column_meaning(name, counts).kind not in ("text", "identifiers", "classes")
         return not unlike and (2 * phrases >= len(counts) > 0 or 2 * len(counts) > sum(counts.values()))
     return False
 

@@ -26,16 +26,13 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.evidence import meaning_of
+from shardfeed.converters.sources.rows.evidence import column_meaning
 from shardfeed.converters.sources.rows.objects import MOST, corners_of, is_number, shown_value
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, escape
 
 _UPLOAD = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the name of an upload
 _OWN = frozenset(("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "image", "img", "data"))
-_TASK = frozenset(
-    ("id", "inner_id", "annotations", "data", "file_upload", "project", "created_at", "updated_at", "updated_by")
-)
 _ELLIPSE = ("x", "y", "radiusX", "radiusY")
 _PLACE = frozenset(("x", "points", "rle"))  # a value with one of these is a region, or says something of one
 _REGION = frozenset(
@@ -95,7 +92,7 @@ def _question(path: str, tasks: Sequence[_Task], options: AnnotationOptions) -> 
             texts.setdefault(name, Counter())[text] += 1
     if options.label_columns:
         return choose_class(path, options, "question", [*choices, *texts])
-    meanings = {name: meaning_of(name, counts) for name, counts in texts.items() if name not in choices}
+    meanings = {name: column_meaning(name, counts) for name, counts in texts.items() if name not in choices}
     likely = [name for name, meaning in meanings.items() if not meaning.why.startswith("its ")]  # name, values
     later = {name for task in tasks for name in task.later}
     if later:

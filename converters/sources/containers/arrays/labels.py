@@ -10,7 +10,7 @@ from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.class_column import NamesFile, class_column
-from shardfeed.converters.sources.rows.columns import ClassColumn, Codes, Marks
+from shardfeed.converters.sources.rows.columns import ClassColumn, ClassMarks, Codes
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import UsageError, argument, escape
 
@@ -75,7 +75,7 @@ def label_column(
     width = widths.pop()
     codes, notes = Codes(), []
     unlabelled: dict[int, str] = {}
-    marks = Marks()
+    marks = ClassMarks()
     at = 0
     for array in labels:
         if isinstance(array, int):
