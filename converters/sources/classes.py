@@ -1,23 +1,34 @@
-"""Class names and label numbers: the mapping from text, folders or integers to 0-based labels.
+"""Class names and label numbers: the one rule that maps texts, folders or integers to 0-based labels.
 
-Names are sorted by their UTF-8 bytes unless a class list orders them. Integers that are exactly 0 to K-1 are kept;
-other integers are refused, because renumbering them would shift labels silently.
+Names are sorted by their UTF-8 bytes unless a class list orders them. Some formats count classes from 0, others from 1
+with 0 for the background. A wrong guess shifts every label by one, so integers that are not exactly 0 to K-1 are
+refused unless something names their classes.
 """
 
 import difflib
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Literal
 
-from shardfeed.converters.sources.files.class_names import name_problem, read_named_classes
+from shardfeed.converters.sources.files.class_names import (
+    NamedClasses,
+    NamesFile,
+    name_problem,
+    read_classes,
+    read_label_map,
+)
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import counted, some
 
 ClassList = Sequence[str] | str | os.PathLike[str]
 
+_BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # item 0 of a label map, if it has one
+_WHOLE = 2**53  # floats cannot represent every larger integer; no class has such a name
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}\Z")  # int() refuses more digits
 
 
@@ -34,10 +45,14 @@ class BadLabelError(Exception):
 
 @dataclass(frozen=True)
 class Numbering:
-    """Class `names` in label order, the label of each value that was numbered, and `notes` for the report."""
+    """Class `names` in label order, the label of each value that was numbered, and `notes` for the report.
+
+    `ids`: the number of each class in the source, if those are not the labels; else empty.
+    """
 
     names: tuple[str, ...]
-    labels: dict[str, int]
+    labels: Mapping[str, int] = field(default_factory=dict)
+    ids: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -56,9 +71,10 @@ def class_text(name: bytes) -> str:
 
 
 class ClassNames(tuple[str, ...]):
-    """Names in label order; `first`: the number of the first one in the file that they are from, 0 or 1."""
+    """Names in label order; `numbered`: whether their file has the numbers, from `first`, 0 or 1, on."""
 
     first = 0
+    numbered = False
 
 
 def read_class_list(path: str | os.PathLike[str], *, from_zero: bool = True) -> ClassNames:
@@ -67,8 +83,9 @@ def read_class_list(path: str | os.PathLike[str], *, from_zero: bool = True) -> 
     Raises LabelFileError for a file in no such form, a name given twice, numbers with gaps, and, if `from_zero`,
     numbers that begin with 1.
     """
-    named = read_named_classes(path)
-    first, place = min(named), os.fspath(path)
+    place = os.fspath(path)
+    named, numbered = read_classes(place)
+    first = min(named)
     lacking = next((number for number in range(min(first, 1), first + len(named)) if number not in named), None)
     if lacking is not None:
         problem = f"its classes have the numbers {some(map(str, sorted(named)))}, without {lacking}"
@@ -77,7 +94,7 @@ def read_class_list(path: str | os.PathLike[str], *, from_zero: bool = True) -> 
         problem = "numbers its classes from 1, but here they count from 0"
         raise LabelFileError(place, problem, "number them from 0, or write one name per line")
     names = ClassNames(named[number] for number in sorted(named))
-    names.first = first
+    names.first, names.numbered = first, numbered
     return names
 
 
@@ -106,31 +123,220 @@ def class_list(classes: ClassList | None, *, from_zero: bool = False) -> tuple[s
 
 
 def number_classes(
-    values: Collection[str], given: tuple[str, ...] | None = None, *, integers_are_labels: bool = True
+    values: Collection[str],
+    given: Sequence[str] | None = None,
+    *,
+    integers: Literal["labels", "names", "ids"] = "labels",
+    stated: Sequence[str] | None = None,
+    stated_ids: Sequence[int] = (),
+    beside: NamesFile | None = None,
+    texts: Mapping[int, str] | None = None,
+    label_map: str | os.PathLike[str] | None = None,
+    offset: int | None = None,
 ) -> Numbering:
     """Number the different label texts `values`.
 
-    With a class list `given`, a value is the name of its class; where all values are integers and no name in the list
-    is one, it is the class's number. Without a list, integers 0 to K-1 are kept and texts are sorted.
-    `integers_are_labels`: whether other integers are refused (a label column) or are names like any other (folders).
-    Raises BadLabelError for a value that is no label.
+    The first of these that is there says what the classes are:
+
+    - `label_map`: the user's file, with the number and name of each class.
+    - `stated`: the names that the format has, in label order, with the numbers `stated_ids`, else from 0 on. `given`
+      orders these classes if it has their names, or else renames each of them.
+    - `given`: the user's class list, as `class_list` returns it. A value is the name of its class; if all values are
+      integers, and no name in the list is one, it is the class's number.
+    - `beside`: a file next to the samples, if it names all numbers.
+    - Nothing: integers are kept if they count from `offset` on without a gap, and texts are sorted.
+
+    Args:
+        values: the different labels.
+        given, stated, stated_ids, beside, label_map: see above.
+        integers: "labels": integers that nothing names are refused if they have gaps. "names": they are names like any
+            other (folders). "ids": they are numbers of objects' classes, sorted by value; no value is refused, but one
+            that is no class gets no label.
+        texts: the text that stands beside each number in the samples. It names numbers that nothing else names.
+        offset: the number of the first class, 0 by default; None if users of this reader cannot give it.
+
+    Raises BadLabelError for a value that is no label, UsageError for options that contradict each other.
     """
-    integers = bool(values) and all(map(is_integer, values))
-    if given is not None:
-        return _index_given(values, given) if integers and not any(map(is_integer, given)) else _find(values, given)
-    if integers:
-        numbers = {value: int(value) for value in values}
-        top = max(numbers.values())
-        if len(set(numbers.values())) == top + 1 and min(numbers.values()) == 0:
-            return Numbering(tuple(str(i) for i in range(top + 1)), numbers)
-        if integers_are_labels:
-            raise _gap(numbers)
-    return _sort(values, integers)
+    if integers == "ids":
+        values = [value for value in values if is_plain(value)]
+    whole = bool(values) and all(map(is_integer, values))
+    if label_map is not None and (given is not None or offset):
+        other = argument("class_names" if given is not None else "label_offset")
+        raise UsageError("label_map", f"names and numbers the classes, and so does {other}", "leave one out")
+    if (label_map is not None or offset) and not whole:
+        option = argument("label_offset" if offset else "label_map")
+        first = next((value for value in values if not is_integer(value)), "")
+        problem = f"{option} is for numbers, but labels are texts, such as '{escape(first[:40])}'"
+        raise BadLabelError(first, problem, "leave it out")
+    numbers = sorted({int(value) for value in values}) if whole else []
+    by_number = whole or (integers == "ids" and any(map(is_integer, values)))
+    names: dict[int, str] = {}
+    notes: list[str] = []
+    if label_map is not None:
+        names = _of_map(read_label_map(label_map), numbers)
+    elif stated is not None:
+        names = dict(zip(stated_ids or count(offset or 0), stated, strict=False))
+        by_number = by_number and integers != "names"
+    elif given is not None:
+        listed = given if isinstance(given, ClassNames) else ClassNames(given)
+        names = dict(enumerate(given, offset or listed.first))
+        if any(map(is_integer, given)) and not offset:
+            by_number = by_number and listed.numbered and not _by_name(given).keys() >= set(map(_composed, values))
+        if by_number and whole and listed.first and not offset:
+            notes.append(f"labels 1 to {len(given)} become 0 to {len(given) - 1}: the class list counts from 1")
+    elif whole and integers == "ids" and max(-numbers[0], numbers[-1]) < _WHOLE:
+        names = {number: str(number) for number in numbers}
+    elif whole and beside is not None and (names := _of_file(beside, numbers, offset or 0)):
+        notes.append(f"class names taken from {escape(beside.file)}")
+    elif whole:
+        if beside is not None:
+            notes.append(f"{escape(beside.file)} does not name all classes, so it is not used")
+        names = _of_numbers(numbers, texts or {}, offset or 0, notes)
+        if not names and integers == "labels":
+            raise _gap(values, offset)
+    if not names and stated is None:
+        return _sorted(values)
+    place_of, label_of = {number: label for label, number in enumerate(names)}, _by_name(names.values())
+    labels: dict[str, int] = {}
+    for value in values:
+        found = place_of.get(int(value)) if by_number and is_integer(value) else label_of.get(_composed(value))
+        if found is not None:
+            labels[value] = found
+        elif integers != "ids":
+            raise _unknown(value, names, numbers if by_number else None, offset, all_numbers=whole)
+    ids = tuple(names) if by_number and (stated_ids or [*names] != [*range(len(names))]) else ()
+    made = Numbering(tuple(names.values()), labels, ids, tuple(notes))
+    if stated is not None and given is not None:
+        made = _renamed(made, given, [*names] if by_number else [])
+    if texts and by_number:
+        _check_texts(made, texts, offset)
+    return made
 
 
-def _sort(values: Collection[str], integers: bool) -> Numbering:
-    # Text that looks the same is the same class, whichever way an accent was typed or a file system stored it.
-    same = {value: unicodedata.normalize("NFC", value) for value in values}
+def _by_name(names: Iterable[str]) -> dict[str, int]:
+    return {_composed(name): label for label, name in enumerate(names)}
+
+
+def _composed(text: str) -> str:
+    """The text in NFC: what looks the same is one class, whichever way an accent was typed or stored."""
+    return unicodedata.normalize("NFC", text)
+
+
+def _of_map(names: NamedClasses, numbers: Sequence[int]) -> dict[int, str]:
+    """The classes of a label map, sorted by number. Number 0 is none if it is named background and not used."""
+    unused = names.get(0, "").lower() in _BACKGROUND and 0 not in numbers
+    return {number: name for number, name in sorted(names.items()) if number or not unused}
+
+
+def _of_file(file: NamesFile, numbers: Sequence[int], first: int) -> dict[int, str]:
+    """The classes of a file beside the samples; none if it lacks a number or, unless it is a label map, has gaps."""
+    names = _of_map(file.names, numbers)
+    if not file.is_map:
+        whole = [*names] == [*range(len(names))] and len({*names.values()}) == len(names)
+        names = dict(enumerate(names.values(), first)) if whole else {}
+    return names if names.keys() >= {*numbers} else {}
+
+
+def _of_numbers(numbers: Sequence[int], texts: Mapping[int, str], first: int, notes: list[str]) -> dict[int, str]:
+    """The classes of numbers that count from the first one on; none if they do not."""
+    low, high = numbers[0], numbers[-1]
+    called = [texts.get(number, "") for number in numbers]
+    named = len({*called}) == len(called) and all(map(is_plain, called))
+    if named and low == 1 and not first and high == len(numbers):
+        first = 1  # each has its name beside it, which moves with it
+        notes.append(f"numbers 1 to {high} are the labels 0 to {high - 1}, from the texts next to them")
+    if low != first or high - low + 1 != len(numbers):
+        return {}
+    return dict(zip(numbers, called if named else map(str, numbers), strict=True))
+
+
+def _gap(values: Collection[str], offset: int | None) -> BadLabelError:
+    """Build the error for integers that do not count from the first class on, with the ways to give their meaning."""
+    value_of, first = {int(value): value for value in values}, offset or 0
+    low, high, count = min(value_of), max(value_of), len(value_of)
+    if low < 0:
+        return BadLabelError(value_of[low], f"got the label {low}, expected 0 or more", "correct the label")
+    ways, names = [], argument("class_names", typed="FILE")
+    dense = high - low + 1 == count
+    if low == first:
+        gap = next(number for number in range(low, high) if number not in value_of)
+        why, value = f"label {gap} is missing", min(number for number in value_of if number > gap)
+    else:
+        why, value = f"labels start at {low}, not at {first}", low
+        if offset is not None and dense:
+            background = " (0 then means background)" if low == 1 else ""
+            ways.append(f"if {low} is the first class, give {argument('label_offset', low)}{background}")
+    if low == 1 and dense and not first:
+        way = f"give {names}: '1' to '{high}' makes label 1 the class 0; "
+        ways.append(way + f"{high + 1} names, with 'background' first, keep the numbers")
+    elif not first:
+        ways.append(f"give {names}: {high + 1} names keep the numbers, the {count} integers as names renumber them")
+    elif low >= first:
+        ways.append(f"give {names}, with a name for each of {first} to {high}")
+    if offset is not None:
+        ways.append(f"give {argument('label_map', typed='FILE')}, with the number and name of each class")
+    problem = f"got {count} integer labels from {low} to {high}, expected {first} to {first + count - 1}: {why}"
+    return BadLabelError(value_of[value], problem, "; or ".join(ways))
+
+
+def _unknown(
+    value: str, names: Mapping[int, str], numbers: Sequence[int] | None, offset: int | None, *, all_numbers: bool
+) -> BadLabelError:
+    """Build the error for a value that is no class; `numbers`: of all values, if classes are found by number."""
+    shown, own = some(names.values()), [*names]
+    if numbers is None:
+        close = difflib.get_close_matches(value, [*names.values()], 1)
+        remedy = f"did you mean '{escape(close[0])}'?" if close else "add it to the list, or correct it"
+        if all_numbers:
+            remedy = f"name every class, or, if labels are numbers, number the lines of the list: `0:{names[own[0]]}`"
+        return BadLabelError(
+            value, f"got the class '{escape(value)}', expected one of the class list ({shown})", remedy
+        )
+    row = len(own) > 1 and own == [*range(own[0], own[-1] + 1)]
+    known = f"{own[0]} to {own[-1]}" if row else f"one of {some(map(str, own))}"
+    remedy = "correct the label, or name every class"
+    if own[0] == 0 and numbers[0] == 1 and numbers[-1] == own[-1] + 1:
+        one = "number the lines of the class list from 1" if offset is None else f"give {argument('label_offset', 1)}"
+        remedy = f"if the first is number 1, {one}"
+    return BadLabelError(
+        value, f"got the label {value}, expected {known}, the numbers of the classes ({shown})", remedy
+    )
+
+
+def _renamed(made: Numbering, given: Sequence[str], numbers: Sequence[int]) -> Numbering:
+    """The classes of a format in the user's order, if the list has their names, or with the user's names.
+
+    `numbers`: of the classes, if their values have numbers. Raises UsageError for a list that may mean either.
+    """
+    label_of = _by_name(given)
+    moved = [label_of.get(_composed(name), -1) for name in made.names]
+    if len(given) == len(moved) and all(label in (-1, place) for place, label in enumerate(moved)):
+        return replace(made, names=tuple(given))
+    if set(moved) == {-1} or any(moved[place] < 0 for place in made.labels.values()):
+        problem = f"got {len(given)} names for {len(moved)} classes ({some(made.names)})"
+        raise UsageError("class_names", problem, "name each of them: by a new name in its place, or all in a new order")
+    labels = {value: moved[place] for value, place in made.labels.items()}
+    number_of = dict(zip(moved, numbers, strict=True)) if numbers else {}
+    ids = tuple(number_of.get(label, -1) for label in range(len(given)))
+    kept = number_of and -1 not in ids and (made.ids or ids != tuple(range(len(ids))))
+    return Numbering(tuple(given), labels, ids if kept else (), made.notes)
+
+
+def _check_texts(made: Numbering, texts: Mapping[int, str], offset: int | None) -> None:
+    """Raise BadLabelError if the text beside a number is the name of another class."""
+    numbers = dict(zip(made.names, made.ids or range(len(made.names)), strict=True))
+    moved = {number - numbers[text] for number, text in texts.items() if text in numbers}
+    for number, text in texts.items():
+        if numbers.get(text, number) != number:
+            problem = f"has the text '{escape(text)}' for {number}, but the class names have {numbers[text]}"
+            by_one = moved == {1} and offset is not None and numbers[made.names[0]] == 0
+            remedy = f"give {argument('label_offset', 1)}" if by_one else "correct the names"
+            raise BadLabelError(str(number), problem, remedy)
+
+
+def _sorted(values: Collection[str]) -> Numbering:
+    """Number names by their UTF-8 bytes."""
+    same = {value: _composed(value) for value in values}
     for value, name in same.items():
         problem = name_problem(name)
         if problem:
@@ -150,61 +356,9 @@ def _sort(values: Collection[str], integers: bool) -> Numbering:
     if twins:
         pairs = [f"{first} and {second}" for first, second in twins]
         notes.append(counted("classes that differ only in case", pairs, len(pairs)))
-    if integers and len(names) > 1:
+    if len(names) > 1 and all(map(is_integer, values)):
         notes.append(
             f"class names are integers but not 0 to {len(names) - 1}, so they are sorted as text: "
             f"label 0 is {names[0]}, label 1 is {names[1]}; --class-names (in Python class_names) sets another order"
         )
-    return Numbering(names, {value: number[name] for value, name in same.items()}, tuple(notes))
-
-
-def _find(values: Collection[str], given: tuple[str, ...]) -> Numbering:
-    exact = {name: i for i, name in enumerate(given)}
-    same = {unicodedata.normalize("NFC", name): i for i, name in enumerate(given)}
-    labels = {}
-    for value in values:
-        label = exact.get(value, same.get(unicodedata.normalize("NFC", value)))
-        if label is None:
-            close = difflib.get_close_matches(value, given, 1)
-            remedy = f"did you mean '{escape(close[0])}'?" if close else "add it to the list, or correct it"
-            problem = f"got the class '{escape(value)}', expected one of the class list ({some(given)})"
-            raise BadLabelError(value, problem, remedy)
-        labels[value] = label
-    return Numbering(given, labels)
-
-
-def _index_given(values: Collection[str], given: tuple[str, ...]) -> Numbering:
-    first = given.first if isinstance(given, ClassNames) else 0
-    for value in values:
-        if not 0 <= int(value) - first < len(given):
-            last = first + len(given) - 1
-            problem = f"got the label {value}, expected {first} to {last}, an index into the class list"
-            raise BadLabelError(value, problem, "correct the label, or list every class")
-    note = f"labels 1 to {len(given)} become 0 to {len(given) - 1}: the class list counts from 1"
-    return Numbering(given, {value: int(value) - first for value in values}, (note,) if first else ())
-
-
-def _gap(numbers: dict[str, int]) -> BadLabelError:
-    """Build the error for integers that are not 0 to K-1, with the two ways to give their meaning."""
-    value = min(numbers, key=lambda value: numbers[value])
-    if numbers[value] < 0:
-        return BadLabelError(value, f"got the label {value}, expected 0 or more", "correct the label")
-    low, top = min(numbers.values()), max(numbers.values())
-    have = set(numbers.values())
-    if low:
-        start = f"labels start at {low}, not at 0"
-    else:
-        gap = next(i for i in range(top) if i not in have)
-        value = min((v for v in numbers if numbers[v] > gap), key=lambda value: numbers[value])
-        start = f"label {gap} is missing"
-    count = len(have)
-    problem = f"got {count} integer labels from {low} to {top}, expected 0 to {count - 1}: {start}"
-    names = argument("class_names", typed="FILE")
-    if low == 1 and count == top:
-        remedy = (
-            f"give {names}: '1' to '{top}' makes label 1 the class 0; "
-            f"{top + 1} names, with 'background' first, keep the numbers"
-        )
-    else:
-        remedy = f"give {names}: {top + 1} names keep the numbers, the {count} integers as names renumber them"
-    return BadLabelError(value, problem, remedy)
+    return Numbering(names, {value: number[name] for value, name in same.items()}, (), tuple(notes))

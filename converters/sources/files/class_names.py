@@ -26,6 +26,16 @@ from shardfeed.schema import is_plain
 
 NamedClasses = Mapping[int, str]
 
+
+@dataclass(frozen=True)
+class NamesFile:
+    """Class names beside the samples: `file`, for messages; number -> name; whether it is a label map."""
+
+    file: str
+    names: NamedClasses
+    is_map: bool = False
+
+
 _WHOLE = re.compile(r"[0-9]{1,9}\Z")  # a class's number
 # An item of a dict or list as Python prints it.
 _PYTHON_ITEM = re.compile(r"""(?:\b(\d{1,9})\s*:\s*)?('[^'\\\n]*'|"[^"\\\n]*")\s*,?""")
@@ -58,13 +68,13 @@ def read_named_classes(path: str | os.PathLike[str]) -> dict[int, str]:
     Raises LabelFileError with the place for a file in no form, and for a name or number given twice; MissingExtraError
     for YAML without PyYAML.
     """
-    return _read(os.fspath(path))[0]
+    return read_classes(os.fspath(path))[0]
 
 
 def read_label_map(path: str | os.PathLike[str]) -> dict[int, str]:
     """Number -> name, of a file that numbers its classes. Raises LabelFileError for others, a plain list too."""
     place = os.fspath(path)
-    names, numbered = _read(place)
+    names, numbered = read_classes(place)
     if numbered:
         return names
     problem = "is a list of names, expected each with its number: `item { id: 1 name: 'cat' }` in a .pbtxt, or `1:cat`"
@@ -72,8 +82,8 @@ def read_label_map(path: str | os.PathLike[str]) -> dict[int, str]:
     raise LabelFileError(place, problem, remedy + argument("label_offset", 1))
 
 
-def _read(place: str) -> tuple[dict[int, str], bool]:
-    """The names by number, and whether the file has the numbers."""
+def read_classes(place: str) -> tuple[dict[int, str], bool]:
+    """As `read_named_classes`; and whether the file has the numbers."""
     text = _text(place)
     end = os.path.splitext(place)[1].lower()
     begin = text.lstrip()

@@ -213,7 +213,7 @@ def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> N
         if twin != folder:
             raise UsageError(listing.root, f"the folders {some([twin, folder])} would be the same class", "rename one")
     try:
-        return number_classes(folder_named, given, integers_are_labels=False)
+        return number_classes(folder_named, given, integers="names")
     except BadLabelError as error:
         raise UsageError(listing.root, error.problem, error.remedy) from None
 

@@ -27,7 +27,6 @@ from shardfeed.converters.sources.rows.columns import (
     ragged,
 )
 from shardfeed.converters.sources.rows.image_field import ImageField
-from shardfeed.converters.sources.rows.object_table import ObjectClasses
 from shardfeed.converters.sources.rows.objects import ObjectGather, class_text
 from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles, Names, Rasters
 from shardfeed.converters.sources.source import Skipped
@@ -470,9 +469,9 @@ class Annotations:
             lists = self._of_places(self._classes, places, count, [])
             texts = list(dict.fromkeys(text for of_image in lists for text in of_image))
             names = self.label_names if self.label_names is not None else self.stated and self.stated[0]
+            given, integers = class_list(self.options.class_names), "labels" if names is None else "names"
             try:
-                given = class_list(self.options.class_names) or (None if names is None else tuple(names))
-                numbering = number_classes(texts, given)
+                numbering = number_classes(texts, given, integers=integers, stated=names)
             except BadLabelError as error:
                 raise LabelFileError(self.place, error.problem, error.remedy) from None
             self.ledger.notes += numbering.notes
@@ -496,9 +495,10 @@ class Annotations:
 
     def _table(self, places: np.ndarray) -> Any:
         classes = None
-        given = None if self._classes and self._wants("classes") else self.options.class_names
+        given = None if self._classes and self._wants("classes") else class_list(self.options.class_names)
         if self.objects.classed or self.stated is not None or given is not None:
-            classes = ObjectClasses(self.objects.class_texts, given, *(self.stated or (None, ())))
+            stated, ids = self.stated or (None, ())
+            classes = number_classes(self.objects.class_texts, given, integers="ids", stated=stated, stated_ids=ids)
             self.ledger.notes += classes.notes
         self.objects.check_unit(self.place, self.options.unit)
         table = self.objects.finish(classes, places, self.leave_out)

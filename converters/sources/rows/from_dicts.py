@@ -22,7 +22,7 @@ from shardfeed.converters.sources.rows.columns import (
     ragged,
 )
 from shardfeed.converters.sources.rows.dict_reader import DictReader, Image, ReadDict, feature_key
-from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger
 from shardfeed.converters.sources.source import Skipped
@@ -263,7 +263,7 @@ def _objects(
                 ledger.leave_out(one.key, error.code, f"box {n}: {error.reason}")
     classes = None
     if "labels" in given.used:
-        classes = ObjectClasses(gather.class_texts, given.names("labels"))
+        classes = number_classes(gather.class_texts, given.names("labels"), integers="ids")
         ledger.notes += classes.notes
     unit = None if fractions is None else gather.unit
     gather.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")

@@ -13,10 +13,11 @@ import numpy as np
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.classes import is_integer
+from shardfeed.converters.sources.files.class_names import NamesFile
 from shardfeed.converters.sources.look import SourceFiles
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.rows.class_column import ClassTexts, NamesFile, class_column
+from shardfeed.converters.sources.rows.class_column import ClassTexts, class_column
 from shardfeed.converters.sources.rows.columns import (
     EXACT,
     ClassMarks,

@@ -1,9 +1,8 @@
 """The objects of all images of a source, in about 60 bytes each: arrays, and a file for outlines if they are many."""
 
 import json
-import unicodedata
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,16 +19,12 @@ from shardfeed.annotations import (
     OBJECT_TEXT,
     Keypoints,
 )
-from shardfeed.converters.sources.classes import ClassList, ClassNames, class_list, is_integer, number_classes
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Objects, Outline
+from shardfeed.converters.sources.objects import Objects, Outline
 from shardfeed.converters.sources.options import Unit
-from shardfeed.errors import UsageError, escape
-from shardfeed.schema import Feature, Schema, is_plain
+from shardfeed.schema import Feature, Schema
 from shardfeed.storage.spill import Spill
-from shardfeed.text import some
 
 _IN_MEMORY = 64_000_000  # bytes of outlines; more go to a temporary file
-_WHOLE = 2**53  # floats cannot represent every larger integer; no class has such a name
 
 
 class Outlines:
@@ -161,64 +156,3 @@ class ObjectTable:
         if not classes or not len(self):
             return (0,) * classes
         return tuple(np.bincount(self.labels, minlength=classes).tolist())
-
-
-class ObjectClasses:
-    """Names in label order, and the label of each object's class.
-
-    `texts`: each distinct class of objects. Without a list `given` by the user, names are sorted by their bytes, or by
-    value if all are integers; `ids` are these integers if they are not the labels. With a list, an integer is an index
-    into it, if none of its names is an integer. `stated`: the format's names, in label order; numbers are indices into
-    it, and a given list must rename all of them. `stated_ids`: the format's numbers for these names, which are kept.
-    """
-
-    def __init__(
-        self,
-        texts: Collection[str],
-        given: ClassList | None = None,
-        stated: Sequence[str] | None = None,
-        stated_ids: Sequence[int] = (),
-    ) -> None:
-        self._labels: dict[str, int] = {}
-        self.ids: tuple[int, ...] = ()
-        self.notes: tuple[str, ...] = ()
-        texts = {text for text in texts if is_plain(text)}
-        names = class_list(given)
-        if stated is not None:
-            if names is not None and len(names) != len(stated):
-                problem = f"got {len(names)} names for {len(stated)} classes of objects ({some(stated)})"
-                raise UsageError("class_names", problem, "name each of them")
-            self.names = names or tuple(stated)
-            self.ids = tuple(stated_ids)
-            own = self.ids or range(len(stated))
-            self._labels = {str(number): label for label, number in enumerate(own)}
-            self._labels |= {name: label for label, name in enumerate(stated) if name not in self._labels}
-        elif names is not None:
-            self.names = names
-            same = {unicodedata.normalize("NFC", name): i for i, name in enumerate(names)}
-            places = not any(map(is_integer, names))
-            first = names.first if isinstance(names, ClassNames) else 0
-            for text in texts:
-                if (name := unicodedata.normalize("NFC", text)) in same:
-                    self._labels[text] = same[name]
-                elif places and is_integer(text) and 0 <= int(text) - first < len(names):
-                    self._labels[text] = int(text) - first
-        elif texts and all(is_integer(text) and abs(int(text)) < _WHOLE for text in texts):
-            numbers = sorted({int(text) for text in texts})
-            self.names = tuple(map(str, numbers))
-            self.ids = () if numbers == list(range(len(numbers))) else tuple(numbers)
-            places_of = {value: label for label, value in enumerate(numbers)}
-            self._labels = {text: places_of[int(text)] for text in texts}
-        else:
-            numbering = number_classes(texts, integers_are_labels=False)
-            self.names, self._labels, self.notes = numbering.names, numbering.labels, numbering.notes
-
-    def label(self, text: str) -> int:
-        """The label of a class. Raises BadAnnotationError, E_CATEGORY, for an unknown class."""
-        label = self._labels.get(text)
-        if label is None and not text:
-            raise BadAnnotationError(AnnotationCode.CATEGORY, "it has no class")
-        if label is None:
-            known = f"of {some(self.names)}" if is_plain(text) else "that is plain text"
-            raise BadAnnotationError(AnnotationCode.CATEGORY, f"got the class '{escape(text)}', expected one {known}")
-        return label

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECTS, Keypoints
+from shardfeed.converters.sources.classes import Numbering
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Outline
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.columns import Codes, as_array, repeated
-from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable, Outlines
+from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
 from shardfeed.errors import UsageError, argument, escape
-from shardfeed.text import number
+from shardfeed.schema import is_plain
+from shardfeed.text import number, some
 
 MOST = 1e9  # pixels: a larger coordinate is invalid, and would take pycocotools' memory
 _MOST_AREA = 1e15  # pixels squared: representable in float32
@@ -332,7 +334,7 @@ class ObjectGather:
 
     def finish(
         self,
-        classes: ObjectClasses | None,
+        classes: Numbering | None,
         places: np.ndarray | None,
         leave_out: Callable[[int, AnnotationCode, str], object],
     ) -> ObjectTable:
@@ -349,10 +351,12 @@ class ObjectGather:
         if classes is not None:
             of_code = np.zeros(len(self._classes.values), np.int32)
             for text, code in self._classes.values.items():
-                try:
-                    of_code[code] = classes.label(text)
-                except BadAnnotationError as error:
-                    faults |= dict.fromkeys(np.flatnonzero(codes == code).tolist(), (error.code, error.reason))
+                if text in classes.labels:
+                    of_code[code] = classes.labels[text]
+                    continue
+                known = f"of {some(classes.names)}" if is_plain(text) else "that is plain text"
+                reason = f"got the class '{escape(text)}', expected one {known}" if text else "it has no class"
+                faults |= dict.fromkeys(np.flatnonzero(codes == code).tolist(), (AnnotationCode.CATEGORY, reason))
             labels = of_code[codes]
         for i in twins:
             faults.setdefault(i, (AnnotationCode.TWICE, "it is an exact duplicate"))
@@ -377,8 +381,8 @@ class ObjectGather:
             as_array(self._numbers)[kept],
             as_array(self._boxes).reshape(-1, 4)[kept],
             labels[kept],
-            None if classes is None else tuple(classes.names),
-            () if classes is None else tuple(classes.ids),
+            None if classes is None else classes.names,
+            () if classes is None else classes.ids,
             self.what,
             self.unit,
             self.upright,

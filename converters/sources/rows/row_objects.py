@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from shardfeed.converters.sources.classes import class_list, is_integer
+from shardfeed.converters.sources.classes import BadLabelError, class_list, is_integer, number_classes
+from shardfeed.converters.sources.files.class_names import NamesFile
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import ColumnOptions, Unit
-from shardfeed.converters.sources.rows.class_column import ClassTexts, NamesFile, number_labels
-from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable
+from shardfeed.converters.sources.rows.class_column import ClassTexts
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import ObjectColumns, ObjectGather, class_text, values_of
 from shardfeed.converters.sources.rows.roles import ColumnInfo
+from shardfeed.errors import UsageError
 
 
 class RowObjects(ObjectGather):
@@ -61,19 +63,17 @@ class RowObjects(ObjectGather):
     ) -> ObjectTable:
         """Name the classes and make the table."""
         given, column = class_list(options.class_names), info.name
-        classes, texts = None, self.class_texts
+        classes, texts, stated = None, self.class_texts, info.class_names
         if self._beside is not None and texts and all(map(is_integer, texts)):
-            named = number_labels(
-                sorted(map(int, texts)),
-                options,
-                f"{place}, column {column}",
-                texts=self._beside.agreed(column, notes),
-                beside=beside.get(column, beside.get("")),
-            )
-            classes, self.numbered = ObjectClasses((), None, named.names, named.ids), True
-            notes += named.notes
-        elif self.classed or (given or info.class_names) is not None:
-            classes = ObjectClasses(texts, given, info.class_names)
-            notes += classes.notes
+            self.numbered = True
+            known = {"beside": beside.get(column, beside.get("")), "texts": self._beside.agreed(column, notes)}
+            known |= {"label_map": options.label_map, "offset": options.label_offset}
+            try:
+                classes = number_classes(texts, given, stated=stated, **known)
+            except BadLabelError as error:
+                raise UsageError(f"{place}, column {column}", error.problem, error.remedy) from None
+        elif self.classed or (given or stated) is not None:
+            classes = number_classes(texts, given, integers="ids", stated=stated)
+        notes += [f"column {column}: {note}" for note in classes.notes] if classes else []
         self.check_unit(place, options.unit)
         return self.finish(classes, None, leave_out)

@@ -65,10 +65,10 @@ def test_labels_from_1_offer_both_remedies() -> None:
 
 
 def test_folders_may_be_named_by_other_integers_with_a_note() -> None:
-    numbering = number_classes(["1", "2", "10"], integers_are_labels=False)
+    numbering = number_classes(["1", "2", "10"], integers="names")
     assert numbering.names == ("1", "10", "2")
     assert "label 1 is 10" in numbering.notes[0]
-    assert number_classes(["1", "0"], integers_are_labels=False).notes == ()
+    assert number_classes(["1", "0"], integers="names").notes == ()
 
 
 def test_a_class_list_sets_the_order() -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.rows.object_table import ObjectClasses
+from shardfeed.converters.sources.classes import Numbering
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.errors import RecordError, UsageError
 from shardfeed.pipelines import Global, Position, cached, mix, order_samples
@@ -45,7 +45,9 @@ class Several:
                 objects.add(i, 10 * i + n, (n, n, n + 10, n + 10), str(label))
         if fox_in is not None:
             objects.add(fox_in, 999, (1, 1, 9, 9), "3")
-        self.table = objects.finish(ObjectClasses((), None, NAMES), None, lambda *_: pytest.fail("left out"))
+        self.table = objects.finish(
+            Numbering(NAMES, {str(i): i for i in range(4)}), None, lambda *_: pytest.fail("left out")
+        )
         tags = Schema({TAGS: Feature("int64", (None,), "tags")}, {TAGS: NAMES})
         self.schema = self.table.joined(tags)
 

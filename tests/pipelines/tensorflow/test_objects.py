@@ -25,8 +25,8 @@ from shardfeed.annotations import (
     Raster,
 )
 from shardfeed.converters import Sample, convert
+from shardfeed.converters.sources.classes import Numbering
 from shardfeed.converters.sources.objects import MaskTable
-from shardfeed.converters.sources.rows.object_table import ObjectClasses
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import UsageError
@@ -85,7 +85,7 @@ class Scenes:
                     flags={IS_CROWD: int((i + n) % 4 == 3)}, area=(x1 - x0) * (y1 - y0),
                     keypoints=(x0, y, 2, x1, y, 2, (x0 + x1) / 2, y, 1), outline=[[x0, y0, x1, y0, x1, y1, x0, y1]],
                 )  # fmt: skip
-        classes = ObjectClasses((), None, ("cat", "dog", "eel"))
+        classes = Numbering(("cat", "dog", "eel"), {str(i): i for i in range(3)})
         self.table = objects.finish(classes, None, lambda *_: pytest.fail("left out"))
         self.schema = self.table.joined(Schema(MASKS, raster=Raster(("cat", "dog", "eel", "ground"), VOID)))
 

@@ -25,11 +25,11 @@ from shardfeed.converters.sources.containers.arrays.source import (
     split_of,
 )
 from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.files.class_names import NamesFile
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
-from shardfeed.converters.sources.rows.class_column import NamesFile
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import some

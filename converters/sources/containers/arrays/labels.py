@@ -8,8 +8,9 @@ import numpy as np
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
+from shardfeed.converters.sources.files.class_names import NamesFile
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rows.class_column import NamesFile, class_column
+from shardfeed.converters.sources.rows.class_column import class_column
 from shardfeed.converters.sources.rows.columns import ClassColumn, ClassMarks, Codes
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import UsageError, argument, escape

@@ -13,10 +13,10 @@ from typing import Protocol
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.labels import Array, label_column
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
+from shardfeed.converters.sources.files.class_names import NamesFile
 from shardfeed.converters.sources.look import Look, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.class_column import NamesFile
 from shardfeed.converters.sources.rows.columns import ListedColumn
 from shardfeed.converters.sources.rows.roles import WORDS, check_used
 from shardfeed.converters.sources.rows.source import ColumnarSource, block_source

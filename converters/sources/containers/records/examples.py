@@ -33,11 +33,10 @@ from shardfeed.converters.sources.containers.records.shard_names import (
     find_splits,
     list_names,
 )
-from shardfeed.converters.sources.files.class_names import names_beside, read_named_classes
+from shardfeed.converters.sources.files.class_names import NamesFile, names_beside, read_named_classes
 from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.class_column import NamesFile
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile

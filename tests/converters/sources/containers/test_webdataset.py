@@ -231,9 +231,9 @@ def test_classes(tmp_path: Path) -> None:
     assert [source[i].features[LABEL] for i in range(3)] == [0, 1, 2]
     source = read(path, ColumnOptions(columns={"label": "json.breed"}))
     assert source.schema.class_names[LABEL] == ("a", "b")
-    with pytest.raises(UsageError, match=r"column json.label: has 3 different numbers from 1 to 3.*label_offset=1"):
+    with pytest.raises(UsageError, match=r"column json.label: got 3 integer labels from 1 to 3.*label_offset=1"):
         read(path, PLAIN)
-    with pytest.raises(UsageError, match="numbers from 1 to 3: expected 2 or more"):
+    with pytest.raises(UsageError, match="from 1 to 3, expected 2 to 4: labels start at 1, not at 2"):
         read(path, ColumnOptions(label_offset=2))
     with pytest.raises(UsageError, match=r"there is no column 'json.nothing' for label: it has .*json.label"):
         read(path, ColumnOptions(columns={"label": "json.nothing"}))

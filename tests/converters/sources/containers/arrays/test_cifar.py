@@ -130,7 +130,7 @@ def test_faults(tmp_path: Path, images, labels) -> None:
     with pytest.raises(UsageError, match="is 6145 bytes long, expected a multiple of 3073"):
         read(str(tmp_path), PLAIN)
     path.write_bytes(b"\x07" + whole[1:])
-    with pytest.raises(UsageError, match="has the numbers 0 to 7, but the 3 class names are those of 0 to 2"):
+    with pytest.raises(UsageError, match="got the label 7, expected 0 to 2, the numbers of the classes"):
         read(str(tmp_path), PLAIN)
     path.write_bytes(whole)
     (tmp_path / "batches.meta.txt").write_bytes(b"cat\ncat\ndog\n")

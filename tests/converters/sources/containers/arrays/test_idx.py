@@ -100,7 +100,7 @@ def test_one_file(tmp_path: Path, gray, labels, check_samples) -> None:
 
 def test_emnist_is_said_to_lie_on_its_side(tmp_path: Path, gray, labels) -> None:
     save_mnist(tmp_path, gray, labels + 1, before="emnist-letters-")
-    with pytest.raises(UsageError, match=r"3 different numbers from 1 to 3.*label_offset=1"):
+    with pytest.raises(UsageError, match=r"3 integer labels from 1 to 3.*label_offset=1"):
         read(str(tmp_path), PLAIN)
     source = read_folder(tmp_path, ColumnOptions(label_offset=1))
     assert source[1].features[LABEL] == 1

@@ -173,7 +173,7 @@ class TestLabels:
         assert source.schema.class_names[LABEL] == ("0", "1", "2")
 
     def test_from_one_on(self, saved, labels) -> None:
-        with pytest.raises(UsageError, match=r"3 different numbers from 1 to 3.*label_offset=1"):
+        with pytest.raises(UsageError, match=r"3 integer labels from 1 to 3.*label_offset=1"):
             saved(labels + 1)
         source = saved(labels + 1, label_offset=1, class_names=["a", "b", "c"])
         assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
@@ -226,13 +226,13 @@ class TestLabels:
         ("change", "options", "problem"),
         [
             (lambda y: y + 0.5, {}, "labels has 0.5, expected labels: integers"),
-            (lambda y: y - 2, {}, "3 different numbers from -2 to 0|expected 0 or more"),
-            (lambda y: y * 2, {}, "3 different numbers from 0 to 4.*name all classes: class_names"),
-            (lambda y: y, {"class_names": ["a", "b"]}, "the numbers 0 to 2, but the 2 class names are those of 0 to 1"),
-            (lambda y: y, {"label_offset": 1}, "numbers from 0 to 2: expected 1 or more"),
+            (lambda y: y - 2, {}, "got the label -2, expected 0 or more"),
+            (lambda y: y * 2, {}, "3 integer labels from 0 to 4.*: label 1 is missing; give class_names"),
+            (lambda y: y, {"class_names": ["a", "b"]}, "got the label 2, expected 0 to 1, the numbers of the classes"),
+            (lambda y: y, {"label_offset": 1}, "from 0 to 2, expected 1 to 3: labels start at 0, not at 1"),
             (lambda y: np.eye(3)[y] * 2, {}, "has 2.0, expected one label per sample, or zeros and ones"),
             (lambda y: np.eye(3)[y], {"label_offset": 1}, "from which label_offset=1 cannot be subtracted"),
-            (lambda y: np.eye(3)[y], {"class_names": ["a", "b"]}, "got 2 names, but .* has 3 classes"),
+            (lambda y: np.eye(3)[y], {"class_names": ["a", "b"]}, "got 2 names for 3 classes"),
             (lambda y: y[:-1], {}, "labels has 11 labels, and images 12 images, expected a label for each"),
             (lambda y: y.astype(object), {}, "labels is pickled"),
             (lambda y: y + 1j, {}, "labels is complex128"),

@@ -75,7 +75,7 @@ def test_faults(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"has 1 label, and test_X\.bin 2 images"):
         read(str(folder), PLAIN)
     (folder / "test_y.bin").write_bytes(b"\0\1")
-    with pytest.raises(UsageError, match="has the numbers 0 to 3"):
+    with pytest.raises(UsageError, match="got the label 0, expected 1 to 3, the numbers of the classes"):
         read(str(folder), PLAIN)
     (folder / "test_X.bin").write_bytes(b"cut")
     with pytest.raises(UsageError, match="is 3 bytes long, expected a multiple of 27648"):

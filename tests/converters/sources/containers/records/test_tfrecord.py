@@ -128,11 +128,11 @@ def test_names_of_its_own(tmp_path: Path) -> None:
     [
         ([0, 1, 2], {}, [0, 1, 2]),
         ([1, 2, 3], {"label_offset": 1}, [0, 1, 2]),
-        ([1, 2, 3], {}, "3 different numbers from 1 to 3, .* if 1 is the first class, give label_offset=1"),
-        ([0, 1, 2], {"label_offset": 1}, "expected 1 or more"),
-        ([0, 2], {}, r"2 different numbers from 0 to 2, with gaps after 0: .* class_names"),
+        ([1, 2, 3], {}, "3 integer labels from 1 to 3, .*; if 1 is the first class, give label_offset=1"),
+        ([0, 1, 2], {"label_offset": 1}, "expected 1 to 3: labels start at 0, not at 1; if 0 is the first class, give label_offset=0"),
+        ([0, 2], {}, "2 integer labels from 0 to 2, .*: label 1 is missing; give class_names"),
         ([0, 2], {"class_names": ("a", "b", "c")}, [0, 2]),
-        ([1, 3], {"class_names": ("a", "b", "c")}, "the 3 class names are those of 0 to 2; .*label_offset=1"),
+        ([1, 3], {"class_names": ("a", "b", "c")}, "got the label 3, expected 0 to 2, .*label_offset=1"),
         ([1, 3], {"class_names": ("a", "b", "c"), "label_offset": 1}, [0, 2]),
         ([5, 6], {}, "label_offset=5"),
     ],
@@ -169,7 +169,7 @@ def test_a_label_map(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="names and numbers the classes, and so does label_offset"):
         read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"), label_offset=1)
     (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'ant' }")
-    with pytest.raises(UsageError, match=r"numbers 3, 7, which .*map.pbtxt does not name"):
+    with pytest.raises(UsageError, match=r"got the label 7, expected one of"):
         read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"))
     (tmp_path / "map.txt").write_text("1:ant\n3:bee\n7:cat\n")
     assert labels(read(tmp_path / "in", label_map=str(tmp_path / "map.txt"))) == [0, 2, 1]
