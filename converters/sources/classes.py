@@ -204,10 +204,10 @@ def number_classes(
             labels[value] = found
         elif integers != "ids":
             raise _unknown(value, names, numbers if by_number else None, offset, all_numbers=whole)
-    ids = tuple(names) if by_number and (stated_ids or [*names] != [*range(len(names))]) else ()
+    ids = tuple(names) if stated_ids or (by_number and [*names] != [*range(len(names))]) else ()
     made = Numbering(tuple(names.values()), labels, ids, tuple(notes))
     if stated is not None and given is not None:
-        made = _renamed(made, given, [*names] if by_number else [])
+        made = _renamed(made, given, [*names] if by_number or ids else [])
     if texts and by_number:
         _check_texts(made, texts, offset)
     return made

@@ -41,6 +41,7 @@ class LabelOptions:
         unlabelled: read images without labels: all images in a folder, or the ones listed in a file.
         class_names: names in label order, or the path of a file with them, one per line or in another
             known form; or a mapping from column to either.
+        label_offset, label_map: of the first label column of a label file, as in `ColumnOptions`.
         format: the label file's format: "csv", "tsv", "jsonl", "text" or "parquet"; default: by the file's name.
         path_column: the column of paths, by name or number from 0; default: the column with a known name such as
             "path", else the first (not in JSON or Parquet).
@@ -64,6 +65,8 @@ class LabelOptions:
     pattern: str | None = None
     unlabelled: bool = False
     class_names: ClassList | Mapping[str, ClassList] | None = None
+    label_offset: int = 0
+    label_map: Path | None = None
     format: Format | None = None
     path_column: Column | None = None
     label_columns: Sequence[Column] | None = None
@@ -87,7 +90,7 @@ class LabelOptions:
             if feature.dtype == "bytes" or feature.ragged or len(feature.shape) > 1:
                 problem = f"got {feature}, expected int64 or float32, of the shape () or (n,)"
                 raise UsageError("number_columns", problem, "leave the feature out: lists make it ragged")
-        for name in ("pattern", "class_names", "label_columns", "one_hot"):
+        for name in ("pattern", "class_names", "label_offset", "label_map", "label_columns", "one_hot"):
             if self.unlabelled and getattr(self, name):
                 raise UsageError("unlabelled", f"{argument(name)} is for labels", "leave one of the two out")
 

@@ -78,7 +78,9 @@ class FileNames(ListedSource):
         if asked is None and given is None:
             _check_names(listing, others, numbering.names)
         labels = np.array([numbering.labels[text] for text in found.texts], np.int64)
-        column = ClassColumn("image/class", numbering.names, labels[np.array(found.text_of, np.int64)])
+        column = ClassColumn(
+            "image/class", numbering.names, labels[np.array(found.text_of, np.int64)], ids=numbering.ids
+        )
         super().__init__(
             listing.take(np.array(found.kept, np.int64)),
             (column,),

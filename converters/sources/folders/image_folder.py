@@ -75,7 +75,7 @@ class ImageFolder(ListedSource):
         _check(listing, found, splits, given, others)
         numbering = _number(listing, found, given)
         labels = np.array([numbering.labels[class_text(folder)] for folder in found.folders], np.int64)
-        column = ClassColumn("image/class", numbering.names, labels[found.folder_of])
+        column = ClassColumn("image/class", numbering.names, labels[found.folder_of], ids=numbering.ids)
         split_names = tuple(sorted(set(splits.values())))
         numbers = np.array([split_names.index(splits[top]) if splits else 0 for top in found.tops], np.int64)
         self.labels = others.labels

@@ -231,6 +231,9 @@ class _ColumnSettings:
         self.classes = named | {
             column: class_list(one) for column, one in _by_column(labels, "class_names", names).items()
         }
+        offset = self._of_first(labels, "label_offset", options.label_offset or None)
+        label_map = self._of_first(labels, "label_map", options.label_map)
+        self.numbers = {"offset": next(iter(offset.values()), 0), "label_map": next(iter(label_map.values()), None)}
         if not isinstance(separators, Mapping):
             separators = self._of_first(labels, "label_separator", separators)
         self.separators = _by_column(labels, "label_separator", separators)
@@ -288,6 +291,7 @@ class _Features:
                 "given": settings.classes.get(use.column),
                 "split": use.column in settings.separators,
                 "objects": objects,
+                **(settings.numbers if not i else {}),
                 "by": "user" if use.column in settings.missing else use.by,
                 "column": use.column if use.by == "place" and isinstance(use.column, int) else None,
             }

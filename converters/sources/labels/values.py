@@ -4,6 +4,7 @@ A cell that fits no meaning raises an error; if another meaning is possible, a n
 """
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,6 +143,8 @@ def label_column(
     objects: bool = False,
     by: By = "user",
     column: int | None = None,
+    offset: int | None = None,
+    label_map: str | os.PathLike[str] | None = None,
 ) -> tuple[ClassColumn | NumberColumn, tuple[str, ...]]:
     """The feature or features of one column for `rows` (int64 [m]), and notes for the report.
 
@@ -152,12 +155,20 @@ def label_column(
     the main column. Numbers are places if the column is named like one. `split`: whether lists are texts that a
     separator split; they are classes then. `objects`: whether lists are of objects, one value each. Else lists of the
     main column, and texts that were split, are sets: repeated classes in a cell are ignored, and a note says how
-    many such cells there are. `by`: who says that these are labels. `column`: its number, if it has no name. Raises
-    BadCellError.
+    many such cells there are. `by`: who says that these are labels. `column`: its number, if it has no name.
+    `offset`, `label_map`: as of `number_classes`. Raises BadCellError.
     """
     lists = _check_cells(cells)
     first_code = _first_codes(cells)
-    if main and lists and not split and not objects and {text.casefold() for text in first_code} <= _MARKS.keys():
+    numbered = bool(given or offset or label_map)
+    if (
+        main
+        and lists
+        and not split
+        and not objects
+        and not (offset or label_map)
+        and {text.casefold() for text in first_code} <= _MARKS.keys()
+    ):
         if _are_marks(found := [_texts(cell) for cell in cells.values]):
             names = given or tuple(map(str, range(len(found[0]))))
             if len(names) != len(found[0]):
@@ -171,20 +182,24 @@ def label_column(
             problem = "got a list of 0 and 1 that repeats one, and lists of other lengths"
             raise BadCellError(code, problem, "write a 0 or 1 for every class in each row, or each class once")
     try:
-        meaning = "classes" if given or split else _meaning(cells, first_code, main=main, lists=lists)
+        meaning = "classes" if numbered or split else _meaning(cells, first_code, main=main, lists=lists)
         if meaning == "classes":
             counts = np.bincount(cells.codes, minlength=len(cells.values)).tolist()
             of_text: Counter[str] = Counter()
             for cell, count in zip(cells.values, counts, strict=True):
                 of_text.update(dict.fromkeys(_texts(cell), count))
-            looked_at = given is None and not split and (not lists or by in ("rest", "place"))
+            looked_at = not numbered and not split and (not lists or by in ("rest", "place"))
             hints = check_classes(name, of_text, by, column=column) if looked_at else ()
-            numbering = number_classes(first_code, given)
+            numbering = number_classes(first_code, given, offset=offset, label_map=label_map)
             prefix = "image/class" if main else _class_prefix(name)
             tags = lists and (main or split) and not (objects or prefix.startswith("image/object/"))
             several, again = _without_duplicates(cells, rows, numbering.labels, name) if tags else (cells, ())
             spread = _spread(several, rows, numbering.labels, np.int64, lists)
-            return ClassColumn(prefix, numbering.names, *spread, tags=tags), (*numbering.notes, *again, *hints)
+            return ClassColumn(prefix, numbering.names, *spread, tags, numbering.ids), (
+                *numbering.notes,
+                *again,
+                *hints,
+            )
         dtype = np.int64 if meaning == "integers" else np.float32
         numbers = {text: _number(text, dtype) for text in first_code}
     except BadLabelError as error:

@@ -107,7 +107,7 @@ class Annotations:
         self._once: set[int] = set()  # images without a file that the format names once
         self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
         self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
-        self.label_names: Sequence[str] | None = None  # of the classes of images, where the reader numbers them
+        self.label_classes: tuple[Sequence[str], Sequence[int]] | None = None  # of images, if the reader numbers them
         self._unread: dict[str, Counter[str]] = {}  # by the word for an entry: keys, and the number of their values
         self.boxed = "boxes" in tasks or masks or keypoints is not None
         self.unnamed = "image files without annotations"
@@ -468,17 +468,17 @@ class Annotations:
         if self._classes and self._wants("classes"):
             lists = self._of_places(self._classes, places, count, [])
             texts = list(dict.fromkeys(text for of_image in lists for text in of_image))
-            names = self.label_names if self.label_names is not None else self.stated and self.stated[0]
+            names, ids = self.label_classes or (self.stated and self.stated[0], ())
             given, integers = class_list(self.options.class_names), "labels" if names is None else "names"
             try:
-                numbering = number_classes(texts, given, integers=integers, stated=names)
+                numbering = number_classes(texts, given, integers=integers, stated=names, stated_ids=ids)
             except BadLabelError as error:
                 raise LabelFileError(self.place, error.problem, error.remedy) from None
             self.ledger.notes += numbering.notes
             rows = [[numbering.labels[text] for text in of_image] for of_image in lists]
             numbers, ends = ragged(rows, np.int64)
             ends = ends if self.sets else None
-            columns.append(ClassColumn("image/class", numbering.names, numbers, ends, self.sets))
+            columns.append(ClassColumn("image/class", numbering.names, numbers, ends, self.sets, numbering.ids))
         if len(self._captions) and self._wants("captions"):
             of_image = places[as_array(self._captioned)]
             for n in np.flatnonzero(of_image < 0).tolist():

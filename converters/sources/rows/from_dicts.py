@@ -188,14 +188,14 @@ def _columns(
         _all_have(read, "label", lambda one: "label" in one.classes)
         labels = given.numbering("label")
         numbers = [labels.labels[one.classes["label"][0]] for one in there]
-        columns.append(ClassColumn("image/class", labels.names, np.array(numbers, np.int64)))
+        columns.append(ClassColumn("image/class", labels.names, np.array(numbers, np.int64), ids=labels.ids))
     if "tags" in given.used:
         labels = given.numbering("tags")
         sets = [[labels.labels[tag] for tag in one.classes.get("tags", ())] for one in there]
         for one, numbers in zip(there, sets, strict=True):
             if len(set(numbers)) < len(numbers):  # by two spellings
                 raise one.error(f"tags: got {some(one.classes['tags'])}, expected each class once")
-        columns.append(ClassColumn("image/class", labels.names, *ragged(sets, np.int64), tags=True))
+        columns.append(ClassColumn("image/class", labels.names, *ragged(sets, np.int64), True, labels.ids))
     if any(one.captions is not None for one in read):
         columns.append(TextColumn.of_lists(CAPTION, [one.captions or [] for one in there]))
     for name in (*reader.texts, *reader.numbers):

@@ -235,7 +235,7 @@ class _Reading:
                 remedies.insert(1, f"give {chosen} to leave it out")
             remedy = ", or ".join(filter(None, remedies))
             raise LabelFileError(f"{row}, column '{escape(name)}'", error.problem, remedy) from None
-        found.label_names, found.sets = column.names, column.ends is not None
+        found.label_classes, found.sets = (column.names, column.ids), column.ends is not None
         found.ledger.notes += notes
         ends = range(1, len(cells) + 1) if column.ends is None else column.ends[1:].tolist()
         for image, start, end in zip(cells, [0, *ends], ends, strict=False):

@@ -129,7 +129,7 @@ def test_names_of_its_own(tmp_path: Path) -> None:
         ([0, 1, 2], {}, [0, 1, 2]),
         ([1, 2, 3], {"label_offset": 1}, [0, 1, 2]),
         ([1, 2, 3], {}, "3 integer labels from 1 to 3, .*; if 1 is the first class, give label_offset=1"),
-        ([0, 1, 2], {"label_offset": 1}, "expected 1 to 3: labels start at 0, not at 1; if 0 is the first class, give label_offset=0"),
+        ([0, 1, 2], {"label_offset": 1}, "expected 1 to 3: labels start at 0, not at 1; if 0 is the first class"),
         ([0, 2], {}, "2 integer labels from 0 to 2, .*: label 1 is missing; give class_names"),
         ([0, 2], {"class_names": ("a", "b", "c")}, [0, 2]),
         ([1, 3], {"class_names": ("a", "b", "c")}, "got the label 3, expected 0 to 2, .*label_offset=1"),
