@@ -23,7 +23,7 @@ from shardfeed.converters.sources.files.class_names import (
 )
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import is_plain
-from shardfeed.text import counted, some
+from shardfeed.text import counted, number, some
 
 ClassList = Sequence[str] | str | os.PathLike[str]
 
@@ -308,12 +308,14 @@ def _renamed(made: Numbering, given: Sequence[str], numbers: Sequence[int]) -> N
 
     `numbers`: of the classes, if their values have numbers. Raises UsageError for a list that may mean either.
     """
-    label_of = _by_name(given)
+    unnamed = made.names == tuple(map(str, numbers))  # then a digit in the list is a name for any of them
+    label_of = {} if unnamed else _by_name(given)
     moved = [label_of.get(_composed(name), -1) for name in made.names]
     if len(given) == len(moved) and all(label in (-1, place) for place, label in enumerate(moved)):
         return replace(made, names=tuple(given))
     if set(moved) == {-1} or any(moved[place] < 0 for place in made.labels.values()):
-        problem = f"got {len(given)} names for {len(moved)} classes ({some(made.names)})"
+        classes = f"{number(len(moved), 'class', 'classes')} ({some(made.names)})"
+        problem = f"got {number(len(given), 'name')} for {classes}"
         raise UsageError("class_names", problem, "name each of them: by a new name in its place, or all in a new order")
     labels = {value: moved[place] for value, place in made.labels.items()}
     number_of = dict(zip(moved, numbers, strict=True)) if numbers else {}
@@ -325,13 +327,13 @@ def _renamed(made: Numbering, given: Sequence[str], numbers: Sequence[int]) -> N
 def _check_texts(made: Numbering, texts: Mapping[int, str], offset: int | None) -> None:
     """Raise BadLabelError if the text beside a number is the name of another class."""
     numbers = dict(zip(made.names, made.ids or range(len(made.names)), strict=True))
-    moved = {number - numbers[text] for number, text in texts.items() if text in numbers}
-    for number, text in texts.items():
-        if numbers.get(text, number) != number:
-            problem = f"has the text '{escape(text)}' for {number}, but the class names have {numbers[text]}"
+    moved = {own - numbers[text] for own, text in texts.items() if text in numbers}
+    for own, text in texts.items():
+        if numbers.get(text, own) != own:
+            problem = f"has the text '{escape(text)}' for {own}, but the class names have {numbers[text]}"
             by_one = moved == {1} and offset is not None and numbers[made.names[0]] == 0
             remedy = f"give {argument('label_offset', 1)}" if by_one else "correct the names"
-            raise BadLabelError(str(number), problem, remedy)
+            raise BadLabelError(str(own), problem, remedy)
 
 
 def _sorted(values: Collection[str]) -> Numbering:
@@ -346,7 +348,7 @@ def _sorted(values: Collection[str]) -> Numbering:
                 value, problem, f"give {encoding}, or another encoding" if undecoded else "change the label"
             )
     names = tuple(sorted(set(same.values()), key=lambda name: name.encode("utf-8")))
-    number = {name: i for i, name in enumerate(names)}
+    label_of = {name: i for i, name in enumerate(names)}
     notes = []
     if len(names) < len(same):
         twice = sorted(value for value, name in same.items() if value != name and name in same)
@@ -361,4 +363,4 @@ def _sorted(values: Collection[str]) -> Numbering:
             f"class names are integers but not 0 to {len(names) - 1}, so they are sorted as text: "
             f"label 0 is {names[0]}, label 1 is {names[1]}; --class-names (in Python class_names) sets another order"
         )
-    return Numbering(names, {value: number[name] for value, name in same.items()}, (), tuple(notes))
+    return Numbering(names, {value: label_of[name] for value, name in same.items()}, (), tuple(notes))

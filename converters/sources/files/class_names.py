@@ -59,7 +59,6 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _NAMED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _REMEDY = "write each class as `item { id: 1 name: 'cat' }`"
-_MOST_DIGITS = 9  # of a number of a class
 
 
 def read_named_classes(path: str | os.PathLike[str]) -> dict[int, str]:
@@ -84,7 +83,7 @@ def read_label_map(path: str | os.PathLike[str]) -> dict[int, str]:
 
 def read_classes(place: str) -> tuple[dict[int, str], bool]:
     """As `read_named_classes`; and whether the file has the numbers."""
-    text = _text(place)
+    text = _text(place).rstrip()
     end = os.path.splitext(place)[1].lower()
     begin = text.lstrip()
     if end == ".pbtxt" or re.match(r"item\s*[:{<]", begin):
@@ -108,7 +107,11 @@ def read_classes(place: str) -> tuple[dict[int, str], bool]:
     return _distinct(found, lambda n: f"{place}:{n}:1"), False
 
 
-def _distinct(found: Sequence[tuple[int, int, str]], place: Callable[[int], str]) -> dict[int, str]:
+def _distinct(
+    found: Sequence[tuple[int, int, str]],
+    place: Callable[[int], str],
+    remedy: str = "write each class name on one line",
+) -> dict[int, str]:
     """The names by number, of (line, number, name). Raises LabelFileError for an invalid or a repeated one."""
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
@@ -120,7 +123,7 @@ def _distinct(found: Sequence[tuple[int, int, str]], place: Callable[[int], str]
         elif number in names:
             problem = f"the number {number} is already that of '{escape(names[number])}'"
         if problem:
-            raise LabelFileError(place(line), problem, "write each class name on one line")
+            raise LabelFileError(place(line), problem, remedy)
         seen[same] = line
         names[number] = name
     return names
@@ -282,38 +285,24 @@ def parse_label_map(text: str, place: str) -> dict[int, str]:
 
     Raises LabelFileError with the line: no such file, an item without number or name, a number or a name twice.
     """
-    tokens = list(_tokens(text, place))
-    names: dict[int, str] = {}
-    at = 0
-    while at < len(tokens):
-        if tokens[at].text != "item" or tokens[at].kind != "word":
-            raise _error(place, tokens[at].line, f"no `item`, but '{escape(tokens[at].text[:40])}'")
-        line = tokens[at].line
-        at = _after_colon(tokens, at + 1)
-        if at == len(tokens) or tokens[at].text not in ("{", "<"):
-            raise _error(place, line, "no '{' after `item`")
-        fields, at = _fields(tokens, at + 1, place, line)
-        _add(names, fields, place, line)
-    if not names:
+    found: list[tuple[int, int, str]] = []
+    tokens = _tokens(text, place)
+    for token in tokens:
+        if token.text != "item" or token.kind != "word":
+            raise _error(place, token.line, f"no `item`, but '{escape(token.text[:40])}'")
+        if next((other.text for other in tokens if other.text != ":"), "") not in ("{", "<"):
+            raise _error(place, token.line, "no '{' after `item`")
+        fields = _fields(tokens, place, token.line)
+        number, name = fields.get("id", ""), fields.get("display_name") or fields.get("name", "")
+        if not _WHOLE.match(number):
+            got = f"an item with the id {number!r}, expected a number" if number else "an item without id"
+            raise _error(place, token.line, got)
+        if not name:
+            raise _error(place, token.line, f"item {number} has no name")
+        found.append((token.line, int(number), name))
+    if not found:
         raise LabelFileError(place, "no `item { id: 1 name: 'cat' }` in it", "give a label map, or a list of names")
-    return names
-
-
-def _add(names: dict[int, str], fields: dict[str, str], place: str, line: int) -> None:
-    """Add a class. Raises LabelFileError if it is invalid."""
-    number, name = fields.get("id", ""), fields.get("display_name") or fields.get("name", "")
-    if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
-        raise _error(
-            place, line, f"an item with the id {number!r}, expected a number" if number else "an item without id"
-        )
-    if not is_plain(name):
-        got = f"the name '{escape(name)}', expected plain text" if name else "no name"
-        raise _error(place, line, f"item {number} has {got}")
-    if int(number) in names:
-        raise _error(place, line, f"the id {number} is already that of '{escape(names[int(number)])}'")
-    if name in names.values():
-        raise _error(place, line, f"the name '{escape(name)}' already exists")
-    names[int(number)] = name
+    return _distinct(found, lambda line: f"{place}:{line}", _REMEDY)
 
 
 def _tokens(text: str, place: str) -> Iterator[_Token]:
@@ -328,35 +317,22 @@ def _tokens(text: str, place: str) -> Iterator[_Token]:
         at = match.end()
 
 
-def _after_colon(tokens: list[_Token], at: int) -> int:
-    return at + 1 if at < len(tokens) and tokens[at].text == ":" else at
-
-
-def _fields(tokens: list[_Token], at: int, place: str, line: int) -> tuple[dict[str, str], int]:
-    """The item's own fields (the last of each counts), and the position after its end."""
+def _fields(tokens: Iterator[_Token], place: str, line: int) -> dict[str, str]:
+    """The fields of an item, the last of each, up to its end; those of messages in it are passed over."""
     found: dict[str, str] = {}
-    depth, name = 1, ""
-    while at < len(tokens):
-        token = tokens[at]
-        at += 1
-        if token.kind == "text":
-            value = _unquoted(token, place)
-            while at < len(tokens) and tokens[at].kind == "text":  # "a" "b" is "ab"
-                value += _unquoted(tokens[at], place)
-                at += 1
-            if depth == 1 and name:
-                found[name] = value
-        elif token.kind == "mark":
+    name, depth, is_value = "", 1, False
+    for token in tokens:
+        if token.kind == "mark":
             depth += {"{": 1, "<": 1, "}": -1, ">": -1}.get(token.text, 0)
+            is_value = token.text == ":"
             if not depth:
-                return found, at
-        elif at < len(tokens) and tokens[at].text in (":", "{", "<"):
+                return found
+        elif token.kind == "word" and not is_value:
             name = token.text
-            at = _after_colon(tokens, at)
-            continue
-        elif depth == 1 and name:
-            found[name] = token.text
-        name = ""
+        elif depth == 1:
+            value = token.text if token.kind == "word" else _unquoted(token, place)
+            found[name] = value if is_value else found.get(name, "") + value  # 'a' "b" is "ab"
+            is_value = False
     raise _error(place, line, "an unterminated item")
 
 

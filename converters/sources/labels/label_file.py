@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.classes import class_list, number_classes
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
 from shardfeed.converters.sources.files.walk import annotations_note, labels_among, list_files, no_files_error
@@ -40,7 +40,7 @@ from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_in_cell, usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, is_plain
-from shardfeed.text import counted, number, some
+from shardfeed.text import counted, some
 
 _WORDS_OF_NAME = re.compile(r"([^A-Za-z]+)")
 _LOOKED_AT = 1000  # lines examined to find the separator
@@ -222,9 +222,6 @@ class _ColumnSettings:
         if not isinstance(names, Mapping):
             listed = class_list(names)
             if listed is not None and hot:
-                if len(listed) != len(hot):
-                    problem = f"got {number(len(listed), 'name')} for {number(len(hot), 'one-hot column')}"
-                    raise UsageError("class_names", problem, "name each column in order, or leave this option out")
                 self.one_hot, listed = listed, None
             names = self._of_first(labels, "class_names", listed)
         named = {use.column: named_in[use.name] for use in labels if use.name in named_in}
@@ -280,7 +277,12 @@ class _Features:
         if hot:
             signed = are_signed(cells[use.column] for use in hot)
             marks = [self._tried(use, marks_of, cells[use.column], signed) for use in hot]
-            self._add(hot[0], one_hot_column(settings.one_hot or [use.name for use in hot], marks, chosen))
+            names = [use.name for use in hot]
+            classes = number_classes(names, settings.one_hot, stated=names, integers="names")
+            of_class = dict(zip((classes.labels[name] for name in names), marks, strict=True))
+            none = np.zeros(len(rows.files), bool)
+            marks = [of_class.get(label, none) for label in range(len(classes.names))]
+            self._add(hot[0], one_hot_column(classes.names, marks, chosen))
         elif labels:
             named = labels[0].column in settings.classes
             main = named or is_class_of_image([(use.name, cells[use.column]) for use in labels])

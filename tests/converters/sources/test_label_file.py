@@ -887,7 +887,7 @@ def test_numbers_stay_numbers(images: Path) -> None:
     as_float = LabelFile(write(images, rows), number_columns={"age": Feature("float32")})
     assert as_float.schema.features == {"image/age": Feature("float32", (), "number")}
     said = refusal(images, rows, label_columns=["age"])
-    assert said.endswith("the 3 integers as names renumber them; for numeric values give number_columns")
+    assert said.endswith("the number and name of each class; for numeric values give number_columns")
     assert refusal(images, rows.replace("31", "old"), number_columns=["age"]) == (
         "2, column 'age': got 'old', expected a number; correct it"
     )

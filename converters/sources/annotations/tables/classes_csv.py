@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
@@ -21,7 +20,7 @@ from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import is_plain
-from shardfeed.text import number, some
+from shardfeed.text import some
 
 _FILE = "_classes.csv"
 _MARKS = {"0": False, "0.0": False, "1": True, "1.0": True}
@@ -79,7 +78,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     elif kind:
         _read_vertex(found)
     else:
-        _read_marks(found, tables, class_list(options.class_names))
+        _read_marks(found, tables)
     return found.source()
 
 
@@ -127,7 +126,7 @@ def _tables(look: Look) -> Sequence[_Table]:
     return [table for table in found if os.path.isfile(table.path)]
 
 
-def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, ...] | None) -> None:
+def _read_marks(found: Annotations, tables: Sequence[_Table]) -> None:
     """Roboflow's columns of 0 and 1, the same in all tables."""
     marks: dict[int, tuple[frozenset[str], int]] = {}  # the classes of each image, and their line
     again = Names("duplicate rows")
@@ -159,16 +158,9 @@ def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, 
                 again.add(f"line {line}")
     if not marks:
         raise LabelFileError(found.place, "no rows after the header", "write one row per image")
-    if given is not None and len(given) != len(names):
-        raise UsageError(
-            "class_names",
-            f"got {number(len(given), 'name')} for {number(len(names), 'column')}",
-            "name each column, or leave this option out",
-        )
-    called = dict(zip(names, given or names, strict=True))
-    found.stated = (tuple(called.values()), ())
+    found.stated = (names, ())
     for image, (classes, _) in marks.items():
-        found.label(image, *(text for name, text in called.items() if name in classes))
+        found.label(image, *(name for name in names if name in classes))
     found.ledger.notes += again.note
 
 

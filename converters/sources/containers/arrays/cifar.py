@@ -7,7 +7,7 @@ green, then blue, each 32 rows of 32. The python version is pickles, which are n
 import os
 from dataclasses import replace
 
-from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.classes import read_class_list
 from shardfeed.converters.sources.containers.arrays.labels import label_column
 from shardfeed.converters.sources.containers.arrays.pixels import Layout
 from shardfeed.converters.sources.containers.arrays.raw_arrays import byte_array
@@ -29,7 +29,6 @@ _LAYOUT = Layout((3, 32, 32), (1, 2, 0))
 _TEN = {**{f"data_batch_{i}.bin": "train" for i in range(1, 6)}, "test_batch.bin": "test"}
 _HUNDRED = {"train.bin": "train", "test.bin": "test"}
 _NAMES_TEN, _NAMES_FINE, _NAMES_COARSE = "batches.meta.txt", "fine_label_names.txt", "coarse_label_names.txt"
-_NAMES_BYTES = 1 << 16
 _META = {"batches.meta": "cifar-10", "meta": "cifar-100"}  # of the python version: its name -> the binary one's
 
 
@@ -95,12 +94,6 @@ def _files(look: Look) -> dict[str, str]:
 
 
 def names_in(path: str, name: str) -> tuple[str, ...] | None:
-    """The names in a file, one a line, after which empty lines may follow; None without the file."""
+    """The names in a file; None without the file. Raises LabelFileError."""
     place = os.path.join(path, name)
-    if not os.path.isfile(place):
-        return None
-    try:
-        with open(place, encoding="utf-8") as file:
-            return class_list([line.strip() for line in file.read(_NAMES_BYTES).rstrip().splitlines()])
-    except (OSError, UnicodeDecodeError, UsageError) as error:
-        raise UsageError(place, f"is not a list of names: {error}", "copy it again") from None
+    return read_class_list(place) if os.path.isfile(place) else None

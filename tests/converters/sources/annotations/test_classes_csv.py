@@ -131,5 +131,5 @@ def test_class_lists_that_differ_between_splits_are_refused(export: Path) -> Non
     (export / "valid" / "_classes.csv").write_text("filename,cat,dog,cow\na.jpg,1,0,0\n")
     with pytest.raises(LabelFileError, match=r"valid/_classes.csv:1: its classes differ .*: cow, wet in only one"):
         read(export)
-    with pytest.raises(UsageError, match="class_names: got 1 name for 3 columns"):
+    with pytest.raises(UsageError, match="class_names: got 1 name for 3 classes"):
         read(export / "train", class_names=["cat"])

@@ -14,7 +14,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME, Evidence
 from shardfeed.converters.sources.source import Source, findings_of
-from shardfeed.errors import UsageError
+from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
@@ -134,7 +134,7 @@ def test_faults(tmp_path: Path, images, labels) -> None:
         read(str(tmp_path), PLAIN)
     path.write_bytes(whole)
     (tmp_path / "batches.meta.txt").write_bytes(b"cat\ncat\ndog\n")
-    with pytest.raises(UsageError, match="is not a list of names"):
+    with pytest.raises(LabelFileError, match=r"batches.meta.txt:2:1: 'cat' is already on line 1"):
         read(str(tmp_path), PLAIN)
     with pytest.raises(UsageError, match="columns is for named columns"):
         read(str(tmp_path), ColumnOptions(columns={"image": "x"}))
