@@ -151,7 +151,7 @@ def number_classes(
         given, stated, stated_ids, beside, label_map: see above.
         integers: "labels": integers that nothing names are refused if they have gaps. "names": they are names like any
             other (folders). "ids": they are numbers of objects' classes, sorted by value; no value is refused, but one
-            that is no class gets no label.
+            that is no class gets no label, unless all seem to count from 1 and `given` from 0.
         texts: the text that stands beside each number in the samples. It names numbers that nothing else names.
         offset: the number of the first class, 0 by default; None if users of this reader cannot give it.
 
@@ -202,7 +202,7 @@ def number_classes(
         found = place_of.get(int(value)) if by_number and is_integer(value) else label_of.get(_composed(value))
         if found is not None:
             labels[value] = found
-        elif integers != "ids":
+        elif integers != "ids" or (stated is None and _are_off_by_one(numbers, names)):
             raise _unknown(value, names, numbers if by_number else None, offset, all_numbers=whole)
     ids = tuple(names) if stated_ids or (by_number and [*names] != [*range(len(names))]) else ()
     made = Numbering(tuple(names.values()), labels, ids, tuple(notes))
@@ -295,12 +295,17 @@ def _unknown(
     row = len(own) > 1 and own == [*range(own[0], own[-1] + 1)]
     known = f"{own[0]} to {own[-1]}" if row else f"one of {some(map(str, own))}"
     remedy = "correct the label, or name every class"
-    if own[0] == 0 and numbers[0] == 1 and numbers[-1] == own[-1] + 1:
+    if _are_off_by_one(numbers, names):
         one = "number the lines of the class list from 1" if offset is None else f"give {argument('label_offset', 1)}"
         remedy = f"if the first is number 1, {one}"
     return BadLabelError(
         value, f"got the label {value}, expected {known}, the numbers of the classes ({shown})", remedy
     )
+
+
+def _are_off_by_one(numbers: Sequence[int], names: Mapping[int, str]) -> bool:
+    """Whether numbers seem to count from 1 and `names` from 0."""
+    return bool(numbers) and numbers[0] == 1 and 0 in names and numbers[-1] == len(names)
 
 
 def _renamed(made: Numbering, given: Sequence[str], numbers: Sequence[int]) -> Numbering:

@@ -498,7 +498,10 @@ class Annotations:
         given = None if self._classes and self._wants("classes") else class_list(self.options.class_names)
         if self.objects.classed or self.stated is not None or given is not None:
             stated, ids = self.stated or (None, ())
-            classes = number_classes(self.objects.class_texts, given, integers="ids", stated=stated, stated_ids=ids)
+            try:
+                classes = number_classes(self.objects.class_texts, given, integers="ids", stated=stated, stated_ids=ids)
+            except BadLabelError as error:
+                raise LabelFileError(self.place, error.problem, error.remedy) from None
             self.ledger.notes += classes.notes
         self.objects.check_unit(self.place, self.options.unit)
         table = self.objects.finish(classes, places, self.leave_out)

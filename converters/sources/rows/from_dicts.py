@@ -1,7 +1,7 @@
 """A source from your own dicts: images with boxes, classes, tags, captions and numbers, from Python."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -165,11 +165,13 @@ class _GivenNames:
             raise UsageError("class_names", f"no dict has any class in {name!r}", "name the classes")
         return given
 
-    def numbering(self, name: str) -> Numbering:
-        """Number all classes that the dicts have under `name`. Raises UsageError for an invalid one."""
+    def numbering(self, name: str, of_objects: Collection[str] | None = None) -> Numbering:
+        """Number all classes that the dicts have under `name`, or those of objects. Raises UsageError for a bad one."""
         values = list(dict.fromkeys(value for one in self._read for value in one.classes.get(name, ())))
         given = self.names(name)
         try:
+            if of_objects is not None:
+                return number_classes(of_objects, given, integers="ids")
             return number_classes(values, given)
         except BadLabelError as error:
             first = next(one for one in self._read if error.value in one.classes.get(name, ()))
@@ -263,7 +265,7 @@ def _objects(
                 ledger.leave_out(one.key, error.code, f"box {n}: {error.reason}")
     classes = None
     if "labels" in given.used:
-        classes = number_classes(gather.class_texts, given.names("labels"), integers="ids")
+        classes = given.numbering("labels", gather.class_texts)
         ledger.notes += classes.notes
     unit = None if fractions is None else gather.unit
     gather.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")

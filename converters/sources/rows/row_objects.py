@@ -64,16 +64,16 @@ class RowObjects(ObjectGather):
         """Name the classes and make the table."""
         given, column = class_list(options.class_names), info.name
         classes, texts, stated = None, self.class_texts, info.class_names
+        known: dict[str, Any] = {"integers": "ids"}
         if self._beside is not None and texts and all(map(is_integer, texts)):
             self.numbered = True
             known = {"beside": beside.get(column, beside.get("")), "texts": self._beside.agreed(column, notes)}
             known |= {"label_map": options.label_map, "offset": options.label_offset}
-            try:
+        try:
+            if self.classed or (given or stated) is not None:
                 classes = number_classes(texts, given, stated=stated, **known)
-            except BadLabelError as error:
-                raise UsageError(f"{place}, column {column}", error.problem, error.remedy) from None
-        elif self.classed or (given or stated) is not None:
-            classes = number_classes(texts, given, integers="ids", stated=stated)
+        except BadLabelError as error:
+            raise UsageError(f"{place}, column {column}", error.problem, error.remedy) from None
         notes += [f"column {column}: {note}" for note in classes.notes] if classes else []
         self.check_unit(place, options.unit)
         return self.finish(classes, None, leave_out)

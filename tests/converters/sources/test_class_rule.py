@@ -3,17 +3,21 @@
 What a refusal advises is done here as it is said, and must work.
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from object_images import image_file
 
-from shardfeed.converters import LabelOptions, from_dicts, open_source
+from shardfeed.annotations import OBJECT_LABEL
+from shardfeed.converters import AnnotationOptions, ColumnOptions, LabelOptions, from_dicts, open_source
 from shardfeed.converters.sources.source import Source
-from shardfeed.errors import ShardfeedError
+from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.schema import LABEL, TEXT
 from tests.converters.sources.builders import BUILDERS
 
@@ -226,3 +230,114 @@ def remedies(message: str, labels: Labels, folder: Path) -> Iterator[tuple[dict[
     if "number the lines of the list: `0:1`" in message:
         (folder / "from_zero").write_text("0:1\n1:2\n2:3\n")
         yield {"class_names": str(folder / "from_zero")}, numbers
+
+
+# --- objects: integers are numbers of classes that need not count, and an object of another class is left out
+
+OF_OBJECTS = {
+    "names": Case(["dog", "cat"], {}, ["cat", "dog"], [1, 0]),
+    "1 to K": Case([3, 1, 2], {}, ["1", "2", "3"], [2, 0, 1], (1, 2, 3)),
+    "gaps": Case([4, 1, 20], {}, ["1", "4", "20"], [1, 0, 2], (1, 4, 20)),
+    "gaps and a long list": Case([4, 1, 2], {"class_names": [*"abcde"]}, [*"abcde"], [4, 1, 2]),
+    "names of the list and no class": Case(["cat", "owl"], {"class_names": ["dog", "cat"]}, ["dog", "cat"], [1]),
+    "numbers of the list and no class": Case([1, 7], {"class_names": ["dog", "cat"]}, ["dog", "cat"], [1]),
+    "names that are integers": Case([3, 1, 2], {"class_names": ["1", "2", "3"]}, ["1", "2", "3"], [2, 0, 1]),
+    "1 to K and a file from 1": Case(
+        [3, 1, 2],
+        {"class_names": "names"},
+        ["cat", "dog", "eel"],
+        [2, 0, 1],
+        (1, 2, 3),
+        files={"names": "1:cat\n2:dog\n3:eel\n"},
+    ),
+    "1 to K and a list of K": Case(
+        [3, 1, 2], {"class_names": ["cat", "dog", "eel"]}, "got the label 3, expected 0 to 2"
+    ),
+}
+
+
+def opened_objects(reader: str, folder: Path, labels: Labels, options: Mapping[str, Any]) -> Source:
+    """An image with an object for each label, in the format of a reader."""
+    if reader == "from_dicts":
+        dicts = [
+            {"image": IMAGE, "key": f"{i}.png", "boxes": [[2, 4, 12, 16]], "labels": [label]}
+            for i, label in enumerate(labels)
+        ]
+        return from_dicts(dicts, **options)
+    things = [[{"bbox": [2.0, 4.0, 10.0, 12.0], "category": label}] for label in labels]
+    BUILDERS[reader].write(
+        folder, {"train": [{"image": IMAGE, "key": f"{i:03}", "objects": found} for i, found in enumerate(things)]}
+    )
+    return open_source(folder / BUILDERS[reader].path, options=BUILDERS[reader].kind(**options))
+
+
+@pytest.mark.parametrize("reader", ["from_dicts", "webdataset", "parquet", "imagefolder", "boxes-csv"])
+@pytest.mark.parametrize("name", OF_OBJECTS)
+def test_the_same_objects_have_the_same_classes(tmp_path: Path, name: str, reader: str) -> None:
+    case, folder = OF_OBJECTS[name], tmp_path / "in"
+    options, classes = written(tmp_path, case), case.classes
+    folder.mkdir()
+    if isinstance(classes, str):
+        with pytest.raises(ShardfeedError, match=classes) as caught:
+            opened_objects(reader, folder, case.labels, options)
+        ((ways, expected),) = remedies(str(caught.value), case.labels, tmp_path)
+        case, options = case._replace(found=expected, classes=["cat", "dog", "eel"], ids=(1, 2, 3)), {**options, **ways}
+    source = opened_objects(reader, folder, case.labels, options)
+    assert source.schema.class_names[OBJECT_LABEL] == tuple(case.classes)
+    assert source.schema.class_ids.get(OBJECT_LABEL, ()) == case.ids
+    found = [label for sample in source if sample.objects for label in sample.objects.columns[OBJECT_LABEL]]
+    assert found == case.found
+
+
+# --- names of the format, and a list of the user
+
+
+def stated_parquet(folder: Path, names: Sequence[str] | None) -> Source:
+    """A column of numbers that `datasets` wrote with their names."""
+    about = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
+    table = pa.table({"image": [{"bytes": IMAGE, "path": f"{i}.png"} for i in range(2)], "label": [1, 0]})
+    metadata = {b"huggingface": json.dumps(about).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), folder / "a.parquet")
+    return open_source(folder / "a.parquet", options=ColumnOptions(class_names=names))
+
+
+def stated_columns(folder: Path, names: Sequence[str] | None) -> Source:
+    """A CSV with a column of 0 and 1 for each class."""
+    for i in range(2):
+        (folder / f"{i}.png").write_bytes(IMAGE)
+    (folder / "labels.csv").write_text("path,cat,dog\n0.png,0,1\n1.png,1,0\n")
+    return open_source(folder / "labels.csv", options=LabelOptions(one_hot=["cat", "dog"], class_names=names))
+
+
+def stated_roboflow(folder: Path, names: Sequence[str] | None) -> Source:
+    """Roboflow's file of classes."""
+    stated_columns(folder, None)
+    (folder / "labels.csv").rename(folder / "_classes.csv")
+    (folder / "_classes.csv").write_text("filename,cat,dog\n0.png,0,1\n1.png,1,0\n")
+    return open_source(folder, options=AnnotationOptions(class_names=names))
+
+
+@pytest.mark.parametrize("write", [stated_parquet, stated_columns, stated_roboflow])
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (None, [(1, "dog"), (0, "cat")]),
+        (["cat", "dog"], [(1, "dog"), (0, "cat")]),
+        (["dog", "cat"], [(0, "dog"), (1, "cat")]),
+        (["Katze", "Hund"], [(1, "Hund"), (0, "Katze")]),
+        (["cat", "Hund"], [(1, "Hund"), (0, "cat")]),
+        (["dog", "bird"], "got 2 names for 2 classes (cat, dog)"),
+        (["a", "b", "c"], "got 3 names for 2 classes (cat, dog)"),
+        (["one"], "got 1 name for 2 classes (cat, dog)"),
+    ],
+)
+def test_a_list_orders_the_classes_of_the_format_or_renames_each(
+    tmp_path: Path, write: Callable[[Path, Any], Source], names: list[str] | None, found: Any
+) -> None:
+    if isinstance(found, str):
+        with pytest.raises(UsageError, match=re.escape(f"class_names: {found}")):
+            write(tmp_path, names)
+        return
+    source = write(tmp_path, names)
+    labels = [sample.features[LABEL] for sample in source]
+    assert [(label, source.schema.class_names[LABEL][label]) for label in labels] == found
