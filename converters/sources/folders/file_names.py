@@ -5,11 +5,12 @@ import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
+from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list
 from shardfeed.converters.sources.files.listing import Globs, Listing
 from shardfeed.converters.sources.files.walk import (
     SkippedFiles,
@@ -19,11 +20,14 @@ from shardfeed.converters.sources.files.walk import (
     shown_annotations,
 )
 from shardfeed.converters.sources.folders.other_layouts import is_part, refuse_other_layouts, with_labels
-from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
-from shardfeed.converters.sources.rows.source import ListedSource
-from shardfeed.converters.sources.source import Findings, Skipped
+from shardfeed.converters.sources.options import LabelOptions
+from shardfeed.converters.sources.rows.columns import Splits
+from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
+from shardfeed.converters.sources.rows.rows import ListedSource, Rows
+from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import folder_splits, split_named
 from shardfeed.errors import UsageError, argument
+from shardfeed.schema import LABEL
 from shardfeed.text import some
 
 # A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
@@ -74,23 +78,16 @@ class FileNames(ListedSource):
         found = _Found.of(listing, chosen)
         if not found.kept:
             raise _unlike(listing, f"no file name matches the pattern {chosen.pattern!r}")
-        numbering = _number(listing, found, given)
+        rows = Rows(os.fsdecode(listing.root), LabelOptions(class_names=given))
+        known = KnownClasses(place=rows.place, refuse=partial(_refuse, listing, found))
+        rows.labels.append(labels := Labels(known=known))
+        labels.add_many([*found.texts], np.array(found.text_of, np.int64))
+        rows.splits = _splits(listing, found) if found.splits else None
+        rows.ledger.skip([*listing.skipped, *_rejected(found)])
+        rows.ledger.notes += [*listing.notes, *others.notes]
+        super().__init__(listing.take(np.array(found.kept, np.int64)), rows, folder=listing.root)
         if asked is None and given is None:
-            _check_names(listing, others, numbering.names)
-        labels = np.array([numbering.labels[text] for text in found.texts], np.int64)
-        column = ClassColumn(
-            "image/class", numbering.names, labels[np.array(found.text_of, np.int64)], ids=numbering.ids
-        )
-        super().__init__(
-            listing.take(np.array(found.kept, np.int64)),
-            (column,),
-            _splits(listing, found) if found.splits else None,
-            Findings(
-                sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
-                [*listing.notes, *others.notes, *numbering.notes],
-                listing.root,
-            ),
-        )
+            _check_names(listing, others, self.schema.class_names[LABEL])
 
 
 @dataclass
@@ -181,12 +178,9 @@ def _unlike(listing: Listing, problem: str, others: SkippedFiles | None = None) 
     return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", remedy)
 
 
-def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> Numbering:
-    try:
-        return number_classes(found.texts, given)
-    except BadLabelError as error:
-        place = listing.file(found.texts[error.value]).path
-        raise UsageError(place, error.problem, error.remedy) from None
+def _refuse(listing: Listing, found: _Found, error: BadLabelError) -> UsageError:
+    """The error for a class, with the first file that has it."""
+    return UsageError(listing.file(found.texts[error.value]).path, error.problem, error.remedy)
 
 
 def _splits(listing: Listing, found: _Found) -> Splits:
@@ -196,8 +190,7 @@ def _splits(listing: Listing, found: _Found) -> Splits:
             named.append(split_named(split))
         except UsageError as error:
             raise UsageError(listing.file(first).path, f"the split: {error.problem}", error.remedy) from None
-    names = tuple(sorted(set(named)))
-    return Splits(names, np.array([names.index(name) for name in named], np.int64)[np.array(found.split_of)])
+    return Splits.coded(named, np.array(found.split_of))
 
 
 def _rejected(found: _Found) -> list[Skipped]:

@@ -5,20 +5,13 @@ Folders that are laid out for another task are refused: their names are no class
 
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.classes import (
-    BadLabelError,
-    ClassList,
-    Numbering,
-    class_list,
-    class_text,
-    number_classes,
-)
+from shardfeed.converters.sources.classes import ClassList, class_list, class_text
 from shardfeed.converters.sources.files.listing import Globs, Listing
 from shardfeed.converters.sources.files.walk import (
     SkippedFiles,
@@ -28,11 +21,14 @@ from shardfeed.converters.sources.files.walk import (
     shown_annotations,
 )
 from shardfeed.converters.sources.folders.other_layouts import refuse_other_layouts, with_labels, without_labels
-from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
-from shardfeed.converters.sources.rows.source import ListedSource
-from shardfeed.converters.sources.source import Findings, Skipped
+from shardfeed.converters.sources.options import LabelOptions
+from shardfeed.converters.sources.rows.columns import Splits
+from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
+from shardfeed.converters.sources.rows.rows import ListedSource, Rows
+from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
 from shardfeed.errors import UsageError, argument, escape
+from shardfeed.schema import LABEL
 from shardfeed.text import counted, some
 
 
@@ -73,22 +69,17 @@ class ImageFolder(ListedSource):
         splits = _splits(listing, given)
         found = _Found.of(listing, 2 if splits else 1)
         _check(listing, found, splits, given, others)
-        numbering = _number(listing, found, given)
-        labels = np.array([numbering.labels[class_text(folder)] for folder in found.folders], np.int64)
-        column = ClassColumn("image/class", numbering.names, labels[found.folder_of], ids=numbering.ids)
-        split_names = tuple(sorted(set(splits.values())))
-        numbers = np.array([split_names.index(splits[top]) if splits else 0 for top in found.tops], np.int64)
+        rows = Rows(os.fsdecode(listing.root), LabelOptions(class_names=given))
+        known = KnownClasses(place=rows.place, integers="names")
+        rows.labels.append(labels := Labels(known=known))
+        labels.add_many(_classes(listing, found), found.folder_of)
+        if splits:
+            rows.splits = Splits.coded([splits[top] for top in found.tops], found.top_of)
+        rows.ledger.skip([*listing.skipped, *_rejected(found)])
+        rows.ledger.notes += [*listing.notes, *others.notes]
         self.labels = others.labels
-        super().__init__(
-            listing.take(found.kept),
-            (column,),
-            Splits(split_names, numbers[found.top_of]) if splits else None,
-            Findings(
-                sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
-                [*listing.notes, *others.notes, *numbering.notes, *_notes(found, splits, numbering, others)],
-                listing.root,
-            ),
-        )
+        super().__init__(listing.take(found.kept), rows, folder=listing.root)
+        rows.ledger.notes += _notes(found, splits, labels.label_of, self.schema.class_names[LABEL], others)
 
 
 @dataclass
@@ -206,16 +197,14 @@ def _innermost(listing: Listing, folder: bytes) -> bytes:
         folder = inner
 
 
-def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> Numbering:
+def _classes(listing: Listing, found: _Found) -> list[str]:
+    """The class of each folder. Raises UsageError for two that would be the same."""
     folder_named: dict[str, bytes] = {}
     for folder in found.folders:
         twin = folder_named.setdefault(class_text(folder), folder)
         if twin != folder:
             raise UsageError(listing.root, f"the folders {some([twin, folder])} would be the same class", "rename one")
-    try:
-        return number_classes(folder_named, given, integers="names")
-    except BadLabelError as error:
-        raise UsageError(listing.root, error.problem, error.remedy) from None
+    return [*folder_named]
 
 
 def _rejected(found: _Found) -> Iterator[Skipped]:
@@ -223,7 +212,13 @@ def _rejected(found: _Found) -> Iterator[Skipped]:
         yield Skipped(key, RejectCode.NO_LABEL.value, "an image next to the class folders")
 
 
-def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others: SkippedFiles) -> Iterator[str]:
+def _notes(
+    found: _Found,
+    splits: Mapping[bytes, str],
+    label_of: Mapping[str, int],
+    names: Sequence[str],
+    others: SkippedFiles,
+) -> Iterator[str]:
     insides = [top + b"/" for top in splits] or [b""]
     imageless = [inside + name for inside in insides for name in others.files.children(inside)[0]]
     imageless = [folder for folder in imageless if folder.rpartition(b"/")[2] not in found.folders]
@@ -234,13 +229,13 @@ def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others
     for folder in found.folders if not splits else ():
         if usual_split(folder):
             yield f"the folder {escape(folder)} is used as a class, not as a split"
-    for top in splits:
-        have = {numbering.labels[class_text(folder)] for t, folder in found.filled if t == top}
-        lacking = [name for i, name in enumerate(numbering.names) if i not in have]
-        if lacking:
-            yield counted(f"classes without files in the split {splits[top]}", lacking, len(lacking))
-    if not splits:
-        have = {numbering.labels[class_text(folder)] for folder in found.folders}
-        lacking = [name for i, name in enumerate(numbering.names) if i not in have]
-        if lacking:
-            yield counted("listed classes without a folder", lacking, len(lacking))
+    for top in splits or [None]:
+        there = found.folders if top is None else [folder for one, folder in found.filled if one == top]
+        have = {label_of[class_text(folder)] for folder in there}
+        if lacking := [name for label, name in enumerate(names) if label not in have]:
+            what = (
+                "listed classes without a folder"
+                if top is None
+                else f"classes without files in the split {splits[top]}"
+            )
+            yield counted(what, lacking, len(lacking))

@@ -23,8 +23,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.columns import Splits
-from shardfeed.converters.sources.rows.source import ListedSource
-from shardfeed.converters.sources.source import Findings
+from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.converters.sources.split_names import folder_splits, split_words_in, usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
@@ -149,8 +148,11 @@ class Unlabelled(ListedSource):
         if not len(files):
             raise no_files_error(files)
         listing, others = only_images(files)
-        findings = Findings(listing.skipped, [*listing.notes, *others.notes], listing.root)
-        super().__init__(listing, (), _splits(listing), findings)
+        rows = Rows(os.fsdecode(listing.root), LabelOptions())
+        rows.splits = _splits(listing)
+        rows.ledger.skip(listing.skipped)
+        rows.ledger.notes += [*listing.notes, *others.notes]
+        super().__init__(listing, rows, folder=listing.root)
 
 
 def _splits(listing: Listing) -> Splits | None:

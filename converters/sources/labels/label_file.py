@@ -35,8 +35,7 @@ from shardfeed.converters.sources.options import LabelOptions, given
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
 from shardfeed.converters.sources.rows.roles import WORDS
-from shardfeed.converters.sources.rows.source import ListedSource
-from shardfeed.converters.sources.source import Findings
+from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.converters.sources.split_names import split_in_cell, usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, is_plain
@@ -165,7 +164,11 @@ class LabelFile(ListedSource):
         wanted = [skipped for skipped in rejected if listing.choice.wants(skipped.key)]
         if len(wanted) < len(rejected):
             notes.append(f"rows whose files are left out by include and exclude: {len(rejected) - len(wanted)}")
-        super().__init__(listing.take(files), tuple(made.columns), splits, Findings(wanted, notes))
+        known = Rows(table.path, LabelOptions())  # the options are checked above
+        known.columns, known.splits = made.columns, splits
+        known.ledger.notes += notes
+        known.ledger.skip(wanted)
+        super().__init__(listing.take(files), known)
 
 
 def _are_pairs(table: LabelTable, lookup: PathLookup) -> bool:

@@ -8,34 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
+from shardfeed.annotations import CAPTION, Keypoints
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.classes import BadLabelError, class_list, number_classes
+from shardfeed.converters.sources.classes import BadLabelError
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, ImageLookup
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task, Unit
 from shardfeed.converters.sources.rows.columns import (
-    EXACT,
     ByteStrings,
-    ClassColumn,
     ListedColumn,
     Splits,
     TextColumn,
     as_array,
-    ragged,
 )
+from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.image_field import ImageField
 from shardfeed.converters.sources.rows.objects import ObjectGather, class_text
+from shardfeed.converters.sources.rows.rows import Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles, Names, Rasters
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import split_in_cell, splits_by_folder
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
-from shardfeed.text import counted, number
 from shardfeed.text import listing as listed
-
-_EMPTY = "classes without objects in the source, kept"
+from shardfeed.text import number
 
 
 class Annotations:
@@ -327,44 +324,50 @@ class Annotations:
         if self._wants("classes"):
             self._reject_unlabelled()
         places, taken = self._taken()
-        columns = self._columns(places, len(taken))
-        table = self._table(places) if self.boxed and self._wants("boxes", "masks", "keypoints") else None
+        listing = self.listing.take(taken)
+        rows = Rows(self.place, self.options, self.ledger)
+        names, ids = self.stated or (None, ())
+        if self._classes and self._wants("classes"):
+            called, own = self.label_classes or (names, ())
+            integers = "labels" if called is None else "names"
+            known = KnownClasses(place=self.place, names=called, ids=own, integers=integers, refuse=self._refuse_label)
+            rows.labels.append(labels := Labels("set" if self.sets else "one", known))
+            for texts in self._of_places(self._classes, places, len(taken), ()):
+                labels.add(texts)
+        self._add_columns(rows.columns, places, len(taken))
+        if self.boxed and self._wants("boxes", "masks", "keypoints"):
+            rows.objects = self.objects
+        rows.of_objects = KnownClasses(place=self.place, names=names, ids=ids, refuse=self._refuse_label)
+        rows.splits = self._split_column(places, listing)
         self._note_others(taken)
         for what, keys in self._unread.items():
-            names = listed([f"{escape(key)} ({count:,})" for key, count in keys.most_common()])
-            self.note(f"not read: {names} of {what}")
+            shown = listed([f"{escape(key)} ({count:,})" for key, count in keys.most_common()])
+            self.note(f"not read: {shown} of {what}")
         if not (len(self.objects) or self._classes or len(self._captions) or rasters or self._left):
             self.note(f"no annotation in the source: {number(len(taken), 'image')} stored without any")
         for image, code, reason in self._left:
-            if isinstance(image, str):
-                self.ledger.leave_out(name_bytes(image), code, reason)
-            elif self._is_wanted(image):
-                file = self._files[image]
-                if code is AnnotationCode.IMAGE and isinstance(file, Skipped) and file.code == AnnotationCode.ORPHAN:
-                    code, reason = AnnotationCode.ORPHAN, f"{reason.partition(': ')[0]}: {file.reason}"
-                self.ledger.leave_out(self.key(image), code, reason)
-        listing = self.listing.take(taken)
-        splits = self._split_column(places, listing)
-        counts = [number(len(taken), "image")]
-        if self._classes and self._wants("classes"):
-            counts.append(f"{'a set of classes' if self.sets else 'one class'} each")
-        if len(self._captions) and self._wants("captions"):
-            counts.append(number(len(self._captions), "caption"))
-        if table is not None:
-            counts.append(number(len(table), "object"))
-            if table.class_names is not None:
-                counts[-1] += f" of {number(len(table.class_names), 'class', 'classes')}"
-        return ColumnarSource(
+            self._list_left_out(image, code, reason)
+        return rows.source(
             listing,
             ListedFiles(listing),
-            columns,
-            splits,
-            table,
-            rasters(places) if callable(rasters) else rasters,
-            self._number_column(places, splits, len(taken)),
-            self.ledger.findings(),
-            described or ", ".join(counts),
+            places=places,
+            ids=self._ids(places, len(taken)),
+            rasters=rasters(places) if callable(rasters) else rasters,
+            leave_out=self._list_left_out,
+            described=described or None,
         )
+
+    def _list_left_out(self, image: int | str, code: AnnotationCode, reason: str) -> None:
+        if isinstance(image, str):
+            self.ledger.leave_out(name_bytes(image), code, reason)
+        elif self._is_wanted(image):
+            file = self._files[image]
+            if code is AnnotationCode.IMAGE and isinstance(file, Skipped) and file.code == AnnotationCode.ORPHAN:
+                code, reason = AnnotationCode.ORPHAN, f"{reason.partition(': ')[0]}: {file.reason}"
+            self.ledger.leave_out(self.key(image), code, reason)
+
+    def _refuse_label(self, error: BadLabelError) -> LabelFileError:
+        return LabelFileError(self.place, error.problem, error.remedy)
 
     def _reject_unlabelled(self) -> None:
         """Find whether each image has exactly one class; reject those without."""
@@ -462,23 +465,8 @@ class Annotations:
                 found[places[image]] = value
         return found
 
-    def _columns(self, places: np.ndarray, count: int) -> list[ListedColumn]:
-        """Classes and captions of whole images, and the field for groups."""
-        columns: list[ListedColumn] = []
-        if self._classes and self._wants("classes"):
-            lists = self._of_places(self._classes, places, count, [])
-            texts = list(dict.fromkeys(text for of_image in lists for text in of_image))
-            names, ids = self.label_classes or (self.stated and self.stated[0], ())
-            given, integers = class_list(self.options.class_names), "labels" if names is None else "names"
-            try:
-                numbering = number_classes(texts, given, integers=integers, stated=names, stated_ids=ids)
-            except BadLabelError as error:
-                raise LabelFileError(self.place, error.problem, error.remedy) from None
-            self.ledger.notes += numbering.notes
-            rows = [[numbering.labels[text] for text in of_image] for of_image in lists]
-            numbers, ends = ragged(rows, np.int64)
-            ends = ends if self.sets else None
-            columns.append(ClassColumn("image/class", numbering.names, numbers, ends, self.sets, numbering.ids))
+    def _add_columns(self, columns: list[ListedColumn], places: np.ndarray, count: int) -> None:
+        """Captions of whole images, and the field for groups."""
         if len(self._captions) and self._wants("captions"):
             of_image = places[as_array(self._captioned)]
             for n in np.flatnonzero(of_image < 0).tolist():
@@ -491,30 +479,6 @@ class Annotations:
                 self.note(f"images without a caption: {without:,}")
         if self._field is not None:
             columns.append(self._field.column(places, count))
-        return columns
-
-    def _table(self, places: np.ndarray) -> Any:
-        classes = None
-        given = None if self._classes and self._wants("classes") else class_list(self.options.class_names)
-        if self.objects.classed or self.stated is not None or given is not None:
-            stated, ids = self.stated or (None, ())
-            try:
-                classes = number_classes(self.objects.class_texts, given, integers="ids", stated=stated, stated_ids=ids)
-            except BadLabelError as error:
-                raise LabelFileError(self.place, error.problem, error.remedy) from None
-            self.ledger.notes += classes.notes
-        self.objects.check_unit(self.place, self.options.unit)
-        table = self.objects.finish(classes, places, self.leave_out)
-        crowds = int(np.count_nonzero(table.flags.get(IS_CROWD, ())))
-        if 2 * crowds > len(table):
-            why = "some tools mark every run-length mask so; trainers and evaluation leave crowds out"
-            self.note(f"objects that are crowds (iscrowd 1): {crowds:,} of {len(table):,}; {why}")
-        if self.stated is not None:
-            numbers = table.class_ids or range(len(table.class_names or ()))
-            called = zip(table.class_names or (), numbers, table.class_counts(), strict=True)
-            empty = [f"{name} (id {own})" if table.class_ids else name for name, own, count in called if not count]
-            self.ledger.notes += [counted(_EMPTY, empty, len(empty))] if empty else []
-        return table
 
     def _split_column(self, places: np.ndarray, listing: Listing) -> Splits | None:
         """Return the split of each image: from the annotations, else from folders named like splits."""
@@ -524,18 +488,12 @@ class Annotations:
             splits = self._of_places(self._splits, places, len(listing), None)
         return None if all(split is None for split in splits) else Splits.of(splits)
 
-    def _number_column(self, places: np.ndarray, splits: Splits | None, count: int) -> np.ndarray | None:
-        """int64 [n]: each image's own number; None unless all have one, each another in its split."""
+    def _ids(self, places: np.ndarray, count: int) -> np.ndarray:
+        """int64 [n]: each image's own number, -1 without."""
         numbers = as_array(self._numbers)
         found, images = np.full(count, -1, np.int64), np.flatnonzero(numbers >= 0)[::-1]  # the first counts
         images = images[places[images] >= 0]
         found[places[images]] = numbers[images]
-        split = np.zeros(count, np.int64) if splits is None else splits.numbers
-        order = np.lexsort((found, split))
-        if found.min() < 0 or ((np.diff(found[order]) == 0) & (np.diff(split[order]) == 0)).any():
-            return None
-        if found.max() > EXACT:
-            self.note(f"ids of images are above {EXACT:,}: as float32 they are not unique")
         return found
 
     def _note_others(self, taken: np.ndarray) -> None:

@@ -156,11 +156,17 @@ class Splits:
     numbers: np.ndarray
 
     @classmethod
-    def of(cls, split_of: Sequence[str | None]) -> "Splits":
-        """Make the splits from the split name of each sample."""
-        names = sorted(set(split_of), key=lambda name: (name is None, name))
+    def coded(cls, splits: Iterable[str | None], codes: np.ndarray) -> "Splits":
+        """Make the splits of samples with the splits `splits[code]`; two of those may be the same."""
+        of_code = [*splits]
+        names = sorted(set(of_code), key=lambda name: (name is None, name))
         places = {name: place for place, name in enumerate(names)}
-        return cls(tuple(names), np.array([places[name] for name in split_of], np.int64))
+        return cls(tuple(names), np.array([places[name] for name in of_code], np.int64)[codes])
+
+    @classmethod
+    def of(cls, split_of: Sequence[str | None]) -> "Splits":
+        """Make the splits from the split of each sample."""
+        return cls.coded(split_of, np.arange(len(split_of)))
 
 
 def as_array(numbers: "array[Any]") -> np.ndarray:

@@ -5,6 +5,7 @@ import errno
 import os
 import posixpath
 import stat
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -141,7 +142,7 @@ class DictReader:
             read.classes["label"] = _classes(read, "label", [given["label"]])
         if "tags" in given:
             tags = read.classes["tags"] = _classes(read, "tags", _listed(read, "tags", given))
-            if len(set(tags)) < len(tags):
+            if len({unicodedata.normalize("NFC", tag) for tag in tags}) < len(tags):
                 raise read.error(f"tags: got {some(tags)}, expected each class once")
         captions = [*_texts(read, "caption", given), *_texts(read, "captions", given)]
         if "caption" in given or "captions" in given:

@@ -1,35 +1,28 @@
 """A source from your own dicts: images with boxes, classes, tags, captions and numbers, from Python."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
-from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
+from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.rows.columns import (
-    ByteStrings,
-    ClassColumn,
-    ListedColumn,
-    Splits,
-    TextColumn,
-    UnlikeError,
-    Values,
-    ragged,
-)
+from shardfeed.converters.sources.options import AnnotationOptions, Unit
+from shardfeed.converters.sources.rows.columns import ByteStrings, Splits, UnlikeError, Values
 from shardfeed.converters.sources.rows.dict_reader import DictReader, Image, ReadDict, feature_key
-from shardfeed.converters.sources.rows.object_table import ObjectTable
+from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.objects import ObjectGather
-from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger
+from shardfeed.converters.sources.rows.rows import Rows
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, escape, name_text
-from shardfeed.text import some
 
-_CLASSES = ("label", "tags", "labels")  # keys that take class names
+_CLASSES = {"label": "labels", "tags": "labels", "labels": "objects"}  # keys that take class names, and of what
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,146 +97,120 @@ def from_dicts(
     for one, other in pairwise(read):
         if one.key == other.key:
             raise other.error(f"has the key {escape(one.key)!r} of dicts[{one.index}]", "keys must be unique")
-    _check_numbers(read)
-    there = [one for one in read if not isinstance(one.image, Skipped)]
-    given = _GivenNames(class_names, read)
-    ledger = Ledger()
-    columns = _columns(there, read, given, reader)
-    table = _objects(read, given, keypoints, ledger, fractions=fractions, boxes_on=boxes_on)
-    for one in read:
-        if isinstance(one.image, Skipped):
-            ledger.rejected[one.key] = one.image
-    splits = None if all(one.split is None for one in there) else Splits.of([one.split for one in there])
-    own = [one.number for one in there if one.number is not None]
-    return ColumnarSource(
-        ByteStrings(one.key for one in there),
-        DictImages([one.image for one in there if not isinstance(one.image, Skipped)]),
-        columns,
-        splits,
-        table,
-        numbers=np.array(own, np.int64) if own else None,
-        findings=ledger.findings(),
+    _check_alike(read)
+    unit: Unit | None = None if fractions is None else "fractions" if fractions else "pixels"
+    rows = Rows("dicts", AnnotationOptions(unit=unit, boxes_on=boxes_on))
+    there = [image for image, one in enumerate(read) if not isinstance(one.image, Skipped)]
+    names = _given_names(class_names, read)
+    rows.class_names = {what: names[name] for name, what in _CLASSES.items() if name in names}
+    for name in ("label", "tags"):
+        if name in names:
+            known = KnownClasses(place="dicts", refuse=partial(_refuse, read, name))
+            rows.labels.append(labels := Labels("set" if name == "tags" else "one", known))
+            for image in there:
+                labels.add(read[image].classes.get(name, []))
+    if any(one.captions is not None for one in read):
+        rows.values.append(Values(CAPTION, lists=True))
+        for image in there:
+            rows.values[-1].add(read[image].captions or [])
+    for name in (*reader.texts, *reader.numbers):
+        rows.values.append(Values(feature_key(name)))
+        for image in there:
+            try:
+                rows.values[-1].add(read[image].extra[name])
+            except UnlikeError as error:
+                raise read[image].error(f"{escape(name)}: {error}") from None
+    if any(one.boxes is not None for one in read):
+        rows.objects = _objects(read, rows, keypoints)
+        if "labels" in names:
+            rows.of_objects = KnownClasses(place="dicts", refuse=partial(_refuse, read, "labels"))
+        rows.objects.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
+    rows.ledger.skip(one.image for one in read if isinstance(one.image, Skipped))
+    if any(read[image].split is not None for image in there):
+        rows.splits = Splits.of([read[image].split for image in there])
+    places = np.full(len(read), -1, np.int64)
+    places[there] = np.arange(len(there))
+
+    def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
+        named = f"its image {name_text(read[image].key)} was left out" if code is AnnotationCode.IMAGE else ""
+        rows.ledger.leave_out(read[image].key, code, f"{reason.partition(': ')[0]}: {named}" if named else reason)
+
+    return rows.source(
+        ByteStrings(read[image].key for image in there),
+        DictImages([cast(Image, read[image].image) for image in there]),
+        places=places,
+        ids=np.array([-1 if (own := read[image].number) is None else own for image in there], np.int64),
+        leave_out=leave_out,
     )
 
 
-def _check_numbers(read: Sequence[ReadDict]) -> None:
-    """Raise UsageError if some dicts have an image id and others none, or if two have the same."""
+def _check_alike(read: Sequence[ReadDict]) -> None:
+    """Raise UsageError for keys that some dicts have and others do not, and for two images with one id."""
     first: dict[int | None, ReadDict] = {}
-    numbered = [one for one in read if one.number is not None]
-    if numbered and len(numbered) < len(read):
-        lacking = min((one for one in read if one.number is None), key=lambda one: one.index)
-        problem = f"it has no 'image_id', but dicts[{numbered[0].index}] has one"
-        raise lacking.error(problem, "give each a unique one, or none")
-    for one in numbered:
-        if (other := first.setdefault(one.number, one)) is not one:
-            raise one.error(f"has the image_id {one.number} of dicts[{other.index}]", "give each a unique one, or none")
-
-
-class _GivenNames:
-    """The class names given by the user, by "label", "tags" or "labels"; and the class numbers of the dicts' values."""
-
-    def __init__(self, class_names: ClassList | Mapping[str, ClassList] | None, read: Sequence[ReadDict]) -> None:
-        self._read = sorted(read, key=lambda one: one.index)
-        used = [name for name in _CLASSES if any(name in one.classes for one in read)]
-        if isinstance(class_names, Mapping):
-            for name in class_names:
-                if name not in _CLASSES:
-                    raise UsageError("class_names", f"got {escape(str(name))!r}, expected one of {', '.join(_CLASSES)}")
-                if name not in used:
-                    raise UsageError("class_names", f"got names for {name!r}, but no dict has it", "leave them out")
-            self._given = {name: class_list(names) for name, names in class_names.items()}
-        else:
-            self._given = dict.fromkeys(used, class_list(class_names))
-            if class_names is not None and not used:
-                raise UsageError("class_names", f"no dict has any of {', '.join(_CLASSES)}", "leave them out")
-        self.used = used
-
-    def names(self, name: str) -> tuple[str, ...] | None:
-        """The class names given for `name`. Raises UsageError if there are none, and no class."""
-        given = self._given.get(name)
-        if given is None and not any(one.classes.get(name) for one in self._read):
-            raise UsageError("class_names", f"no dict has any class in {name!r}", "name the classes")
-        return given
-
-    def numbering(self, name: str, of_objects: Collection[str] | None = None) -> Numbering:
-        """Number all classes that the dicts have under `name`, or those of objects. Raises UsageError for a bad one."""
-        values = list(dict.fromkeys(value for one in self._read for value in one.classes.get(name, ())))
-        given = self.names(name)
-        try:
-            if of_objects is not None:
-                return number_classes(of_objects, given, integers="ids")
-            return number_classes(values, given)
-        except BadLabelError as error:
-            first = next(one for one in self._read if error.value in one.classes.get(name, ()))
-            raise UsageError(f"dicts[{first.index}]", f"{name}: {error.problem}", error.remedy) from None
-
-
-def _columns(
-    there: Sequence[ReadDict], read: Sequence[ReadDict], given: _GivenNames, reader: DictReader
-) -> list[ListedColumn]:
-    """Build the columns of whole images: labels or tags, captions, texts and numbers. Raises UsageError."""
-    columns: list[ListedColumn] = []
-    if {"label", "tags"} <= set(given.used):
-        one = next((one for one in read if "tags" in one.classes), read[0])
-        raise one.error("got 'tags', but others have 'label': both are image/class", "make the label one of the tags")
-    if "label" in given.used:
+    if any(one.number is not None for one in read):
+        _all_have(read, "image_id", lambda one: one.number is not None, "give each a unique one, or none")
+        for one in read:
+            if (other := first.setdefault(one.number, one)) is not one:
+                problem = f"has the image_id {one.number} of dicts[{other.index}]"
+                raise one.error(problem, "give each a unique one, or none")
+    if any("label" in one.classes for one in read):
+        if tagged := next((one for one in read if "tags" in one.classes), None):
+            problem = "got 'tags', but others have 'label': both are image/class"
+            raise tagged.error(problem, "make the label one of the tags")
         _all_have(read, "label", lambda one: "label" in one.classes)
-        labels = given.numbering("label")
-        numbers = [labels.labels[one.classes["label"][0]] for one in there]
-        columns.append(ClassColumn("image/class", labels.names, np.array(numbers, np.int64), ids=labels.ids))
-    if "tags" in given.used:
-        labels = given.numbering("tags")
-        sets = [[labels.labels[tag] for tag in one.classes.get("tags", ())] for one in there]
-        for one, numbers in zip(there, sets, strict=True):
-            if len(set(numbers)) < len(numbers):  # by two spellings
-                raise one.error(f"tags: got {some(one.classes['tags'])}, expected each class once")
-        columns.append(ClassColumn("image/class", labels.names, *ragged(sets, np.int64), True, labels.ids))
-    if any(one.captions is not None for one in read):
-        columns.append(TextColumn.of_lists(CAPTION, [one.captions or [] for one in there]))
-    for name in (*reader.texts, *reader.numbers):
-        _all_have(there, f"list in {name}", lambda one, name=name: isinstance(one.extra[name], list))
-        values = Values(feature_key(name))
-        for one in there:
-            try:
-                values.add(one.extra[name])
-            except UnlikeError as error:
-                raise one.error(f"{escape(name)}: {error}") from None
-        columns.append(values.column())
-    return columns
+    full = [one for one in read if one.boxes is not None and len(one.boxes)]
+    _all_have(full, "labels", lambda one: "labels" in one.classes)
+    for name in ("area", "segmentation"):
+        _all_have(full, name, lambda one, name=name: name in one.of_objects)
 
 
-def _all_have(read: Sequence[ReadDict], name: str, has: Callable[[ReadDict], bool]) -> None:
+def _all_have(
+    read: Sequence[ReadDict], name: str, has: Callable[[ReadDict], bool], remedy: str = "give it to all, or to none"
+) -> None:
     """Check that all dicts have `name`, or none; raise UsageError otherwise."""
     lacking = [one.index for one in read if not has(one)]
     having = [one.index for one in read if has(one)]
     if lacking and having:
-        problem = f"it has no {name!r}, but dicts[{min(having)}] has one"
-        raise UsageError(f"dicts[{min(lacking)}]", problem, "give it to all, or to none")
+        raise UsageError(f"dicts[{min(lacking)}]", f"it has no {name!r}, but dicts[{min(having)}] has one", remedy)
 
 
-def _objects(
-    read: Sequence[ReadDict],
-    given: _GivenNames,
-    keypoints: Keypoints | None,
-    ledger: Ledger,
-    *,
-    fractions: bool | None,
-    boxes_on: str | None,
-) -> ObjectTable | None:
-    """Return the table of the objects of all dicts; None if no dict has boxes."""
-    boxed = [one for one in read if one.boxes is not None]
-    if not boxed:
-        return None
-    full = [one for one in boxed if one.boxes is not None and len(one.boxes)]
-    _all_have(full, "labels", lambda one: "labels" in one.classes)
-    for name in ("area", "segmentation"):
-        _all_have(full, name, lambda one, name=name: name in one.of_objects)
+def _given_names(
+    class_names: ClassList | Mapping[str, ClassList] | None, read: Sequence[ReadDict]
+) -> dict[str, tuple[str, ...] | None]:
+    """The names given by the user for each of "label", "tags" and "labels" that a dict has.
+
+    Raises UsageError for names of others, and if there is neither a name nor a class.
+    """
+    used = [name for name in _CLASSES if any(name in one.classes for one in read)]
+    if not isinstance(class_names, Mapping):
+        if class_names is not None and not used:
+            raise UsageError("class_names", f"no dict has any of {', '.join(_CLASSES)}", "leave them out")
+        given = dict.fromkeys(used, class_list(class_names))
+    else:
+        for name in class_names:
+            if name not in _CLASSES:
+                raise UsageError("class_names", f"got {escape(str(name))!r}, expected one of {', '.join(_CLASSES)}")
+            if name not in used:
+                raise UsageError("class_names", f"got names for {name!r}, but no dict has it", "leave them out")
+        given = dict.fromkeys(used) | {name: class_list(names) for name, names in class_names.items()}
+    for name, names in given.items():
+        if names is None and not any(one.classes.get(name) for one in read):
+            raise UsageError("class_names", f"no dict has any class in {name!r}", "name the classes")
+    return given
+
+
+def _refuse(read: Sequence[ReadDict], name: str, error: BadLabelError) -> UsageError:
+    """The error for a class, with the first dict that has it."""
+    first = min(one.index for one in read if error.value in one.classes.get(name, ()))
+    return UsageError(f"dicts[{first}]", f"{name}: {error.problem}", error.remedy)
+
+
+def _objects(read: Sequence[ReadDict], rows: Rows, keypoints: Keypoints | None) -> ObjectGather:
+    """The objects of all dicts."""
+    options, masks = rows.options, any("segmentation" in one.of_objects for one in read)
+    assert isinstance(options, AnnotationOptions)
     gather = ObjectGather(
-        what="box",
-        unit="fractions" if fractions else "pixels",
-        upright=None if boxes_on is None else boxes_on == "upright",
-        keypoints=keypoints,
-        masks=any("segmentation" in one.of_objects for one in boxed),
+        what="box", unit=options.unit or "pixels", upright=options.upright, keypoints=keypoints, masks=masks
     )
     for image, one in enumerate(read):
         if one.size is not None:
@@ -262,19 +229,5 @@ def _objects(
                     outline=known.get("segmentation"),
                 )
             except BadAnnotationError as error:
-                ledger.leave_out(one.key, error.code, f"box {n}: {error.reason}")
-    classes = None
-    if "labels" in given.used:
-        classes = given.numbering("labels", gather.class_texts)
-        ledger.notes += classes.notes
-    unit = None if fractions is None else gather.unit
-    gather.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
-    places = np.full(len(read), -1, np.int64)
-    there = [image for image, one in enumerate(read) if not isinstance(one.image, Skipped)]
-    places[there] = np.arange(len(there))
-
-    def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
-        named = f"its image {name_text(read[image].key)} was left out" if code is AnnotationCode.IMAGE else ""
-        ledger.leave_out(read[image].key, code, f"{reason.partition(': ')[0]}: {named}" if named else reason)
-
-    return gather.finish(classes, places, leave_out)
+                rows.ledger.leave_out(one.key, error.code, f"box {n}: {error.reason}")
+    return gather

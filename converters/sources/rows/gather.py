@@ -4,8 +4,6 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,24 +15,21 @@ from shardfeed.converters.sources.files.class_names import NamesFile
 from shardfeed.converters.sources.look import SourceFiles
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.rows.class_column import ClassTexts, class_column
 from shardfeed.converters.sources.rows.columns import (
     EXACT,
-    ClassMarks,
     Codes,
-    ListedColumn,
     RowNames,
     Splits,
     UnlikeError,
     Values,
     as_array,
-    repeated,
 )
-from shardfeed.converters.sources.rows.object_table import ObjectTable
-from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, objects_of
-from shardfeed.converters.sources.rows.roles import Role, Roles, check_used
-from shardfeed.converters.sources.rows.row_objects import RowObjects
-from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Ledger, Rasters
+from shardfeed.converters.sources.rows.evidence import By
+from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
+from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, ObjectGather, objects_of
+from shardfeed.converters.sources.rows.roles import Roles
+from shardfeed.converters.sources.rows.rows import Rows
+from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Rasters
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.schema import FILENAME
@@ -107,10 +102,13 @@ class Gather:
         fractions: bool = False,
         offered: Mapping[str, str] | None = None,
     ) -> None:
-        self.files, self.roles, self.options, self.ledger = files, roles, options, Ledger()
+        self.files, self.roles, self.options = files, roles, options
+        self.rows = Rows(files.place, options)
+        self.ledger = self.rows.ledger
         stems = [f"{os.path.splitext(name)[0]}/" for name in files.names]
         self._names = RowNames(stems if prefixes is None else prefixes, digits)
         self._label, self._label_text = roles.name("label"), roles.name("label text")
+        self._beside = self._label_text if self._label is not None else None
         self._one_hot, self._separator = [info.name for info in roles.one_hot], options.label_separator
         self._text, self._split = roles.name("text"), roles.name("split")
         self._key, self._number, self._objects = roles.name("key"), roles.name("number"), roles.name("objects")
@@ -118,31 +116,29 @@ class Gather:
         kind = roles.by_role["label"].kind if self._label is not None else ""
         self._lists = kind in ("integers", "texts", "floats") or self._separator is not None
         self._whole = kind not in ("text", "texts", "")
-        self._marks = ClassMarks(1 if self._one_hot else 2)
-        numbered = self._label is not None and roles.by_role["label"].class_names is not None  # by the format
-        self._marks.fits = bool(self._one_hot) or (self._lists and not numbered)
+        if self._one_hot:
+            self.rows.labels.append(Labels("marks"))
+        elif self._label is not None or self._label_text is not None:
+            numbered = self._label is not None and roles.by_role["label"].class_names is not None  # by the format
+            self.rows.labels.append(Labels("set" if self._lists else "one", unsure=self._lists and not numbered))
         if self._separator is not None and kind not in ("text", ""):
             problem = f"is for labels that are texts, but {escape(self._label)} holds {kind} values"
             raise UsageError("label_separator", problem, "leave it out")
-        self._labels, self._splits = Codes(lists=self._lists), Codes()
+        self._splits = Codes()
         self._splits_of_files = files.splits() if self._split is None else ()
         self._captions = Values(CAPTION, lists=True)
         self._extras = {key: (info.name, Values(key)) for key, info in roles.extra.items()}
         self._offered = {key: (column, Values(key)) for key, column in (offered or {}).items()}
-        self._upright, self._fractions = upright, fractions
+        if self._objects is not None:
+            self.rows.objects = ObjectGather(unit="fractions" if fractions else "pixels", upright=upright)
         self._file_of, self._record_of, self._numbers = array("i"), array("i"), array("q")
         self._where = array("q")  # as many of each row
-        self._beside = ClassTexts()
         self._zeros: set[str] = set()  # for no class, in columns of classes
         self._lacking: Counter[tuple[str, int]] = Counter()  # (role, file): samples that have no value for it
         self._seen = 0
 
     def __len__(self) -> int:
         return len(self._file_of)
-
-    @cached_property
-    def _of_objects(self) -> RowObjects:
-        return RowObjects("fractions" if self._fractions else "pixels", self._upright)
 
     def reject(self, file: int, record: int, code: RejectCode, reason: str, name: bytes = b"") -> None:
         """List a row that cannot be used, by name unless another rejected row has the same name."""
@@ -174,23 +170,14 @@ class Gather:
             return False
         if self._extras or self._offered:
             self._take_features(row)
-        if self._marks.fits or self._marks.width:
-            self._marks.add(labels)
-        if self._lists:
-            self._labels.add_all(labels)
-        elif labels and not self._one_hot:
-            self._labels.add(labels[0])
-        if self._label_text is not None and self._label is not None:
-            texts = row.values.get(self._label_text)
-            self._beside.add(labels, texts)
-            if isinstance(texts, list) and len(texts) == len(labels):
-                self._marks.end()  # each has a name
+        for one in self.rows.labels:
+            one.add(labels, row.values.get(self._beside) if self._beside is not None else None)
         if split is not None:
             self._splits.add(split)
         if self._text is not None:
             self._captions.add(self._captions_of(row))
-        if objects:
-            for code, reason in self._of_objects.take(len(self._file_of), objects):
+        if objects and self.rows.objects is not None:
+            for code, reason in self.rows.objects.take(len(self._file_of), objects):
                 key = row.name or name_bytes(self._names.numbered(row.file, row.record))
                 self.ledger.leave_out(key, code, reason)
         self._file_of.append(row.file)
@@ -296,7 +283,8 @@ class Gather:
 
     def set_size(self, width: Any, height: Any) -> None:
         """Set the size, in pixels, at which the image of the last added row was annotated."""
-        self._of_objects.set_size(len(self) - 1, width, height)
+        assert self.rows.objects is not None
+        self.rows.objects.set_size(len(self) - 1, width, height)
 
     def _take_features(self, row: Row) -> None:
         """Take the values that were asked for, and numbers that were not, or none of their column from here on."""
@@ -347,13 +335,8 @@ class Gather:
         """
         if not len(self):
             raise self._no_rows_error(what)
-        by_role = self.roles.by_role
-        labelled = bool(self._one_hot or {"label", "label text"} & by_role.keys())
-        masked, boxed = "mask" in by_role, "objects" in by_role
-        check_used(self.files.place, self.options, labels=labelled, objects=boxed, masks=masked)
-        all_notes = [*self.files.notes, *notes]
-        columns = self._columns(beside or {}, all_notes)
-        keys = self._keys(all_notes)
+        by_role, rows, notes = self.roles.by_role, self.rows, [*self.files.notes, *notes]
+        keys = self._keys(notes)
         masks = None
         if rasters is not None:
             try:
@@ -363,71 +346,52 @@ class Gather:
                     raise
                 place, problem, remedy = error.args
                 raise UsageError(place, problem, f"{remedy}; without masks: {argument('unlabelled', True)}") from None
-            all_notes += of_masks
-        elif masked:  # a reader that forgets it must not lose it
+            notes += of_masks
+        elif "mask" in by_role:  # a reader that forgets it must not lose it
             raise UsageError(self.files.place, f"masks in {what}s cannot be read", "leave the mask out")
-        objects = self._table(keys, beside or {}, all_notes) if self._objects is not None else None
-        all_notes += self._lacking_notes()
+        for labels in rows.labels:
+            label = by_role.get("label", by_role.get("label text"))
+            by: By = "user" if "label" in self.options.columns else "name"
+            if label is None:
+                names: Sequence[str] | None = [info.word or info.name for info in self.roles.one_hot]
+                labels.known = self._known(self._one_hot[0], number(len(names), "column"), names, beside, by)
+            else:
+                marks = f"{escape(label.name)}, lists of 0 and 1"
+                labels.known = self._known(label.name, marks, label.class_names, beside, by)
+        if self._objects is not None:
+            rows.of_objects = self._known(self._objects, "", by_role["objects"].class_names, beside)
+        if self._text is not None:
+            rows.columns.append(self._captions.column())
+        rows.values += [values for _, values in (*self._extras.values(), *self._offered.values())]
+        rows.splits = self._split_column()
+        notes += self._lacking_notes()
         offered = {column: key for key, (column, _) in self._offered.items()}
-        if self.roles.unused:
-            unused = [column for column in self.roles.unused if column not in offered]
+        if unused := [column for column in self.roles.unused if column not in offered]:
             named = listing([*map(escape, unused)])  # each may hold labels
-            all_notes += [f"unused columns: {len(unused)} ({named})"] if unused else []
-        all_notes += [counted("columns used as numbers", offered, len(offered))] if offered else []
-        self.ledger.notes += all_notes
-        for skipped in self.files.skipped:
-            self.ledger.rejected.setdefault(skipped.key, skipped)
-        numbers = as_array(self._numbers)
-        usable = self._number is not None and numbers.min() >= 0 and not len(repeated(numbers))
+            notes.append(f"unused columns: {len(unused)} ({named})")
+        notes += [counted("columns used as numbers", offered, len(offered))] if offered else []
+        self.ledger.notes += notes
+        self.ledger.skip(self.files.skipped)
         described = f"{number(len(self.files.files), what)}, {number(len(self), 'sample')}: {self.roles.described}"
-        return ColumnarSource(
+        return rows.source(
             keys,
             images,
-            columns,
-            self._split_column(),
-            objects,
-            masks,
-            numbers if usable else None,
-            self.ledger.findings(self.files.folder),
-            described,
+            ids=None if self._number is None else as_array(self._numbers),
+            rasters=masks,
+            described=described,
+            folder=self.files.folder,
         )
 
-    def _columns(self, beside: Mapping[str, NamesFile], notes: list[str]) -> list[ListedColumn]:
-        columns: list[ListedColumn] = []
-        column = self._label or self._label_text or (self._one_hot[0] if self._one_hot else None)
-        if column is not None:
-            role: Role = "label" if self._label is not None else "label text"
-            stated: Sequence[str] | None = [info.word or info.name for info in self.roles.one_hot]
-            stated = self.roles.by_role[role].class_names if role in self.roles.by_role else stated
-            labels, place = self._labels, f"{self.files.place}, column {column}"
-            if self._marks.doubtful:
-                problem = "has lists of 0 and 1, with one of them twice, but of several lengths"
-                raise UsageError(place, problem, "write a 0 or 1 for every class in each list, or each class once")
-            named = beside.get(column, beside.get(""))
-            if self._marks.fits:
-                labels, note = self._marks.codes()
-                what = number(len(self._one_hot), "column") if self._one_hot else f"{escape(column)}, lists of 0 and 1"
-                notes.append(f"{what}: {note}")
-                if self.options.label_offset:
-                    problem = f"got {self.options.label_offset}, but labels are marks of 0 and 1"
-                    raise UsageError("label_offset", problem, "leave it out")
-                alike = named is not None and [*named.names] == [*range(self._marks.width)]
-                stated = stated or [*(named.names.values() if named and alike else map(str, range(self._marks.width)))]
-            of_pixels = "mask" in self.roles.by_role  # then the class names are those of pixels
-            made, of_labels = class_column(
-                labels,
-                replace(self.options, class_names=None) if of_pixels else self.options,
-                place,
-                stated=stated or None,
-                texts=None if self._marks.fits else self._beside.agreed(column, notes),
-                beside=named,
-            )
-            columns.append(made)
-            notes += of_labels
-        if self._text is not None:
-            columns.append(self._captions.column())
-        of_features = [values for _, values in (*self._extras.values(), *self._offered.values())]
-        return columns + [values.column() for values in of_features]
+    def _known(
+        self,
+        column: str,
+        what: str,
+        names: Sequence[str] | None,
+        beside: Mapping[str, NamesFile] | None,
+        by: By = "name",
+    ) -> KnownClasses:
+        place, files = f"{self.files.place}, column {column}", beside or {}
+        return KnownClasses(place=place, what=what, names=names, beside=files.get(column, files.get("")), by=by)
 
     def _keys(self, notes: list[str]) -> Keys:
         """Return the name of each sample; adds a note if names are made of file and number."""
@@ -438,23 +402,6 @@ class Gather:
             raise UsageError(place, "a value is not a key, or repeats", "name a column of unique relative names")
         notes.append("keys are made of file and number: no column has unique names")
         return self._names.numbers(self.file_of, self.record_of)
-
-    def _table(self, keys: Keys, beside: Mapping[str, NamesFile], notes: list[str]) -> ObjectTable:
-        options, by_role = self.options, self.roles.by_role
-        if "label" in by_role or "mask" in by_role:  # then the class names are for labels or pixels
-            options = replace(options, class_names=None)
-
-        def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
-            self.ledger.leave_out(keys[image], code, reason)
-
-        table = self._of_objects.table(by_role["objects"], options, self.files.place, beside, notes, leave_out)
-        if self._label is None and not self._one_hot and not self._of_objects.numbered:
-            for name in (name for name in ("label_offset", "label_map") if getattr(options, name)):
-                problem = f"{argument(name)} is not used: the classes of objects have names, or numbers of their own"
-                raise UsageError(
-                    self.files.place, problem, f"leave it out, and name them with {argument('class_names')}"
-                )
-        return table
 
     def _lacking_notes(self) -> list[str]:
         """Notes on columns that some files do not have."""
@@ -471,16 +418,12 @@ class Gather:
     def _split_column(self) -> Splits | None:
         if self._split is not None:
             try:
-                every = [split_in_cell(text) for text in self._splits.values]
+                return Splits.coded(map(split_in_cell, self._splits.values), self._splits.codes)
             except UsageError as error:
                 place = f"{self.files.place}, column {self._split}"
                 raise UsageError(place, error.problem, error.remedy) from None
-            return Splits(tuple(every), self._splits.codes.astype(np.int64))
         found = self._splits_of_files
-        if set(found) == {None}:
-            return None
-        names = tuple(sorted({str(split) for split in found}))
-        return Splits(names, np.array([names.index(str(split)) for split in found], np.int64)[self.file_of])
+        return None if set(found) == {None} else Splits.coded(map(str, found), self.file_of)
 
     def _no_rows_error(self, what: str) -> UsageError:
         if not self.ledger.rejected:

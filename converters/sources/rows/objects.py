@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -14,6 +14,7 @@ from shardfeed.converters.sources.classes import Numbering
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Outline
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.columns import Codes, as_array, repeated
+from shardfeed.converters.sources.rows.image_classes import ClassTexts
 from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
 from shardfeed.errors import UsageError, argument, escape
@@ -72,9 +73,9 @@ class ObjectColumns:
                     f"objects has {number(len(values), 'value')} of {name} for {number(count, 'box', 'boxes')}",
                 )
 
-    def one(self, place: int) -> dict[str, Any]:
-        """The values of one object, by the names of `ObjectGather.add`."""
-        label, area, own_id = (None if one is None else one[place] for one in (self.labels, self.areas, self.ids))
+    def one(self, place: int, texts: Sequence[str] | None) -> dict[str, Any]:
+        """The values of one object, by the names of `ObjectGather.add`. `texts`: the classes of all."""
+        label, area, own_id = (None if one is None else one[place] for one in (texts, self.areas, self.ids))
         flags = {key: values[place] for key, values in self.flags.items()}
         return {"box": self.corners[place], "label": label, "area": area, "flags": flags, "own_id": own_id}
 
@@ -178,6 +179,8 @@ class ObjectGather:
         self._sizes: dict[int, tuple[int, int]] = {}
         self._same_sizes: dict[tuple[int, int], tuple[int, int]] = {}  # most images are as large as another
         self._largest, self._far, self._classed = 0.0, 0, 0
+        self.beside: ClassTexts | None = None  # the texts beside numbers of classes, where objects come as columns
+        self._class_texts: dict[Any, str] = {}
 
     def __len__(self) -> int:
         return len(self._images)
@@ -261,7 +264,28 @@ class ObjectGather:
         largest = max(map(abs, sides))
         self._largest, self._far = max(self._largest, largest), self._far + (largest > _FAR)
 
-    def add_all(self, image: int, objects: ObjectColumns, labels: Sequence[str] | None) -> bool:
+    def take(
+        self, image: int, found: Sequence[Mapping[str, Any]] | ObjectColumns
+    ) -> Iterator[tuple[AnnotationCode, str]]:
+        """Take all objects of an image, from 0 on; yields the code and the reason of each that cannot be taken."""
+        every: Iterable[Mapping[str, Any]] = found if not isinstance(found, ObjectColumns) else ()
+        if isinstance(found, ObjectColumns):
+            self.beside, texts = self.beside or ClassTexts(), None
+            if found.labels is not None:
+                known = self._class_texts
+                texts = [known.get(one) or known.setdefault(one, class_text(one)) for one in found.labels]
+                if found.texts is not None:
+                    self.beside.add(found.labels, found.texts)
+            if self._add_all(image, found, texts):
+                return
+            every = (found.one(i, texts) for i in range(len(found.corners)))
+        for i, one in enumerate(every):
+            try:
+                self.add(image, i, **(one if isinstance(found, ObjectColumns) else values_of(one)))
+            except BadAnnotationError as error:
+                yield error.code, f"{self.what} {i}: {error.reason}"
+
+    def _add_all(self, image: int, objects: ObjectColumns, labels: Sequence[str] | None) -> bool:
         """Add all objects of an image at once, with classes as text. If one is invalid, add none and return False."""
         corners, areas, flags = objects.corners, objects.areas, objects.flags
         values = [*chain.from_iterable(corners)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from shardfeed.annotations import CAPTION
-from shardfeed.converters.sources.options import ColumnOptions, naming
+from shardfeed.converters.sources.options import ColumnOptions, Options, naming
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
 from shardfeed.text import some
@@ -245,15 +245,17 @@ class NoImageError(UsageError):
     """No column is the image, or several may be."""
 
 
-def check_used(place: str, options: ColumnOptions, *, labels: bool, objects: bool = False, masks: bool = False) -> None:
+def check_used(place: str, options: Options, *, labels: bool, objects: bool = False, masks: bool = False) -> None:
     """Raise UsageError for an option about classes or boxes if no sample has any: nothing asked for is ignored."""
     uses = {"class_names": labels or objects or masks, "unit": objects, "label_separator": labels}
-    uses |= dict.fromkeys(("label_offset", "label_map"), labels or objects)
-    for name in (name for name, used in uses.items() if getattr(options, name) and not used):
-        what = "boxes" if name == "unit" else "labels"
-        column = naming("objects" if name == "unit" else "label", "COLUMN")
-        problem = f"{argument(name)} is for {what}, and no column is known to have them"
-        raise UsageError(place, problem, f"name it, {column}, or leave the option out")
+    uses |= dict.fromkeys(("label_offset", "label_map"), labels or objects) | {"boxes_on": objects or masks}
+    for name in (name for name, used in uses.items() if getattr(options, name, None) and not used):
+        what = "boxes" if name in ("unit", "boxes_on") else "labels"
+        if isinstance(options, ColumnOptions):
+            column = naming("objects" if what == "boxes" else "label", "COLUMN")
+            problem = f"{argument(name)} is for {what}, and no column is known to have them"
+            raise UsageError(place, problem, f"name it, {column}, or leave the option out")
+        raise UsageError(place, f"{argument(name)} is for {what}, and no image has any", "leave the option out")
 
 
 def kind_of(value: Any) -> str:

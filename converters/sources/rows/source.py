@@ -5,12 +5,9 @@ lists unusable inputs in a `Ledger`.
 """
 
 import os
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,9 +21,9 @@ from shardfeed.converters.sources.objects import Account, AnnotationCode, LeftOu
 from shardfeed.converters.sources.rows.columns import ListedColumn, Splits, sample_number, schema_of, values_at
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Content, Findings, RasterImage, Sample, Skipped, SourceFile
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import escape
 from shardfeed.schema import Feature, Schema
-from shardfeed.text import counted, number
+from shardfeed.text import counted
 
 
 class Keys(Protocol):
@@ -105,32 +102,6 @@ class ColumnarSource:
             None if self.numbers is None else self.numbers.item(index),
             None if self.rasters is None else self.rasters.of_image(index),
         )
-
-
-class ListedSource(ColumnarSource):
-    """A `ColumnarSource` over the files of a listing; its samples are sorted by the bytes of their keys."""
-
-    def __init__(
-        self,
-        listing: Listing,
-        columns: Sequence[ListedColumn] = (),
-        splits: Splits | None = None,
-        findings: Findings | None = None,
-        **more: object,
-    ) -> None:
-        found = Findings() if findings is None else findings
-        super().__init__(listing, ListedFiles(listing), columns, splits, findings=found, **more)  # type: ignore[arg-type]
-
-    @property
-    def listing(self) -> Listing:
-        """The files."""
-        assert isinstance(self.keys, Listing)
-        return self.keys
-
-    @property
-    def root(self) -> bytes:
-        """The folder that keys are relative to: an absolute path."""
-        return self.listing.root
 
 
 @contextmanager
@@ -222,88 +193,6 @@ class Parts:
         return FilePart(file.path, offset, size, file.size, file.mtime_ns)
 
 
-class Block(Protocol):
-    """The images of one array or database, by number; picklable. `split`: of all of them."""
-
-    @property
-    def split(self) -> str | None: ...
-
-    def __len__(self) -> int: ...
-
-    def key(self, index: int, /) -> bytes: ...
-
-    def content(self, index: int, /) -> Content: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """The keys of the samples of `blocks`; `kept`: int64 [n], the places of those that are taken; None: all are."""
-
-    blocks: Sequence[Block]
-    kept: np.ndarray | None = None
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        return list(accumulate(map(len, self.blocks)))
-
-    def __len__(self) -> int:
-        return self._ends[-1] if self.kept is None else len(self.kept)
-
-    def find(self, index: int) -> tuple[Block, int]:
-        """The block of a sample, 0 or more, and its place in it."""
-        index = index if self.kept is None else self.kept.item(index)
-        block = bisect_right(self._ends, index) if len(self.blocks) > 1 else 0
-        return self.blocks[block], index - (self._ends[block - 1] if block else 0)
-
-    def __getitem__(self, index: int, /) -> bytes:
-        block, place = self.find(index)
-        return block.key(place)
-
-
-@dataclass(frozen=True)
-class BlockContents:
-    """The images of blocks."""
-
-    of: Blocks
-
-    def __getitem__(self, index: int, /) -> Content:
-        block, place = self.of.find(index)
-        return block.content(place)
-
-
-def block_source(
-    place: str,
-    blocks: Sequence[Block],
-    columns: Sequence[ListedColumn] = (),
-    unlabelled: Mapping[int, str] | None = None,
-    *,
-    rejected: Sequence[Skipped] = (),
-    notes: Sequence[str] = (),
-    described: str = "",
-    folder: object = None,
-) -> ColumnarSource:
-    """The source of all samples except `unlabelled` (index -> why it has no label). `columns`: of the labelled samples.
-
-    `folder`: a temporary folder that must live as long as the source. Raises UsageError if no sample is left.
-    """
-    every = Blocks(blocks)
-    listed = [Skipped(every[i], RejectCode.NO_LABEL.value, reason) for i, reason in (unlabelled or {}).items()]
-    kept = np.delete(np.arange(len(every)), [*unlabelled]) if unlabelled else None
-    keys = Blocks(blocks, kept)
-    if not len(keys):
-        first = f", the first: {escape(listed[0].key)}: {listed[0].reason}" if listed else ""
-        raise UsageError(place, f"none of {number(len(every), 'sample')} can be used{first}", "check its contents")
-    names = sorted({block.split for block in blocks}, key=lambda name: (name is None, name or ""))
-    splits = None
-    if names != [None]:
-        numbers = np.array([names.index(block.split) for block in blocks], np.int8).repeat([*map(len, blocks)])
-        splits = Splits(tuple(names), numbers if kept is None else numbers[kept])
-    findings = Findings(sorted([*listed, *rejected], key=lambda skipped: skipped.key), list(notes))
-    return ColumnarSource(
-        keys, BlockContents(keys), columns, splits, findings=findings, described=described, kept=folder
-    )
-
-
 class Names:
     """Names for a sentence of the report: how many there were, and the first few."""
 
@@ -338,6 +227,11 @@ class Ledger:
     def reject(self, key: bytes, code: RejectCode, reason: str) -> None:
         """List an image."""
         self.rejected.setdefault(key, Skipped(key, code.value, reason))
+
+    def skip(self, inputs: Iterable[Skipped]) -> None:
+        """List inputs that are no samples, unless they are listed already."""
+        for skipped in inputs:
+            self.rejected.setdefault(skipped.key, skipped)
 
     def findings(self, folder: bytes | None = None) -> Findings:
         """Return all findings. `folder`: a folder from which the source takes every file."""

@@ -19,7 +19,7 @@ from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
 from shardfeed.converters.sources.folders.reader import Unlabelled
 from shardfeed.converters.sources.labels.label_file import LabelFile
-from shardfeed.converters.sources.rows.source import ListedSource
+from shardfeed.converters.sources.rows.rows import ListedSource
 from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT, Feature, Schema

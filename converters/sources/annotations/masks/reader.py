@@ -20,7 +20,8 @@ from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.rows.columns import Splits
-from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles, ListedSource
+from shardfeed.converters.sources.rows.rows import ListedSource, Rows
+from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles
 from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import counted, number
@@ -122,11 +123,13 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         known=layout.rows, chosen=layout.chosen, border=layout.border, notes=layout.notes,
     )  # fmt: skip
     ledger.notes += notes
-    ledger.rejected |= {skipped.key: skipped for skipped in images.skipped}
+    ledger.skip(images.skipped)
+    rows = Rows(look.path, options, ledger)
+    rows.splits = _splits(files.root, splits)
     return ListedSource(
         images.take(np.array([pair.image for pair in pairs], np.int64)),
-        splits=_splits(files.root, splits),
-        findings=ledger.findings(images.root),
+        rows,
+        folder=images.root,
         rasters=Masks(ListedFiles(files), raster, table, files, np.array(masks, np.int64), options.upright),
         described=f"{layout.name}{f' ({layout.found})' if layout.found else ''}",
     )

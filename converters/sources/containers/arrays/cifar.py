@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 
 from shardfeed.converters.sources.classes import read_class_list
-from shardfeed.converters.sources.containers.arrays.labels import label_column
+from shardfeed.converters.sources.containers.arrays.labels import read_labels
 from shardfeed.converters.sources.containers.arrays.pixels import Layout
 from shardfeed.converters.sources.containers.arrays.raw_arrays import byte_array
 from shardfeed.converters.sources.containers.arrays.source import (
@@ -20,6 +20,7 @@ from shardfeed.converters.sources.containers.arrays.source import (
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
+from shardfeed.converters.sources.rows.image_classes import KnownClasses
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError
 from shardfeed.text import listing
@@ -66,11 +67,9 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
     notes = [f"missing, so not read: {listing(lacking)}"] if lacking else []
     more = []
     if hundred and not look_only and not options.unlabelled:
-        plain = ColumnOptions()  # options such as class lists apply to the class, which is the fine label
-        names = names_in(path, _NAMES_COARSE)
-        more = [label_column(path, coarse, plain, stated=names, prefix="image/coarse")[0]]
-    names = names_in(path, _NAMES_FINE if hundred else _NAMES_TEN)
-    return array_source(path, blocks, options, look_only=look_only, notes=notes, stated=names, more=more)
+        more = [read_labels(path, coarse, KnownClasses(names=names_in(path, _NAMES_COARSE)), prefix="image/coarse")[0]]
+    known = KnownClasses(names=names_in(path, _NAMES_FINE if hundred else _NAMES_TEN))
+    return array_source(path, blocks, options, look_only=look_only, notes=notes, known=known, more=more)
 
 
 def _pickles(look: Look) -> UsageError | None:

@@ -30,6 +30,7 @@ from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.rows.image_classes import KnownClasses
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import some
@@ -65,8 +66,8 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
         notes.append("EMNIST files have rows and columns of each image swapped: stored unchanged")
     if not any(block.labels for block in blocks):
         notes.append("no labels: no file is named like train-labels-idx1-ubyte")
-    beside = _mapping(pairs[0][0])
-    return array_source(look.path, blocks, options, look_only=look_only, notes=notes, beside=beside)
+    known = KnownClasses(beside=_mapping(pairs[0][0]))
+    return array_source(look.path, blocks, options, look_only=look_only, notes=notes, known=known)
 
 
 def _split(word: str) -> str | None:

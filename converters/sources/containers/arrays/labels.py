@@ -1,6 +1,7 @@
 """Classes of samples from arrays of labels: numbers, texts, or a 0 or 1 for each class."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,10 +9,7 @@ import numpy as np
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
-from shardfeed.converters.sources.files.class_names import NamesFile
-from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rows.class_column import class_column
-from shardfeed.converters.sources.rows.columns import ClassColumn, ClassMarks, Codes
+from shardfeed.converters.sources.rows.image_classes import CLASS, KnownClasses, Labels
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import UsageError, argument, escape
 
@@ -19,7 +17,7 @@ _AT_ONCE = 4 << 20  # bytes of labels that are examined at once
 _MOST_CLASSES = 1 << 20  # different labels; with more, the values are not classes
 
 
-class Labels(Protocol):
+class LabelArray(Protocol):
     """An array, [n, ...]; `named`: its name, for messages."""
 
     @property
@@ -36,7 +34,7 @@ class Labels(Protocol):
         ...
 
 
-class Array(Labels, Protocol):
+class Array(LabelArray, Protocol):
     """An array on disk; picklable."""
 
     def imaged(self) -> "tuple[Array, Layout | None, bytes, list[str]]":
@@ -52,60 +50,43 @@ class Array(Labels, Protocol):
         ...
 
 
-def label_column(
-    place: str,
-    labels: Sequence[Labels | int],
-    options: ColumnOptions,
-    *,
-    stated: Sequence[str] | None = None,
-    beside: NamesFile | None = None,
-    prefix: str = "image/class",
-) -> tuple[ClassColumn, dict[int, str], list[str]]:
-    """The classes of all samples of `labels`, one array after the other; samples without one, and why; and notes.
+def read_labels(
+    place: str, arrays: Sequence[LabelArray | int], known: KnownClasses | None = None, *, prefix: str = CLASS
+) -> tuple[Labels, dict[int, str], list[str]]:
+    """The labels of all samples of `arrays`, one after the other; samples without one, and why; and notes.
 
     An array is [n] or [n, 1] of integers, whole numbers or texts; or [n, K] of zeros and ones, one column per class:
     one class if every row has a single one, else a set. A number instead of an array: this many samples without labels.
-    `stated`, `beside`, `prefix`: as in `class_column`. Raises UsageError for anything else.
+    `known`, `prefix`: as of `Labels`. Raises UsageError for anything else.
     """
-    arrays = [one for one in labels if not isinstance(one, int)]
-    widths = {_width(place, array) for array in arrays}
-    texts = {array.dtype.kind in "SUO" for array in arrays}
+    there = [one for one in arrays if not isinstance(one, int)]
+    widths = {_width(place, array) for array in there}
+    texts = {array.dtype.kind in "SUO" for array in there}
     if len(widths) > 1 or len(texts) > 1:
-        each = ", ".join(f"{escape(array.named)} {shape_text(array.shape, array.dtype)}" for array in arrays)
+        each = ", ".join(f"{escape(array.named)} {shape_text(array.shape, array.dtype)}" for array in there)
         raise UsageError(place, f"got labels of different kinds: {each}", "save the same kind in each split")
-    width = widths.pop()
-    codes, notes = Codes(), []
-    unlabelled: dict[int, str] = {}
-    marks = ClassMarks()
-    at = 0
-    for array in labels:
+    width, first = widths.pop(), there[0]
+    what = f"{escape(first.named)} is {shape_text(first.shape, first.dtype)}"
+    known = replace(known or KnownClasses(), place=f"{place}, array {first.named}", what=what, by="name")
+    labels = Labels("one" if width == 1 else "marks", known, prefix=prefix)
+    notes, unlabelled, at = list[str](), dict[int, str](), 0
+    for array in arrays:
         if isinstance(array, int):
             unlabelled |= dict.fromkeys(range(at, at + array), "it has no array of labels, but others have")
             at += array
             continue
         for part in _slices(place, array, width):
             if width > 1:
-                marks.add_many(*_marks(place, array, part), width)
+                labels.add_marks(*_marks(place, array, part), width)
             else:
-                _add(codes, place, array, part, at, unlabelled)
+                _add(labels, place, array, part, at, unlabelled)
             at += len(part)
         if array.dtype.kind == "f" and width == 1:
             notes.append(f"{escape(array.named)}: integers stored as floats, used as labels")
-    if width > 1:
-        what = f"{escape(arrays[0].named)} is {shape_text(arrays[0].shape, arrays[0].dtype)}"
-        if options.label_offset:
-            problem = f"{what}, from which {argument('label_offset', options.label_offset)} cannot be subtracted"
-            raise UsageError(place, problem, "leave it out")
-        codes, note = marks.codes()
-        stated = stated or [*map(str, range(width))]
-        notes.append(f"{what}: {note}")
-    column, class_notes = class_column(
-        codes, options, f"{place}, array {arrays[0].named}", stated=stated, beside=beside, prefix=prefix
-    )
-    return column, unlabelled, [*notes, *class_notes]
+    return labels, unlabelled, notes
 
 
-def _width(place: str, array: Labels) -> int:
+def _width(place: str, array: LabelArray) -> int:
     """Labels of a sample. Raises UsageError."""
     kind, sides = array.dtype.kind, [side for side in array.shape[1:] if side != 1]
     if kind not in "biufSUO" or len(sides) > 1 or (sides and kind in "SUO") or not array.shape or 0 in sides:
@@ -114,7 +95,7 @@ def _width(place: str, array: Labels) -> int:
     return sides[0] if sides else 1
 
 
-def _slices(place: str, array: Labels, width: int) -> Iterator[np.ndarray]:
+def _slices(place: str, array: LabelArray, width: int) -> Iterator[np.ndarray]:
     """The array in pieces, [m] or [m, width]; read when they are asked for."""
     step = max(1, _AT_ONCE // (max(array.dtype.itemsize, 1) * width))
     for start in range(0, array.shape[0], step):
@@ -125,7 +106,7 @@ def _slices(place: str, array: Labels, width: int) -> Iterator[np.ndarray]:
         yield part.reshape(-1) if width == 1 else part.reshape(-1, width)
 
 
-def _add(codes: Codes, place: str, array: Labels, part: np.ndarray, at: int, unlabelled: dict[int, str]) -> None:
+def _add(labels: Labels, place: str, array: LabelArray, part: np.ndarray, at: int, unlabelled: dict[int, str]) -> None:
     """Append one label per sample; values that mean "no label" go to `unlabelled`. Raises UsageError."""
     values, places = np.unique(part, return_inverse=True)
     texts = [_text(place, array, value) for value in values.tolist()]
@@ -138,13 +119,13 @@ def _add(codes: Codes, place: str, array: Labels, part: np.ndarray, at: int, unl
         places = places[~without]
         kept = [i for i in range(len(texts)) if i not in none]
         texts, places = [texts[i] for i in kept], np.searchsorted(kept, places)
-    codes.add_many(texts, places)
-    if len(codes.values) > _MOST_CLASSES:
+    labels.add_many(texts, places)
+    if labels.different > _MOST_CLASSES:
         problem = f"{escape(array.named)} has more than {_MOST_CLASSES:,} different labels, too many for classes"
         raise UsageError(place, problem, f"name the array of labels with {argument('columns')}")
 
 
-def _text(place: str, array: Labels, value: Any) -> str:
+def _text(place: str, array: LabelArray, value: Any) -> str:
     """A label as text: a whole number, or a name; "" for NaN. Raises UsageError."""
     if isinstance(value, str):
         return value
@@ -162,7 +143,7 @@ def _text(place: str, array: Labels, value: Any) -> str:
     raise UsageError(place, problem, "name the array of labels, or save them as integers")
 
 
-def _marks(place: str, array: Labels, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _marks(place: str, array: LabelArray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes marked 1 in rows of one 0 or 1 per class, and their number per row. Raises UsageError."""
     marks = part == 1
     if not (marks | (part == 0)).all():

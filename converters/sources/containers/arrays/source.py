@@ -11,15 +11,16 @@ from itertools import islice
 from typing import Protocol
 
 from shardfeed.converters.sources.archives.unpack import Unpacked
-from shardfeed.converters.sources.containers.arrays.labels import Array, label_column
+from shardfeed.converters.sources.containers.arrays.labels import Array, read_labels
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
-from shardfeed.converters.sources.files.class_names import NamesFile
 from shardfeed.converters.sources.look import Look, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.columns import ListedColumn
-from shardfeed.converters.sources.rows.roles import WORDS, check_used
-from shardfeed.converters.sources.rows.source import ColumnarSource, block_source
+from shardfeed.converters.sources.rows.blocks import block_source
+from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
+from shardfeed.converters.sources.rows.roles import WORDS
+from shardfeed.converters.sources.rows.rows import Rows
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Content
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
@@ -91,11 +92,10 @@ def array_source(
     *,
     look_only: bool = False,
     notes: Sequence[str] = (),
-    stated: Sequence[str] | None = None,
-    beside: NamesFile | None = None,
-    more: Sequence[ListedColumn] = (),
+    known: KnownClasses | None = None,
+    more: Sequence[Labels] = (),
 ) -> ColumnarSource:
-    """The source of arrays. `more`: columns in addition to the classes; other arguments as in `label_column`.
+    """The source of arrays. `known`: what is known of the classes; `more`: further labels.
 
     `look_only`: only find the arrays; else labels are read, and compressed data is unpacked into a temporary folder
     (TMPDIR). Raises UsageError, StorageError.
@@ -110,17 +110,17 @@ def array_source(
             raise UsageError(place, problem, "correct the files, or name another array of labels")
     described = listing([block.described for block in blocks], LOOKED_AT, "; ")
     if look_only:
-        return block_source(place, blocks, described=described)
-    check_used(place, options, labels=not options.unlabelled and any(block.labels for block in blocks))
-    folder, columns, class_notes = Unpacked(), [*more], []
-    unlabelled: dict[int, str] = {}
+        return block_source(blocks, Rows(place, ColumnOptions()), described=described)
+    rows, folder, unlabelled = Rows(place, options), Unpacked(), dict[int, str]()
     unpacked = [replace(block, images=block.images.unpacked(folder)) for block in blocks]
     if not options.unlabelled and any(block.labels for block in blocks):
         labels = [len(block) if block.labels is None else block.labels.unpacked(folder) for block in blocks]
-        column, unlabelled, class_notes = label_column(place, labels, options, stated=stated, beside=beside)
-        columns.insert(0, column)
-    all_notes = [*dict.fromkeys([*notes, *class_notes, *folder.note])]
-    return block_source(place, unpacked, columns, unlabelled, notes=all_notes, described=described, folder=folder)
+        of_class, unlabelled, of_labels = read_labels(place, labels, known)
+        rows.labels.append(of_class)
+        notes = [*notes, *of_labels]
+    rows.labels += more
+    rows.ledger.notes += dict.fromkeys([*notes, *folder.note])
+    return block_source(unpacked, rows, unlabelled, described=described, folder=folder)
 
 
 def named_source(

@@ -18,6 +18,7 @@ from shardfeed.converters.sources.containers.arrays.source import (
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.rows.image_classes import KnownClasses
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError
 
@@ -45,8 +46,8 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
     notes = ["unlabeled_X.bin has no labels, and is left out"] if "unlabeled_X.bin" in look.names()[1] else []
     if options.label_map is None and not options.unlabelled:
         options = replace(options, label_offset=options.label_offset or _FIRST)
-    names = names_in(path, "class_names.txt")
-    return array_source(path, blocks, options, look_only=look_only, notes=notes, stated=names)
+    known = KnownClasses(names=names_in(path, "class_names.txt"))
+    return array_source(path, blocks, options, look_only=look_only, notes=notes, known=known)
 
 
 def _splits(look: Look) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from shardfeed.converters.images.sniff import begins_as_image
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.containers.arrays.labels import label_column
+from shardfeed.converters.sources.containers.arrays.labels import read_labels
 from shardfeed.converters.sources.containers.arrays.source import refuse_columns, split_of
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.image_extensions import ending_of
@@ -19,10 +19,11 @@ from shardfeed.converters.sources.containers.lmdb.database import Database, Entr
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.class_column import class_column
-from shardfeed.converters.sources.rows.columns import ByteStrings, ClassColumn, Codes, ListedColumn, TextColumn
-from shardfeed.converters.sources.rows.roles import check_used
-from shardfeed.converters.sources.rows.source import ColumnarSource, Names, block_source
+from shardfeed.converters.sources.rows.blocks import block_source
+from shardfeed.converters.sources.rows.columns import ByteStrings, TextColumn
+from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
+from shardfeed.converters.sources.rows.rows import Rows
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape
 from shardfeed.text import listing, number, some
@@ -79,28 +80,26 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     blocks = [block for block in blocks if len(block)]
     if not blocks:
         raise UsageError(path, "has no images", "check the contents of the database")
-    columns: list[ListedColumn] = []
-    unlabelled: dict[int, str] = {}
+    rows, unlabelled = Rows(path, options), dict[int, str]()
     if "OCR" in dialects.values():
         texts = blocks[0].texts if len(blocks) == 1 else ByteStrings(text for block in blocks for text in block.texts)
-        columns = [TextColumn(_TEXT, texts, np.arange(len(texts), dtype=np.int64))]
+        rows.columns.append(TextColumn(_TEXT, texts, np.arange(len(texts), dtype=np.int64)))
     elif options.unlabelled:
         pass
     elif any(block.labels for block in blocks):
-        labels = [_Labels(block.labels) if block.labels else len(block) for block in blocks]
-        column, unlabelled, class_notes = label_column(path, labels, options)
-        notes += class_notes
-        columns.append(column)
-    elif labels_of_names := _by_names(files, blocks):
-        column, class_notes = class_column(labels_of_names, options, path)
-        notes += ["classes are named after the databases", *class_notes]
-        columns.append(column)
+        arrays = [_Labels(block.labels) if block.labels else len(block) for block in blocks]
+        labels, unlabelled, of_labels = read_labels(path, arrays)
+        rows.labels.append(labels)
+        notes += of_labels
+    elif of_names := _by_names(path, files, blocks):
+        rows.labels.append(of_names)
+        notes.append("classes are named after the databases")
     else:
         notes.append("no labels, neither in values nor in names of databases")
-    check_used(path, options, labels=any(isinstance(column, ClassColumn) for column in columns))
-    rejected = [skipped for block in blocks for skipped in block.rejected]
+    rows.ledger.notes += notes
+    rows.ledger.skip(skipped for block in blocks for skipped in block.rejected)
     described = f"{next(iter(dialects.values()))}: {listing(taken, separator='; ')}"
-    return block_source(path, blocks, columns, unlabelled, rejected=rejected, notes=notes, described=described)
+    return block_source(blocks, rows, unlabelled, described=described)
 
 
 @dataclass(eq=False)
@@ -160,14 +159,14 @@ class _Labels:
         return self._labels[start:stop]
 
 
-def _by_names(files: dict[str, str], blocks: list[LmdbBlock]) -> Codes | None:
+def _by_names(place: str, files: dict[str, str], blocks: list[LmdbBlock]) -> Labels | None:
     """Return the classes of images by the names of their databases; None if the names are not classes."""
     class_of = {os.fsencode(file): match[1] for name, file in files.items() if (match := _OF_CLASS.fullmatch(name))}
     if len(class_of) < len(files) or len(set(class_of.values())) < 2:
         return None
-    codes = Codes()
-    codes.add_many([class_of[block.file.path] for block in blocks], np.arange(len(blocks)).repeat([*map(len, blocks)]))
-    return codes
+    labels = Labels(known=KnownClasses(place=place))
+    labels.add_many([class_of[block.file.path] for block in blocks], np.arange(len(blocks)).repeat([*map(len, blocks)]))
+    return labels
 
 
 def _databases(look: Look) -> dict[str, str]:

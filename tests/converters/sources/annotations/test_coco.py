@@ -473,7 +473,7 @@ def test_captions(tmp_path: Path) -> None:
     assert [source[i].features[CAPTION] for i in range(3)] == [[b"A dog.", b"A dog."], ["Zwei Bälle".encode()], []]
     assert left_out(source) == ["E_LINE", "E_LINE", "E_ORPHAN"]
     assert source.objects is None
-    assert source.described.endswith("captions.json: 3 images, 4 captions")
+    assert source.described.endswith("captions.json: 3 images, 3 captions")
     with pytest.raises(UsageError, match="got the task 'boxes', expected captions"):
         opened(tmp_path / "captions.json", "boxes")
     with pytest.raises(UsageError, match="got the task 'captions', expected boxes or masks or keypoints"):

@@ -265,7 +265,7 @@ FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
     (
         [{**ONE, "age": 3}, {"image": "b.png", "age": [3]}],
         {"numbers": ["age"]},
-        "dicts[0]: it has no 'list in age', but dicts[1] has",
+        "dicts[1]: age: got a list, unlike earlier samples",
     ),
     ([{**ONE, "image_id": -1}], {}, "dicts[0]: image_id: got -1, expected an integer of 0 or more"),
     ([{**ONE, "image_id": 1}, {"image": "b.png", "image_id": 1}], {}, "dicts[1]: has the image_id 1 of dicts[0]; give"),

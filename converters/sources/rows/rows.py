@@ -1,0 +1,208 @@
+"""The engine of all readers: what is known of samples, in their order, becomes a source.
+
+A reader finds the samples. The rest is decided here, once: how classes are numbered and whether they are sets, whose
+the given class names are, which ids evaluators can use, what the objects are, and that an option which nothing used is
+an error.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from shardfeed.annotations import CAPTION, IS_CROWD
+from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list, is_integer, number_classes
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.objects import AnnotationCode
+from shardfeed.converters.sources.options import ColumnOptions, Options
+from shardfeed.converters.sources.rows.columns import (
+    EXACT,
+    ClassColumn,
+    ListedColumn,
+    Splits,
+    TextColumn,
+    Values,
+)
+from shardfeed.converters.sources.rows.image_classes import CLASS, KnownClasses, Labels
+from shardfeed.converters.sources.rows.object_table import ObjectTable
+from shardfeed.converters.sources.rows.objects import ObjectGather
+from shardfeed.converters.sources.rows.roles import check_used
+from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Ledger, ListedFiles, Rasters
+from shardfeed.errors import UsageError, argument
+from shardfeed.text import counted, number
+
+_EMPTY = "classes without objects in the source, kept"
+
+
+class Rows:
+    """Collector of what is known of samples, in their order; `source` makes the source of them.
+
+    Attributes that a reader sets before it calls `source`:
+        labels: the classes of samples, those of `image/class` first.
+        columns, values: further features, complete or collected.
+        objects: the objects of all samples, by number; None without. `of_objects`: what the source says of their
+            classes.
+        splits: the split of each sample; None: the plan decides.
+        class_names: names given by the user for "labels" and "objects"; default: those of the options, which are for
+            the first that the source has: pixels of masks, else samples, else objects.
+
+    Example:
+        rows = Rows("flowers.json", options)
+        rows.labels = [Labels(known=KnownClasses(place="flowers.json"))]
+        for entry in entries:
+            rows.labels[0].add([entry["class"]])
+        return rows.source(listing, ListedFiles(listing))
+    """
+
+    def __init__(self, place: str, options: Options, ledger: Ledger | None = None) -> None:
+        self.place, self.options = place, options
+        self.ledger = Ledger() if ledger is None else ledger
+        self.labels: list[Labels] = []
+        self.of_objects = KnownClasses()
+        self.columns: list[ListedColumn] = []
+        self.values: list[Values] = []
+        self.objects: ObjectGather | None = None
+        self.splits: Splits | None = None
+        self.class_names: Mapping[str, ClassList | None] | None = None
+
+    def source(
+        self,
+        keys: Keys,
+        images: Contents,
+        *,
+        places: np.ndarray | None = None,
+        ids: np.ndarray | None = None,
+        rasters: Rasters | None = None,
+        leave_out: Callable[[int, AnnotationCode, str], object] | None = None,
+        described: str | None = None,
+        folder: bytes | None = None,
+        kept: object = None,
+    ) -> ColumnarSource:
+        """Create the source.
+
+        Args:
+            keys, images: the name and the image of each sample.
+            places: int64 [m], the sample of each number that objects were added with, -1 for one that is left out;
+                default: the numbers are those of samples.
+            ids: int64 [n], the source's own id of each sample, -1 for none: stored if they tell the samples of each
+                split apart.
+            rasters: the masks.
+            leave_out: called with the number, code and reason of each object that is left out; default: it is listed.
+            described, folder, kept: as in `ColumnarSource` and `Findings`; by default, it is described by counts.
+
+        Raises UsageError, or what `KnownClasses.refuse` makes.
+        """
+        notes, columns = self.ledger.notes, list[ListedColumn]()
+        boxed = self.objects is not None
+        check_used(self.place, self.options, labels=self.labelled, objects=boxed, masks=rasters is not None)
+        for labels in self.labels:
+            plain = type(self.options)()  # options are for the class of the image
+            column, more = labels.column(self._options("labels", rasters) if labels.prefix == CLASS else plain)
+            notes += more
+            columns.append(column)
+        columns += [*self.columns, *(values.column() for values in self.values)]
+        table = None
+        if self.objects is not None:
+            leave = leave_out or (lambda image, code, reason: self.ledger.leave_out(keys[image], code, reason))
+            table = self._table(self.objects, self._options("objects", rasters), places, leave)
+        own = None if ids is None else self._own_ids(ids)
+        described = _described(len(keys), columns, table) if described is None else described
+        findings = self.ledger.findings(folder)
+        return ColumnarSource(keys, images, columns, self.splits, table, rasters, own, findings, described, kept)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether samples have classes, `image/class`."""
+        return any(labels.prefix == CLASS for labels in self.labels)
+
+    def _options(self, what: str, rasters: Rasters | None) -> Options:
+        """The options with the class names that are for `what`, or none."""
+        if self.class_names is not None:
+            return replace(self.options, class_names=self.class_names.get(what))
+        first = "rasters" if rasters is not None else "labels" if self.labelled else "objects"
+        return self.options if what == first else replace(self.options, class_names=None)
+
+    def _table(
+        self,
+        gather: ObjectGather,
+        options: Options,
+        places: np.ndarray | None,
+        leave_out: Callable[[int, AnnotationCode, str], object],
+    ) -> ObjectTable:
+        known, texts, notes = self.of_objects, gather.class_texts, self.ledger.notes
+        given = class_list(options.class_names)  # type: ignore[arg-type]  # no mapping is left
+        classes, numbered = None, False
+        how: dict[str, Any] = {"integers": "ids"}
+        if isinstance(options, ColumnOptions) and gather.beside and texts and all(map(is_integer, texts)):
+            agreed, numbered = gather.beside.agreed(known.place.rpartition(", column ")[2], notes), True
+            how = {"label_map": options.label_map, "offset": options.label_offset, "texts": agreed}
+        try:
+            if gather.classed or given is not None or known.names is not None:
+                of_format = {"stated": known.names, "stated_ids": known.ids, "beside": known.beside}
+                classes = number_classes(texts, given, **of_format, **how)
+        except BadLabelError as error:
+            raise (known.refuse or known.refused)(error) from None
+        column = known.place.rpartition(", ")[2] if isinstance(options, ColumnOptions) else ""
+        notes += [f"{column}: {note}" if column else note for note in classes.notes] if classes else []
+        for name in ("label_offset", "label_map") if not self.labelled and not numbered else ():
+            if getattr(options, name, None):
+                problem = f"{argument(name)} is not used: the classes of objects have names, or numbers of their own"
+                raise UsageError(self.place, problem, f"leave it out, and name them with {argument('class_names')}")
+        gather.check_unit(self.place, getattr(options, "unit", None))
+        table = gather.finish(classes, places, leave_out)
+        crowds = int(np.count_nonzero(table.flags.get(IS_CROWD, ())))
+        if 2 * crowds > len(table):
+            why = "some tools mark every run-length mask so; trainers and evaluation leave crowds out"
+            notes.append(f"objects that are crowds (iscrowd 1): {crowds:,} of {len(table):,}; {why}")
+        if known.names is not None:
+            numbers = table.class_ids or range(len(table.class_names or ()))
+            called = zip(table.class_names or (), numbers, table.class_counts(), strict=True)
+            empty = [f"{name} (id {own})" if table.class_ids else name for name, own, count in called if not count]
+            notes += [counted(_EMPTY, empty, len(empty))] if empty else []
+        return table
+
+    def _own_ids(self, ids: np.ndarray) -> np.ndarray | None:
+        """The ids, if each sample has one that no other of its split has; else None."""
+        split = np.zeros(len(ids), np.int64) if self.splits is None else self.splits.numbers
+        order = np.lexsort((ids, split))
+        if ids.min(initial=0) < 0 or ((np.diff(ids[order]) == 0) & (np.diff(split[order]) == 0)).any():
+            return None
+        if ids.max(initial=0) > EXACT:
+            self.ledger.notes.append(f"ids of images are above {EXACT:,}: as float32 they are not unique")
+        return ids
+
+
+class ListedSource(ColumnarSource):
+    """A source over the files of a listing; its samples are sorted by the bytes of their keys.
+
+    `rows`: what is known of them. `described`, `more`: as of `Rows.source`.
+    """
+
+    def __init__(self, listing: Listing, rows: Rows, described: str = "", **more: Any) -> None:
+        super().__init__(**vars(rows.source(listing, ListedFiles(listing), described=described, **more)))
+
+    @property
+    def listing(self) -> Listing:
+        """The files."""
+        assert isinstance(self.keys, Listing)
+        return self.keys
+
+    @property
+    def root(self) -> bytes:
+        """The folder that keys are relative to: an absolute path."""
+        return self.listing.root
+
+
+def _described(images: int, columns: Sequence[ListedColumn], table: ObjectTable | None) -> str:
+    """Counts of what a source has: `6 images, one class each, 9 objects of 2 classes`."""
+    counts = [number(images, "image")]
+    for column in columns:
+        if isinstance(column, ClassColumn) and column.prefix == CLASS:
+            counts.append(f"{'one class' if column.ends is None else 'a set of classes'} each")
+        elif isinstance(column, TextColumn) and column.key == CAPTION:
+            counts.append(number(len(column.numbers), "caption"))
+    if table is not None:
+        of = "" if table.class_names is None else f" of {number(len(table.class_names), 'class', 'classes')}"
+        counts.append(f"{number(len(table), 'object')}{of}")
+    return ", ".join(counts)
