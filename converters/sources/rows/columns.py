@@ -111,6 +111,11 @@ class TextColumn:
 ListedColumn = ClassColumn | NumberColumn | TextColumn
 
 
+def feature_key(name: str) -> str:
+    """The feature of a column or key: `image/` and its name, which may have the `image/` already."""
+    return f"image/{name.removeprefix('image/')}"
+
+
 def ragged(rows: Sequence[Sequence[Any]], dtype: type[np.generic]) -> tuple[np.ndarray, np.ndarray]:
     """The values of all rows, [m], and `ends` as of ClassColumn."""
     ends = np.cumsum([0, *map(len, rows)], dtype=np.int64)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from shardfeed.annotations import CAPTION
-from shardfeed.converters.sources.options import ColumnOptions, Options, naming
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.converters.sources.options import naming
+from shardfeed.errors import UsageError, escape
 from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
 from shardfeed.text import some
 
@@ -44,7 +44,14 @@ _KINDS: Mapping[str, tuple[Kind, ...]] = {
     "objects": ("objects",),
 }
 # Words for a role in options, besides its own name.
-_OPTION = {ENCODED: "image", LABEL: "label", TEXT: "label text", FILENAME: "key", CAPTION: "text", SOURCE_ID: "number"}
+OPTION_ROLES = {
+    ENCODED: "image",
+    LABEL: "label",
+    TEXT: "label text",
+    FILENAME: "key",
+    CAPTION: "text",
+    SOURCE_ID: "number",
+}
 _ASKED = ("image", "mask", "label", "text", "split", "key", "objects")
 # Keys inside an object, of its box and of its class.
 BOX_KEYS = ("bbox", "box")
@@ -151,7 +158,7 @@ def choose_roles(
             raise UsageError(place, problem, "name another column")
     for what, name in asked.items():
         info = named(what, name)
-        role = _OPTION.get(what, what)
+        role = OPTION_ROLES.get(what, what)
         if role in _KINDS or role == "label text":
             if info.kind not in _KINDS.get(role, ("text", "texts")):
                 expected = " or ".join(_KINDS.get(role, ("text",)))
@@ -243,19 +250,6 @@ def _no_image(place: str, infos: Sequence[ColumnInfo]) -> UsageError:
 
 class NoImageError(UsageError):
     """No column is the image, or several may be."""
-
-
-def check_used(place: str, options: Options, *, labels: bool, objects: bool = False, masks: bool = False) -> None:
-    """Raise UsageError for an option about classes or boxes if no sample has any: nothing asked for is ignored."""
-    uses = {"class_names": labels or objects or masks, "unit": objects, "label_separator": labels}
-    uses |= dict.fromkeys(("label_offset", "label_map"), labels or objects) | {"boxes_on": objects or masks}
-    for name in (name for name, used in uses.items() if getattr(options, name, None) and not used):
-        what = "boxes" if name in ("unit", "boxes_on") else "labels"
-        if isinstance(options, ColumnOptions):
-            column = naming("objects" if what == "boxes" else "label", "COLUMN")
-            problem = f"{argument(name)} is for {what}, and no column is known to have them"
-            raise UsageError(place, problem, f"name it, {column}, or leave the option out")
-        raise UsageError(place, f"{argument(name)} is for {what}, and no image has any", "leave the option out")
 
 
 def kind_of(value: Any) -> str:

@@ -16,6 +16,7 @@ from shardfeed.converters.sources.classes import BadLabelError, ClassList, class
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, Options
+from shardfeed.converters.sources.rows.asked import check_asked
 from shardfeed.converters.sources.rows.columns import (
     EXACT,
     ClassColumn,
@@ -27,7 +28,6 @@ from shardfeed.converters.sources.rows.columns import (
 from shardfeed.converters.sources.rows.image_classes import CLASS, KnownClasses, Labels
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import ObjectGather
-from shardfeed.converters.sources.rows.roles import check_used
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Ledger, ListedFiles, Rasters
 from shardfeed.errors import UsageError, argument
 from shardfeed.text import counted, number
@@ -94,8 +94,6 @@ class Rows:
         Raises UsageError, or what `KnownClasses.refuse` makes.
         """
         notes, columns = self.ledger.notes, list[ListedColumn]()
-        boxed = self.objects is not None
-        check_used(self.place, self.options, labels=self.labelled, objects=boxed, masks=rasters is not None)
         for labels in self.labels:
             plain = type(self.options)()  # options are for the class of the image
             column, more = labels.column(self._options("labels", rasters) if labels.prefix == CLASS else plain)
@@ -109,7 +107,9 @@ class Rows:
         own = None if ids is None else self._own_ids(ids)
         described = _described(len(keys), columns, table) if described is None else described
         findings = self.ledger.findings(folder)
-        return ColumnarSource(keys, images, columns, self.splits, table, rasters, own, findings, described, kept)
+        made = ColumnarSource(keys, images, columns, self.splits, table, rasters, own, findings, described, kept)
+        check_asked(self.place, self.options, made)
+        return made
 
     @property
     def labelled(self) -> bool:

@@ -426,7 +426,7 @@ RULES: dict[str, Rule] = {
         options={"one_hot": (), "label_offset": 1},
     ),
     "a unit of boxes that no image has": Rule(
-        {"hot", "label"}, {"a": [{"label": 1}]}, refused="is for boxes", options={"one_hot": (), "unit": "pixels"}
+        {"hot", "label"}, {"a": [{"label": 0}]}, refused="is for boxes", options={"one_hot": (), "unit": "pixels"}
     ),
     "objects of an image that is not there": Rule(
         {"objects", "missing"},
