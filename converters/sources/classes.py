@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 from shardfeed.converters.sources.files.class_names import (
     NamedClasses,
@@ -33,12 +33,12 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}\Z")  # int() refuses more digits
 
 
 class BadLabelError(Exception):
-    """Raised for a `value` that is not a valid label; the caller adds the location.
+    """Raised for a `value`, or a list with it, that is not a valid label; the caller adds the location.
 
     `problem` and `remedy` may contain results of `shardfeed.errors.argument`.
     """
 
-    def __init__(self, value: str, problem: str, remedy: str) -> None:
+    def __init__(self, value: Any, problem: str, remedy: str) -> None:
         super().__init__(value, problem, remedy)
         self.value, self.problem, self.remedy = value, problem, remedy
 

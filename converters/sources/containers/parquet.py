@@ -18,17 +18,23 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import NewFile, Unpacked
-from shardfeed.converters.sources.containers.parquet_pages import WHOLE, Places, column_chunks, places_in_file
+from shardfeed.converters.sources.containers.parquet_pages import Places, column_chunks, places_in_file
+from shardfeed.converters.sources.files.parquet_file import (
+    class_names_of,
+    features_of,
+    item_of,
+    kind_of_type,
+    parquet_file,
+)
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.hugging_face import class_names_of, features_of, item_of
-from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles
+from shardfeed.converters.sources.rows.roles import CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
 from shardfeed.converters.sources.source import SourceFile
-from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes, needing_extra
+from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes
 
 NAME = "parquet"
 _ENDS = (".parquet", ".pq")
@@ -118,11 +124,11 @@ def _roles(files: SourceFiles, options: ColumnOptions) -> Roles:
 
 def _columns_of(path: str) -> list[ColumnInfo]:
     """Return the columns of a file, with their `datasets` metadata from the schema; columns of nulls are left out."""
-    with _open(path) as file:
+    with parquet_file(path) as file:
         schema = file.schema_arrow
     features, infos = features_of(schema.metadata), []
     for name in schema.names:
-        kind: Kind = _kind(schema.field(name).type) if schema.names.count(name) == 1 else "other"
+        kind: Kind = kind_of_type(schema.field(name).type) if schema.names.count(name) == 1 else "other"
         about = item_of(features.get(name))
         of_object = next((about[key] for key in CLASS_KEYS if key in about), None)
         names = class_names_of(item_of(of_object) if kind == "objects" else about)
@@ -131,44 +137,6 @@ def _columns_of(path: str) -> list[ColumnInfo]:
         if kind != "null":
             infos.append(ColumnInfo(name, kind, name, role, names))
     return infos
-
-
-def _kind(kind: Any) -> Any:
-    """The kind of a pyarrow type; "null" if it has no values."""
-    import pyarrow.types as kinds
-
-    if kind is None:
-        return "null"
-    if kinds.is_dictionary(kind):
-        return _kind(kind.value_type)
-    if kinds.is_struct(kind):
-        fields = {kind.field(i).name: kind.field(i).type for i in range(kind.num_fields)}
-        if "bytes" in fields and _kind(fields["bytes"]) == "image":
-            return "image"
-        return "objects" if any(key in fields for key in BOX_KEYS) else "other"
-    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
-        of = _kind(kind.value_type)
-        return {"integer": "integers", "float": "floats", "text": "texts", "objects": "objects"}.get(of, "other")
-    if kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind):
-        return "image"
-    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
-        return "text"
-    if kinds.is_integer(kind) or kinds.is_boolean(kind):
-        return "integer"
-    return "float" if kinds.is_floating(kind) else "null" if kinds.is_null(kind) else "other"
-
-
-def _open(path: str) -> Any:
-    """The file, by pyarrow. Raises UsageError for one that is cut, encrypted or none, MissingExtraError."""
-    with needing_extra("parquet"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
-        raise UsageError(path, problem, f"it is truncated, encrypted or of another format: {WHOLE}") from None
 
 
 class _Images:
@@ -244,38 +212,31 @@ class _Images:
 
 def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
     """Take all rows of a file, without their images; how many have a path in place of one. Raises UsageError."""
-    import pyarrow as pa
-
     listed, row, paths = gather.files.files[number], 0, 0
     place = os.fsdecode(listed.path)
     has_sizes = gather.roles.name("objects") is not None
-    with _open(place) as file, open(place, "rb") as raw, ExitStack() as stack:
+    with parquet_file(place) as file, open(place, "rb") as raw, ExitStack() as stack:
         budget().rows(file.metadata.num_rows, listed.size, place)
         if os.fstat(raw.fileno()).st_size != listed.size:
             raise UsageError(place, "it changed after it was listed", "wait until the writer has finished")
         if not file.metadata.num_rows:
             return 0
-        try:
-            for column in columns:
-                column.begin(number, file, place)
-            for group in range(file.metadata.num_row_groups):
-                places = [found for column in columns for found in column.in_group(file, raw, group, stack)]
-                rows = _values(gather.roles, file, group)
-                for (values, path), where in zip(rows, zip(*places, strict=True), strict=True):
-                    fault = None
-                    if min(where[1::2]) < 0:
-                        what = "image" if where[1] < 0 else "mask"
-                        beside = f": the row has only its path, {escape(path[:80])}" if path and what == "image" else ""
-                        fault, paths = (_FAULTS[what], f"the {what} is null{beside}"), paths + bool(beside)
-                    name = name_bytes(path) if path else b""
-                    taken = gather.add(Row(number, row, where, values, name, b"", fault))
-                    if taken and has_sizes:
-                        gather.set_size(values.get("width"), values.get("height"))
-                    row += 1
-        except UsageError:
-            raise
-        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of texts that are not UTF-8, too
-            raise UsageError(place, f"cannot be read: {escape(str(error)[:120])}", WHOLE) from None
+        for column in columns:
+            column.begin(number, file, place)
+        for group in range(file.metadata.num_row_groups):
+            places = [found for column in columns for found in column.in_group(file, raw, group, stack)]
+            rows = _values(gather.roles, file, group)
+            for (values, path), where in zip(rows, zip(*places, strict=True), strict=True):
+                fault = None
+                if min(where[1::2]) < 0:
+                    what = "image" if where[1] < 0 else "mask"
+                    beside = f": the row has only its path, {escape(path[:80])}" if path and what == "image" else ""
+                    fault, paths = (_FAULTS[what], f"the {what} is null{beside}"), paths + bool(beside)
+                name = name_bytes(path) if path else b""
+                taken = gather.add(Row(number, row, where, values, name, b"", fault))
+                if taken and has_sizes:
+                    gather.set_size(values.get("width"), values.get("height"))
+                row += 1
     return paths
 
 
@@ -287,7 +248,7 @@ def _values(roles: Roles, file: Any, group: int) -> Iterator[tuple[dict[str, Any
     sizes = [side for side in _SIDES if "objects" in roles.by_role and side in schema.names and side not in names]
     image = roles.by_role["image"].name
     fields = {one.name: one.type for one in schema.field(image).flatten()} if image in schema.names else {}
-    has_path = _kind(fields.get(f"{image}.path")) == "text"
+    has_path = kind_of_type(fields.get(f"{image}.path")) == "text"
     leaves = [*names, *sizes, *([f"{image}.path"] if has_path else [])]
     if not leaves:
         yield from repeat(({}, None), file.metadata.row_group(group).num_rows)

@@ -10,10 +10,10 @@ import struct
 from array import array
 from typing import Any, BinaryIO, NamedTuple
 
+from shardfeed.converters.sources.files.parquet_file import WHOLE
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import UsageError
 
-WHOLE = "copy or download it again"
 # Parquet's numbers of compressions that pyarrow reads; for others it may end the process.
 _CODECS = (_UNCOMPRESSED := 0, 1, 2, 4, 6, 7)
 _PLAIN, _DATA, _INDEX, _DATA_2 = 0, 0, 1, 3  # an encoding, and types of pages

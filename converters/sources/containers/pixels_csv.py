@@ -3,7 +3,6 @@
 A row is an image: gray if the number of its pixels is a square, RGB with interleaved colours if a third of it is.
 """
 
-import csv
 import math
 import os
 import re
@@ -16,14 +15,15 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart
-from shardfeed.converters.sources.guard import open_regular
+from shardfeed.converters.sources.labels.table import LabelTable, cells_of
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, LabelOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
-from shardfeed.errors import LabelFileError, UsageError, argument, escape
+from shardfeed.converters.sources.source import SourceFile
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, some
 
 _ENDS = (".csv",)
@@ -31,7 +31,7 @@ _PIXEL = re.compile(r"(?:pixel|px|p)?[_.]?\d+(?:x\d+)?\Z", re.IGNORECASE)
 _IN_ONE = "pixels"
 _FEWEST = 16  # from this number of numbered columns on they are pixels
 _LOOKED_AT = 20  # tables
-_MOST_LINE = 64 << 20  # bytes
+_MOST_LINE = 64 << 20  # characters
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Header:
 
 def _header(line: bytes) -> _Header | None:
     """The header of a file of pixels; None for any other line."""
-    names = tuple(name.strip() for name in _cells(line.removeprefix(b"\xef\xbb\xbf")))
+    names = tuple(name.strip() for name in cells_of(line.decode("utf-8-sig", "replace")))
     folded = [name.casefold() for name in names]
     if len(names) > 1 and folded.count(_IN_ONE) == 1:
         start = folded.index(_IN_ONE)
@@ -63,17 +63,6 @@ def _header(line: bytes) -> _Header | None:
     if len(of_pixels) < _FEWEST or of_pixels[-1] - of_pixels[0] + 1 != len(of_pixels) or not _layout(len(of_pixels)):
         return None
     return _Header(names, of_pixels[0], of_pixels[-1] + 1)
-
-
-def _cells(line: bytes) -> list[str]:
-    """The cells of a line; none of one that is no CSV."""
-    text = line.decode("utf-8", "replace").strip("\r\n")
-    if '"' not in text:
-        return text.split(",")
-    try:
-        return next(csv.reader([text]), [])
-    except csv.Error:
-        return []
 
 
 def _layout(count: int) -> Layout | None:
@@ -91,7 +80,7 @@ def recognise(look: Look, options: LabelOptions) -> Evidence | None:
     for name in islice(look.files(_ENDS, depth=1), _LOOKED_AT):
         header, row, *_ = [*look.head(look.full(name)).split(b"\n", 2), b""]
         found = _header(header)
-        if found is None or look.image or (found.in_one and not _is_pixels(_cells(row), found.start)):
+        if found is None or look.image or (found.in_one and not _is_pixels(row, found.start)):
             continue
         where = f"the column {escape(found.names[found.start])}"
         if not found.in_one:
@@ -100,8 +89,9 @@ def recognise(look: Look, options: LabelOptions) -> Evidence | None:
     return None
 
 
-def _is_pixels(cells: Sequence[str], column: int) -> bool:
+def _is_pixels(row: bytes, column: int) -> bool:
     """Whether a cell is the pixels of an image; a row that is cut at the end of the head has at least some."""
+    cells = cells_of(row.decode("utf-8", "replace"))
     numbers = cells[column].split() if column < len(cells) else []
     return len(numbers) >= _FEWEST and all(number.isdecimal() for number in numbers)
 
@@ -146,9 +136,7 @@ def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOption
     """Choose among the columns of all files. Raises UsageError if the column of the label is unknown."""
     infos = {headers[0].names[headers[0].start]: ColumnInfo("pixels", "image", role="image")}
     for file, header in zip(files.files, headers, strict=True):
-        with open_regular(file.path) as stream:
-            stream.readline(_MOST_LINE)
-            first = _cells(stream.readline(_MOST_LINE))
+        _, _, first = next(islice(_table(file).placed(), 1, None), (0, 0, []))
         for i in header.others:
             digits = i < len(first) and first[i].strip().removeprefix("-").isdecimal()
             infos.setdefault(header.names[i], ColumnInfo(header.names[i], "integer" if digits else "text"))
@@ -167,22 +155,16 @@ def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOption
 def _rows(files: SourceFiles, number: int, header: _Header, roles: Roles) -> Iterator[Row]:
     """The rows of a file; `where` of each: offset and size of its line."""
     wanted = [(header.names[i], i) for i in header.others if header.names[i] in roles.columns]
-    with open_regular(files.files[number].path) as file:
-        offset = len(file.readline(_MOST_LINE))
-        record = 0
-        while line := file.readline(_MOST_LINE + 1):
-            if len(line) > _MOST_LINE:
-                place = os.fsdecode(files.files[number].path)
-                raise LabelFileError(place, f"a line of more than {_MOST_LINE:,} bytes", "check that it is complete")
-            if line.strip():
-                cells = _cells(line)
-                fault = None
-                if len(cells) != len(header.names):
-                    fault = RejectCode.CORRUPT, f"got {len(cells)} cells, expected {len(header.names)}"
-                values = {name: _value(cells[i]) for name, i in wanted} if fault is None else {}
-                yield Row(number, record, (offset, len(line)), values, ending=b".png", fault=fault)
-                record += 1
-            offset += len(line)
+    for record, (offset, size, cells) in enumerate(islice(_table(files.files[number]).placed(), 1, None)):
+        fault = None
+        if len(cells) != len(header.names):
+            fault = RejectCode.CORRUPT, f"got {len(cells)} cells, expected {len(header.names)}"
+        values = {name: _value(cells[i]) for name, i in wanted} if fault is None else {}
+        yield Row(number, record, (offset, size), values, ending=b".png", fault=fault)
+
+
+def _table(file: SourceFile) -> LabelTable:
+    return LabelTable(os.fsdecode(file.path), "csv", ",", longest=_MOST_LINE)
 
 
 def _value(cell: str) -> int | str | None:
@@ -203,7 +185,7 @@ class _Images:
 
 def _png(start: int, end: int, line: bytes) -> bytes:
     """The PNG of the pixels in a row. Raises RejectedError."""
-    cells = _cells(line)[start:end]
+    cells = cells_of(line.decode("utf-8", "replace"))[start:end]
     cells = cells[0].split() if len(cells) == 1 else cells
     layout = _layout(len(cells))
     if layout is None:

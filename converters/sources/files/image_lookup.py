@@ -8,7 +8,7 @@ import posixpath
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Iterable
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from shardfeed.converters.rejects import RejectCode
@@ -23,17 +23,17 @@ _ABSOLUTE = "an absolute path, expected a path below the root"
 
 
 class AmbiguousIdError(Exception):
-    """An id that means more than one file: the `id` and two of the `files`."""
+    """An id that means more than one file: the `id`, and the `problem`, a clause."""
 
-    def __init__(self, id: bytes, files: tuple[bytes, bytes]) -> None:
+    def __init__(self, id: bytes, files: Iterable[bytes]) -> None:
         super().__init__(id, files)
-        self.id, self.files = id, files
+        self.id, self.problem = id, f"'{escape(id)}' may be {' or '.join(map(escape, files))}"
 
 
 class PathLookup:
     """Finds a label file's paths in a listing: relative to its root, or absolute and inside it.
 
-    A path may have Windows' separators. `ends`: whether the user named the root; then `find_ends` finds files for paths
+    A path may have Windows' separators. `ends`: whether the user named the root; then `find_rest` finds files for paths
     of another machine: URLs, absolute paths outside of the root, and paths with `..`.
     """
 
@@ -68,20 +68,24 @@ class PathLookup:
             return found
         return Skipped(_unsigned(text), RejectCode.PATH_ESCAPE.value, why or "it points outside the root")
 
-    def find_ends(self, missing: Iterable[Skipped], taken: Container[int]) -> tuple[dict[bytes, int], list[str]]:
-        """The file whose whole path is the end of each path of another machine; and a note on these.
+    def find_rest(self, missing: Iterable[Skipped], taken: Collection[int]) -> tuple[dict[bytes, int], list[str]]:
+        """The files of paths that name none, once all are known; and a note on these.
 
-        None that is `taken`, as another path names it, and none for two paths.
+        `taken`: the files of all others. The file whose whole path is the end of a path of another machine: none that
+        is taken, and none for two paths. If no path names a file, paths are ids. Raises AmbiguousIdError.
         """
-        found = dict[bytes, int]()
+        missing, found = list(missing), dict[bytes, int]()
         for one in missing if self.ends else ():
             if one.code == RejectCode.PATH_ESCAPE.value and one.key not in found:
                 end = self.by_end(path_of(one.key.decode("utf-8", "surrogateescape")))
                 found |= {one.key: end} if isinstance(end, int) and end not in taken else {}
         times = Counter(found.values())
         found = {key: file for key, file in found.items() if times[file] == 1}
-        examples = (f"'{escape(key)}' is '{escape(self.listing.key(file))}'" for key, file in found.items())
         what = "paths of another machine, found by their ends"
+        if not found and not taken:
+            found = self._find_ids(one.key for one in missing if not one.key.startswith((b"/", b"../")))
+            what = "image names matched without extension or folder"
+        examples = (f"'{escape(key)}' is '{escape(self.listing.key(file))}'" for key, file in found.items())
         return found, [f"{what}: {len(found):,} ({next(examples)})"] if found else []
 
     def by_end(self, path: str, folder: bytes = b"") -> int | Skipped:
@@ -116,14 +120,14 @@ class PathLookup:
                 index = max(index, self.listing.find(posixpath.join(folder, key[len(link) + 1 :])))
         return index if index >= 0 else self._by_form(key)
 
-    def find_ids(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+    def _find_ids(self, keys: Iterable[bytes]) -> dict[bytes, int]:
         """The files that match `keys` as ids, if any does.
 
         For each id, this is the only file with a path that equals the id, without or with its extension; or, if no id
         matches from the root, with a path that ends in "/" and the id. Raises AmbiguousIdError if two images match, or
         two files not named like images.
         """
-        ids = list(keys)
+        ids = list(dict.fromkeys(keys))
         for below in (False, True):
             found = {key: files for key in ids if (files := self._of_id(key, below=below))}
             if found:
@@ -164,7 +168,7 @@ class PathLookup:
     def _only(self, key: bytes, files: list[int]) -> int:
         images = [i for i in files if names_image(self.listing.key(i))] or files
         if len(images) > 1:
-            raise AmbiguousIdError(key, (self.listing.key(images[0]), self.listing.key(images[1])))
+            raise AmbiguousIdError(key, map(self.listing.key, images[:2]))
         return images[0]
 
     def _relative(self, path: bytes) -> bytes | None:

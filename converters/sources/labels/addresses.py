@@ -6,7 +6,7 @@ query, which may hold a credential.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
@@ -16,7 +16,8 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.labels.table import Column, LabelTable, Record
+from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.options import Column
 from shardfeed.converters.sources.remote import ASSUMED_BYTES, UNLISTED
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.source import Skipped, SourceFile
@@ -28,51 +29,44 @@ _ADDRESS = re.compile(r"\s*(?:https?|s3|gs|az)://([^/?#\s]+)(/[^?#]*)?", re.IGNO
 _USUAL = ("image_url", "img_url", "url", "image_uri", "uri", *WORDS["path"])
 
 
-def column_of_addresses(table: LabelTable, lookup: PathLookup, asked: Column | None) -> Column | None:
+def column_of_addresses(table: LabelTable, lookup: PathLookup, asked: Column | None) -> int | None:
     """Return the column with the URLs of images; None if a row names a file of `lookup`, or no URL.
 
     `asked`: the column that the user named. Raises LabelFileError if several columns fit.
     """
-    rows = list(islice(table, 2))
-    if not rows:
+    records = list(islice(table, 2))
+    if not records:
         return None
-    first, cells = rows[0], _cells(rows[-1])
-    found = [column for column, cell in cells.items() if isinstance(cell, str) and _ADDRESS.match(cell)]
-    heads = {column: column for column in cells} if table.keyed else _cells(first)
-    names = {column: str(heads.get(column, "")).strip() for column in found}
+    cells = [cell if isinstance(cell, str) else "" for cell in records[-1].cells]
+    heads = [str(head).strip() for head in (table.keys if table.keyed else records[0].cells)] + [""] * len(cells)
+    found = [column for column, cell in enumerate(cells) if _ADDRESS.match(cell)]
     if asked is not None:
-        return next((column for column in found if asked in (column, names[column])), None)
-    others = [(column, cell) for column, cell in cells.items() if column not in found and isinstance(cell, str)]
-    if not found or any(_names_file(lookup, cell, str(heads.get(column, ""))) for column, cell in others):
+        return next((column for column in found if asked in (column, heads[column])), None)
+    others = [(cell, head) for cell, head in zip(cells, heads, strict=False) if not _ADDRESS.match(cell)]
+    if not found or any(_names_file(lookup, cell, head.casefold()) for cell, head in others):
         return None
-    folded = {name.casefold(): column for column, name in names.items()}
-    usual = next((folded[word] for word in _USUAL if word in folded), None)
+    usual = next((column for word in _USUAL for column in found if heads[column].casefold() == word), None)
     if usual is None and len(found) > 1:
-        problem = f"the columns {some(names.values())} hold URLs, and it is unknown which are of the images"
-        raise LabelFileError(table.place(first.line), problem, f"give {argument('path_column')}")
+        names = some(heads[column] for column in found)
+        problem = f"the columns {names} hold URLs, and it is unknown which are of the images"
+        raise LabelFileError(table.place(records[0].line), problem, f"give {argument('path_column')}")
     return found[0] if usual is None else usual
 
 
 def _names_file(lookup: PathLookup, cell: str, head: str) -> bool:
-    is_path = head.strip().casefold() in WORDS["path"]
-    return bool(cell.strip()) and (isinstance(lookup.find(cell), int) or (is_path and lookup.is_id(cell)))
+    return bool(cell.strip()) and (isinstance(lookup.find(cell), int) or (head in WORDS["path"] and lookup.is_id(cell)))
 
 
-def has_header(table: LabelTable, column: Column) -> bool:
+def has_header(table: LabelTable, column: int) -> bool:
     """Whether the first row has no URL in the column of URLs."""
-    first = next(iter(table))
-    return not _ADDRESS.match(str(_cells(first).get(column)))
-
-
-def _cells(record: Record) -> Mapping[Column, object]:
-    return record.cells if isinstance(record.cells, Mapping) else dict(enumerate(record.cells))  # type: ignore[return-value]
+    return not any(map(_ADDRESS.match, map(str, next(iter(table)).cells[column : column + 1])))
 
 
 class AddressLookup(PathLookup):
     """Finds URLs: all URLs in a column of a table, instead of the files of a folder."""
 
-    def __init__(self, table: LabelTable, column: Column) -> None:
-        cells = (_cells(record).get(column) for record in table)
+    def __init__(self, table: LabelTable, column: int) -> None:
+        cells = (cell for record in table for cell in record.cells[column : column + 1])
         written = {cell.strip(): b"" for cell in cells if isinstance(cell, str) and _ADDRESS.match(cell)}
         times = Counter(map(_name, written))
         for address in written:

@@ -2,44 +2,41 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from shardfeed.converters.sources.classes import class_list, number_classes
+from shardfeed.converters.sources.classes import BadLabelError, number_classes
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
 from shardfeed.converters.sources.files.walk import annotations_note, labels_among, list_files, no_files_error
 from shardfeed.converters.sources.labels.addresses import AddressLookup, column_of_addresses, has_header
-from shardfeed.converters.sources.labels.columns import Columns, Use, choose_columns
+from shardfeed.converters.sources.labels.columns import Columns, Use
 from shardfeed.converters.sources.labels.rows import LabelRows
-from shardfeed.converters.sources.labels.table import Column, LabelTable
-from shardfeed.converters.sources.labels.values import (
-    BadCellError,
-    Cells,
-    are_signed,
-    has_object_columns,
-    is_class_of_image,
-    label_column,
-    marks_of,
-    number_column,
-    one_hot_column,
-    text_column,
-)
+from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions, given
 from shardfeed.converters.sources.readers import Evidence
-from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
+from shardfeed.converters.sources.rows.columns import ClassMarks, ListedColumn, Splits, take
+from shardfeed.converters.sources.rows.inference import (
+    Distinct,
+    holds_places,
+    label_column,
+    mark_of_none,
+    marked_column,
+    marks_of,
+    number_column,
+    text_column,
+)
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.converters.sources.split_names import split_in_cell, usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, is_plain
-from shardfeed.text import counted, some
+from shardfeed.text import counted, number
 
 _WORDS_OF_NAME = re.compile(r"([^A-Za-z]+)")
 _LOOKED_AT = 1000  # lines examined to find the separator
@@ -137,38 +134,32 @@ class LabelFile(ListedSource):
                 problem = "is for files of a folder, but the table has URLs"
                 raise UsageError("include" if include else "exclude", problem, "leave rows out of the table")
             header = has_header(table, column) if asked.header is None and not table.keyed else asked.header
-            asked, lookup = replace(asked, path_column=column, header=header), AddressLookup(table, column)
+            asked = replace(asked, path_column=table.keys[column] if table.keyed else column, header=header)
+            lookup = AddressLookup(table, column)
             listing = lookup.listing
         if table.format == "text":
             table.paths_only = unlabelled and not _are_pairs(table, lookup)
             table.at_first = not table.paths_only and _classes_have_blanks(table, lookup)
-        columns = choose_columns(table, lookup, asked)
-        settings = _ColumnSettings(columns, asked, table.class_names)
-        rows = LabelRows(table, columns, lookup, optional=settings.missing)
-        if not (rows.files < len(listing)).any():
-            raise rows.no_images_error(lookup, rooted=root is not None)
-        chosen, doubled = rows.distinct()
-        chosen = chosen[rows.files[chosen] < len(listing)]
-        files = rows.files[chosen]
-        made = _Features(rows, chosen, settings)
-        splits = _splits(rows, chosen)
+        columns = Columns(table, lookup, asked)
+        read = LabelRows(table, columns, lookup)
+        if not (read.files < len(listing)).any():
+            raise read.no_images_error(lookup, rooted=root is not None)
+        chosen, doubled = read.distinct()
+        chosen = chosen[read.files[chosen] < len(listing)]
+        files = read.files[chosen]
+        rows = Rows(table.path, asked)
         notes += ["lines are split at the first space: classes contain spaces"] if table.at_first else []
-        notes += [
-            *_other_splits(table, columns),
-            *listing.notes,
-            *made.notes,
-            *rows.notes(doubled, listing),
-            *_unnamed(rows, listing, files),
-        ]
-        rejected = rows.rejected()
+        rows.ledger.notes += [*notes, *_other_splits(table, columns), *listing.notes]
+        _Features(read, chosen, rows)
+        rows.splits = _splits(read, chosen)
+        rows.ledger.notes += [*read.notes(doubled), *_unnamed(read, listing, files)]
+        rejected = read.rejected()
         wanted = [skipped for skipped in rejected if listing.choice.wants(skipped.key)]
         if len(wanted) < len(rejected):
-            notes.append(f"rows whose files are left out by include and exclude: {len(rejected) - len(wanted)}")
-        known = Rows(table.path, LabelOptions())  # the options are checked above
-        known.columns, known.splits = made.columns, splits
-        known.ledger.notes += notes
-        known.ledger.skip(wanted)
-        super().__init__(listing.take(files), known)
+            left = len(rejected) - len(wanted)
+            rows.ledger.notes.append(f"rows whose files are left out by include and exclude: {left}")
+        rows.ledger.skip(wanted)
+        super().__init__(listing.take(files), rows)
 
 
 def _are_pairs(table: LabelTable, lookup: PathLookup) -> bool:
@@ -209,122 +200,72 @@ def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
     )
 
 
-class _ColumnSettings:
-    """Options given for columns, by column: the label separator, the value of an empty cell, and class names.
-
-    `named_in`: the class names in the file, by column. `one_hot`: the class names of one-hot columns. Raises UsageError
-    for columns that are not in use.
-    """
-
-    def __init__(
-        self, columns: Columns, options: LabelOptions, named_in: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    ) -> None:
-        labels, hot = columns.of("label"), columns.of("one_hot")
-        self.one_hot: tuple[str, ...] | None = None
-        names, separators = options.class_names, options.label_separator
-        if not isinstance(names, Mapping):
-            listed = class_list(names)
-            if listed is not None and hot:
-                self.one_hot, listed = listed, None
-            names = self._of_first(labels, "class_names", listed)
-        named = {use.column: named_in[use.name] for use in labels if use.name in named_in}
-        self.classes = named | {
-            column: class_list(one) for column, one in _by_column(labels, "class_names", names).items()
-        }
-        offset = self._of_first(labels, "label_offset", options.label_offset or None)
-        label_map = self._of_first(labels, "label_map", options.label_map)
-        self.numbers = {"offset": next(iter(offset.values()), 0), "label_map": next(iter(label_map.values()), None)}
-        if not isinstance(separators, Mapping):
-            separators = self._of_first(labels, "label_separator", separators)
-        self.separators = _by_column(labels, "label_separator", separators)
-        if "" in self.separators.values():
-            raise UsageError("label_separator", "got an empty text", "give the separator between two labels")
-        missing = {column: str(value) for column, value in (options.missing or {}).items()}
-        self.missing = _by_column(columns.of("label", "number", "one_hot"), "missing", missing)
-
-    @staticmethod
-    def _of_first(labels: Sequence[Use], argument: str, value: Any) -> dict[Column, Any]:
-        """A value that is of the first label column, by that; nothing for None."""
-        if value is not None and not labels:
-            raise UsageError(argument, "it needs a label column", "leave it out")
-        return {} if value is None else {labels[0].column: value}
-
-    def cells(self, column: Column, cells: Cells) -> Cells:
-        """Return the cells of a column of labels, with missing ones filled, and split into lists."""
-        if column in self.missing:
-            cells = cells.filled(self.missing[column])
-        return cells.split_at(self.separators[column]) if column in self.separators else cells.listed()
-
-
-def _by_column(uses: Sequence[Use], argument: str, settings: Mapping[Any, Any]) -> dict[Column, Any]:
-    """`settings` by the columns in use, from a mapping by name or number. Raises UsageError for other columns."""
-    found: dict[Column, Any] = {}
-    for asked, value in settings.items():
-        column = next((use.column for use in uses if asked in (use.column, use.name)), None)
-        if column is None:
-            problem = f"got the column {asked!r}, expected one of {some([use.name for use in uses])}"
-            raise UsageError(argument, problem)
-        found[column] = value
-    return found
-
-
 class _Features:
-    """The features of the columns of a label file, made for the rows in `chosen`, and `notes` for the report."""
+    """Adds the features of the columns of a label file, of the rows in `chosen`, to `rows`, with notes."""
 
-    def __init__(self, rows: LabelRows, chosen: np.ndarray, settings: _ColumnSettings) -> None:
-        self.rows, self.columns, self.notes = rows, list[ListedColumn](), list[str]()
+    def __init__(self, read: LabelRows, chosen: np.ndarray, rows: Rows) -> None:
+        self.read, self.chosen, self.rows = read, chosen, rows
         self._taken = set(IMAGE_KEYS)
-        labels, hot, numbers = (rows.columns.of(role) for role in ("label", "one_hot", "number"))
-        cells = {use.column: settings.cells(use.column, rows.cells[use.column]) for use in (*labels, *hot)}
-        main = not hot
+        of = read.columns.of
+        labels, hot, numbers = of("label"), of("one_hot"), of("number")
+        cells = read.cells | {use.column: use.read(read.cells[use.column]) for use in (*labels, *hot)}
+        places = {use for use in (*labels, *numbers) if holds_places(use.name, cells[use.column])}
+        lists = {
+            use for use in (*labels, *numbers) if any(isinstance(cell, tuple) for cell in cells[use.column].values)
+        }
         if hot:
-            signed = are_signed(cells[use.column] for use in hot)
-            marks = [self._tried(use, marks_of, cells[use.column], signed) for use in hot]
             names = [use.name for use in hot]
-            classes = number_classes(names, settings.one_hot, stated=names, integers="names")
-            of_class = dict(zip((classes.labels[name] for name in names), marks, strict=True))
-            none = np.zeros(len(rows.files), bool)
-            marks = [of_class.get(label, none) for label in range(len(classes.names))]
-            self._add(hot[0], one_hot_column(classes.names, marks, chosen))
-        elif labels:
-            named = labels[0].column in settings.classes
-            main = named or is_class_of_image([(use.name, cells[use.column]) for use in labels])
-        lists = {use.name: cells.get(use.column, rows.cells[use.column]) for use in (*labels, *numbers)}
-        objects = any(has_object_columns(name, found) for name, found in lists.items())
+            classes = number_classes(names, hot[0].class_names, stated=names, integers="names")
+            none = mark_of_none(cells[use.column] for use in hot)
+            marks = np.zeros((len(read.files), len(classes.names)), bool)
+            for use in hot:
+                marks[:, classes.labels[use.name]] = self._tried(use, marks_of, cells[use.column], none)
+            every = ClassMarks()
+            every.add_many(np.nonzero(marks)[1], marks.sum(axis=1), len(classes.names))
+            made, note = marked_column(every, classes.names)
+            self._add(hot[0], take(made, chosen), [f"{number(len(hot), 'column')}: {note}"])
         for i, use in enumerate(labels):
+            # Columns of places, and lists beside lists of places, describe objects and not the image.
+            of_objects = use in places or use.name.removeprefix("image/").startswith("object/")
+            of_objects |= lists.issuperset(labels) and not places.isdisjoint(labels)
             known = {
-                "given": settings.classes.get(use.column),
-                "split": use.column in settings.separators,
-                "objects": objects,
-                **(settings.numbers if not i else {}),
-                "by": "user" if use.column in settings.missing else use.by,
-                "column": use.column if use.by == "place" and isinstance(use.column, int) else None,
+                "main": not i and not hot and (use.class_names is not None or not of_objects),
+                "given": use.class_names,
+                "offset": use.offset,
+                "label_map": use.label_map,
+                "split": use.separator is not None,
+                "objects": not lists.isdisjoint(places),
+                "by": "user" if use.missing is not None else use.by,
+                "number": use.column if use.by == "place" else None,
             }
-            found = cells[use.column]
-            self._add(use, self._tried(use, label_column, found, chosen, use.name, main=main and not i, **known))
-        for use in rows.columns.of("text"):
-            self._add(use, (self._tried(use, text_column, rows.cells[use.column], chosen, use.name), ()))
+            self._make(use, label_column, cells[use.column], use.name, **known)
+        for use in of("text"):
+            self._make(use, text_column, cells[use.column], use.name)
         for use in numbers:
-            found, missing = rows.cells[use.column], settings.missing.get(use.column)
-            self._add(use, self._tried(use, number_column, found, chosen, use.name, use.feature, missing))
+            self._make(use, number_column, cells[use.column], use.name, use.feature, use.missing)
 
-    def _tried(self, use: Use, make: Callable[..., _Made], *values: Any, **known: Any) -> _Made:
+    def _make(
+        self, use: Use, make: Callable[..., tuple[Any, Sequence[str]]], cells: Distinct, *values: Any, **known: Any
+    ) -> None:
+        made, notes = self._tried(use, make, cells, *values, **known)
+        self._add(use, take(made, cells.codes[self.chosen]), notes)
+
+    def _tried(self, use: Use, make: Callable[..., _Made], cells: Distinct, *values: Any, **known: Any) -> _Made:
         """Return the result of `make`. Raises LabelFileError for the first row with a cell that `make` refuses."""
         try:
-            return make(*values, **known)
-        except BadCellError as error:
-            row = int(np.argmax(self.rows.cells[use.column].codes == error.code))
-            raise LabelFileError(self.rows.place(row, use.column), error.problem, error.remedy) from None
+            return make(cells, *values, **known)
+        except BadLabelError as error:
+            place = self.read.place(cells.first(error.value), use.column)
+            raise LabelFileError(place, error.problem, error.remedy) from None
 
-    def _add(self, use: Use, made: tuple[ListedColumn, Sequence[str]]) -> None:
-        column, notes = made
+    def _add(self, use: Use, column: ListedColumn, notes: Sequence[str]) -> None:
         if not is_plain(use.name) or not self._taken.isdisjoint(column.features):
-            place = self.rows.table.place(next(iter(self.rows.table)).line)
+            place = self.read.table.place(next(iter(self.read.table)).line)
             problem = f"the column '{escape(use.name)}' cannot be stored as '{escape(next(iter(column.features)))}'"
             raise LabelFileError(place, problem, "rename it: the name is used, empty or not plain text")
         self._taken.update(column.features)
-        self.columns.append(column)
-        self.notes += notes
+        self.rows.columns.append(column)
+        self.rows.ledger.notes += notes
 
 
 def _splits(rows: LabelRows, chosen: np.ndarray) -> Splits | None:
@@ -332,15 +273,14 @@ def _splits(rows: LabelRows, chosen: np.ndarray) -> Splits | None:
     if column is None:
         return None
     cells = rows.cells[column]
-    named: list[str] = []
-    for code, cell in enumerate(cells.values):
+    splits: list[str] = []
+    for cell in cells.values:
         try:
-            named.append(split_in_cell(cell if isinstance(cell, str) else ""))
+            splits.append(split_in_cell(cell if isinstance(cell, str) else ""))
         except UsageError as error:
-            place = rows.place(int(np.argmax(cells.codes == code)), column)
+            place = rows.place(cells.first(cell), column)
             raise LabelFileError(place, f"the split: {error.problem}", error.remedy) from None
-    names = tuple(sorted(set(named)))
-    return Splits(names, np.array([names.index(name) for name in named], np.int64)[cells.codes[chosen]])
+    return Splits.coded(splits, cells.codes[chosen])
 
 
 def _other_splits(table: LabelTable, columns: Columns) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The rows of a label file: the file that each one names, its values, and contradictions between rows."""
 
 from array import array
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NoReturn
 
@@ -9,11 +9,12 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, PathLookup
-from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.labels.columns import Columns
-from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
-from shardfeed.converters.sources.labels.values import Cells, has_box_columns
+from shardfeed.converters.sources.labels.table import ABSENT, LabelTable, Record
+from shardfeed.converters.sources.rows.cells import Cell
+from shardfeed.converters.sources.rows.columns import as_array
+from shardfeed.converters.sources.rows.inference import Distinct, has_box_columns
 from shardfeed.converters.sources.rows.source import Names
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, argument, escape
@@ -24,44 +25,43 @@ class LabelRows:
     """A label file read whole. `lines` int64 [n]: where each row begins. `cells`: the columns in use, by column.
 
     `files` int64 [n]: the number of the row's file in the listing, or, from the listing's length on, of a missing one.
-    `optional`: columns that a JSON object may lack.
     """
 
-    def __init__(
-        self, table: LabelTable, columns: Columns, lookup: PathLookup, optional: Collection[Column] = ()
-    ) -> None:
+    def __init__(self, table: LabelTable, columns: Columns, lookup: PathLookup) -> None:
         self.table, self.columns = table, columns
         self.missing: dict[bytes, tuple[int, Skipped, int]] = {}  # by key: (number, why, line)
-        self.ids: dict[bytes, int] = {}  # cells that were read as ids, with their files
         self.rooted = Names("paths that begin with /, treated as relative to the root")
-        self.late: dict[Column, None] = {}  # keys of JSON that are not columns, because the first rows lack them
-        codes: dict[Column, tuple[dict[Cell, int], array[int]]] = {c: ({}, array("q")) for c in columns.used}
-        lines, files = array("q"), array("q")
-        known = {columns.path, *columns.used, *(column for column, _ in columns.unused)}
-        for record in islice(table, columns.first_row, None):
-            if columns.width is not None:
-                table.check_width(record.line, record.cells, columns.width)
-            elif not record.cells.keys() <= known:  # type: ignore[union-attr]  # of JSON
-                self.late |= dict.fromkeys(key for key in record.cells if key not in known)
+        codes: list[tuple[int, dict[Cell, int], array[int]]] = [(column, {}, array("i")) for column in columns.used]
+        optional = {use.column for use in columns.uses if use.missing is not None}  # a JSON object may lack them
+        width, lines, files = len(columns.names), array("q"), array("q")
+        for record in islice(table, int(columns.header), None):
+            table.check_width(record.line, record.cells, width)
             if not len(lines) % EVERY:
                 report_progress("listing", len(lines))
             lines.append(record.line)
             files.append(self._find(record, lookup))
-            for column, (values, of_rows) in codes.items():
-                cell = table.cell(record, column, optional=column in optional)
-                cell = cell.strip() if isinstance(cell, str) else cell
+            for column, values, of_rows in codes:
+                cell = record.cells[column]
+                if isinstance(cell, str):
+                    cell = cell.strip()
+                elif cell is ABSENT:
+                    cell = self._absent(record.line, column, optional)
                 of_rows.append(values.setdefault(cell, len(values)))
-        self.lines, self.files = np.array(lines, np.int64), np.array(files, np.int64)
-        self.cells = {c: Cells(list(values), np.array(rows, np.int64)) for c, (values, rows) in codes.items()}
-        missing = (why for _, why, _ in self.missing.values())
-        ends, self.ended = lookup.find_ends(missing, frozenset(files) if self.missing else ())
-        if ends:
-            self._take(ends, lookup)
-        if not (self.files < len(lookup.listing)).any():
-            self._find_ids(lookup)
+        self.lines, self.files = as_array(lines), as_array(files)
+        self.cells = {column: Distinct([*values], as_array(rows)) for column, values, rows in codes}
+        self._find_rest(lookup)
+
+    def _absent(self, line: int, column: int, optional: Collection[int] = ()) -> str:
+        """The cell of a JSON object that lacks an `optional` key. Raises LabelFileError for any other."""
+        if column in optional:
+            return ""
+        problem = f"the object has no key '{escape(self.columns.names[column])}'"
+        raise LabelFileError(self.table.place(line), problem, "add it, or leave the row out")
 
     def _find(self, record: Record, lookup: PathLookup) -> int:
-        cell = self.table.cell(record, self.columns.path)
+        cell = record.cells[self.columns.path]
+        if cell is ABSENT:
+            self._absent(record.line, self.columns.path)
         try:
             if not isinstance(cell, str) or not cell.strip():
                 raise ValueError("got an empty path" if isinstance(cell, str) else "got a list or an object")
@@ -73,34 +73,31 @@ class LabelRows:
                     return below
         except ValueError as error:
             problem = "the path is not Unicode" if isinstance(error, UnicodeError) else str(error)
-            place = self.table.place(record.line, self.columns.shown(self.columns.path))
-            raise LabelFileError(place, f"{problem}, expected the path of an image", "correct the row") from None
+            problem += ", expected the path of an image"
+            raise LabelFileError(self._place_of_path(record.line), problem, "correct the row") from None
         if isinstance(found, int):
             return found
         number = len(lookup.listing) + len(self.missing)
         return self.missing.setdefault(found.key, (number, found, record.line))[0]
 
-    def _find_ids(self, lookup: PathLookup) -> None:
-        """Look for files that match the rows' names without extension, or without their folder."""
+    def _find_rest(self, lookup: PathLookup) -> None:
+        """Look for the files of missing paths once all others are known."""
+        taken = frozenset(self.files[self.files < len(lookup.listing)].tolist()) if self.missing else ()
         try:
-            self.ids = lookup.find_ids(key for key in self.missing if not key.startswith((b"/", b"../")))
+            found, self.found = lookup.find_rest((why for _, why, _ in self.missing.values()), taken)
         except AmbiguousIdError as error:
-            line = self.missing[error.id][2]
-            problem = f"'{escape(error.id)}' may be {' or '.join(escape(file) for file in error.files)}"
             remedy = f"write the path, or give the folder of these images {argument('root', python='as root')}"
-            raise LabelFileError(
-                self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy
-            ) from None
-        self._take(self.ids, lookup)
+            raise LabelFileError(self._place_of_path(self.missing[error.id][2]), error.problem, remedy) from None
+        if found:
+            now = np.arange(len(lookup.listing) + len(self.missing))
+            for key, file in found.items():
+                now[self.missing.pop(key)[0]] = file
+            self.files = now[self.files]
 
-    def _take(self, found: Mapping[bytes, int], lookup: PathLookup) -> None:
-        """Use the files that were found for missing paths."""
-        now = np.arange(max(self.files.max(initial=0) + 1, len(lookup.listing)))
-        for key, file in found.items():
-            now[self.missing.pop(key)[0]] = file
-        self.files = now[self.files]
+    def _place_of_path(self, line: int) -> str:
+        return self.table.place(line, self.columns.shown(self.columns.path))
 
-    def place(self, row: int, column: Column) -> str:
+    def place(self, row: int, column: int) -> str:
         """Format the line of a row and the name of a column for an error."""
         return self.table.place(int(self.lines[row]), self.columns.shown(column))
 
@@ -123,7 +120,7 @@ class LabelRows:
             self._contradicts(conflicts)
         return firsts, doubled
 
-    def _contradicts(self, conflicts: list[tuple[int, int, Column]]) -> NoReturn:
+    def _contradicts(self, conflicts: list[tuple[int, int, int]]) -> NoReturn:
         later, earlier, column = min(conflicts, key=lambda conflict: conflict[0])
         cells = self.cells[column]
         got, before = (_show(cells.values[int(cells.codes[row])]) for row in (later, earlier))
@@ -143,23 +140,23 @@ class LabelRows:
         """Raise LabelFileError if repeated rows of a file are its boxes: all but the first would be lost."""
         if not len(doubled):
             return
-        pairs = [(use.column, use.name) for use in self.columns.of("label", "number")]
-        boxes = [(column, name) for column, name in (*pairs, *self.columns.unused) if has_box_columns(name)]
-        if boxes and self._differ([column for column, _ in boxes]):
+        columns = [*(use.column for use in self.columns.of("label", "number")), *self.columns.unused]
+        boxes = [column for column in columns if has_box_columns(self.columns.names[column])]
+        if boxes and self._differ(boxes):
             line = self.lines[doubled[0]]
-            names = some(name for _, name in boxes)
+            names = some(self.columns.names[column] for column in boxes)
             problem = (
                 f"rows that name a file again ({len(doubled):,}, the first here) differ in {names}: one row per box"
             )
             remedy = "write one row per image, with its boxes as lists (JSON Lines), or write a source class"
             raise LabelFileError(self.table.place(int(line)), problem, remedy)
 
-    def _differ(self, columns: list[Column]) -> bool:
+    def _differ(self, columns: Sequence[int]) -> bool:
         """Whether two rows of one file differ in one of these columns. Reads the label file again."""
-        records = islice(self.table, self.columns.first_row, None)
+        records = islice(self.table, int(self.columns.header), None)
         cells_of: dict[int, list[Cell]] = {}
         for file, record in zip(self.files.tolist(), records, strict=True):
-            cells = [self.table.cell(record, column, optional=True) for column in columns]
+            cells = [record.cells[column] for column in columns]
             if cells_of.setdefault(file, cells) != cells:
                 return True
         return False
@@ -184,24 +181,19 @@ class LabelRows:
         remedy += f", instead of {escape(listing.root)}" if rooted else ""
         given = lookup.ends and why.code == RejectCode.PATH_ESCAPE.value
         remedy = "check that it is the folder of these images" if given else remedy
-        return LabelFileError(self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy)
+        return LabelFileError(self._place_of_path(line), problem, remedy)
 
-    def notes(self, doubled: np.ndarray, listing: Listing) -> Iterator[str]:
+    def notes(self, doubled: np.ndarray) -> Iterator[str]:
         """Yield sentences for the report on the rows."""
-        yield from self.ended
-        if self.ids:
-            key, file = next(iter(self.ids.items()))
-            example = f"'{escape(key)}' is '{escape(listing.key(file))}'"
-            yield f"paths of the label file matched without extension or folder: {len(self.ids)} ({example})"
+        yield from self.found
         if len(doubled):
             lines = (f"line {line}" for line in self.lines[doubled])
             yield counted("duplicate rows", lines, len(doubled))
         if self.missing:
             yield counted("paths in the label file without a file", self.missing, len(self.missing))
         yield from self.rooted.note
-        unused = [*(name for _, name in self.columns.unused), *self.late]
-        if unused:
-            yield counted("unused columns", map(str, unused), len(unused))
+        if unused := [*map(self.columns.names.__getitem__, self.columns.unused), *self.table.late]:
+            yield counted("unused columns", unused, len(unused))
 
 
 def _show(cell: Cell) -> str:

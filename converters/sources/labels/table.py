@@ -11,18 +11,23 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
-from typing import Any, Literal, NoReturn, TypeVar, get_args
+from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.rows.hugging_face import class_names_of, features_of, item_of
-from shardfeed.errors import LabelFileError, UsageError, argument, escape, needing_extra
+from shardfeed.converters.sources.files.parquet_file import (
+    class_names_of,
+    features_of,
+    item_of,
+    kind_of_type,
+    parquet_file,
+    struct_fields,
+)
+from shardfeed.converters.sources.options import Column, Format
+from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
-Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
-Column = int | str  # a cell's number from 0, or a key of a JSON object
 _Object = TypeVar("_Object")
-Cell = str | tuple[str, ...] | None  # text, a list of texts (JSON), or None for JSON that is neither
 
 _FORMATS: dict[str, Format] = {
     ".csv": "csv",
@@ -45,8 +50,9 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _AS_UTF8 = f"save the file as UTF-8, or give {argument('encoding', 'latin-1')}, or another encoding"
+_LOOKED_AT = 1000  # rows of JSON that determine the columns
+ABSENT: Any = object()
 _BATCH = 4096  # rows of Parquet in memory at once
-_MAX_LINE = 1 << 20  # characters; a longer line means that this is not a label file, so it is not read into memory
 
 
 def column_text(column: Column, word: str = "column ") -> str:
@@ -56,19 +62,19 @@ def column_text(column: Column, word: str = "column ") -> str:
     return argument("column", python=f"{word}{column}", typed=str(column + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One row: `line` from 1 where it begins, and its cells by column."""
+class Record(NamedTuple):
+    """One row: `line` from 1 where it begins, and its cells; ABSENT in place of one that a JSON object lacks."""
 
     line: int
-    cells: Sequence[str] | Mapping[str, Cell]
+    cells: Sequence[Any]
 
 
 class LabelTable:
     """Iterate over a label file's records, reading it from the start each time; blank lines are skipped.
 
     `encoding`: of the text; None: by the byte order mark, else UTF-8. `paths_only`: whether a line of the format "text"
-    is a path without a label. Raises LabelFileError with the line if it cannot be read.
+    is a path without a label. `late`: keys of JSON objects that are no columns, because the first objects lack them.
+    Raises LabelFileError with the line if it cannot be read.
     """
 
     def __init__(
@@ -79,8 +85,9 @@ class LabelTable:
         encoding: str | None = None,
         *,
         paths_only: bool = False,
+        longest: int = 1 << 20,
     ) -> None:
-        self.encoding, self.paths_only = encoding, paths_only
+        self.encoding, self.paths_only, self._longest = encoding, paths_only, longest
         _check_encoding(encoding)
         self.path = os.fsdecode(path)
         self.name = os.path.basename(self.path)
@@ -96,16 +103,14 @@ class LabelTable:
             raise UsageError("format", f"got {format!r}, expected one of {', '.join(get_args(Format))}")
         if delimiter is not None and (self.format not in ("csv", "tsv") or len(delimiter) != 1 or delimiter in '"\r\n'):
             raise UsageError("delimiter", f"got {delimiter!r}, expected one character that separates CSV cells")
+        self.late: dict[str, None] = {}
         self.at_first = False  # of lines of text: whether the label is what follows the first blank
         self.counted = self.format == "text" and not paths_only and self._is_counted()
         self.delimiter = delimiter or ("\t" if self.format == "tsv" else self._usual_delimiter())
 
     def __iter__(self) -> Iterator[Record]:
-        if self.format == "parquet":
-            rows = enumerate(_parquet_rows(self.path), 1)
-            return (Record(i, {name: cell_of(value) for name, value in row.items()}) for i, row in rows)
-        if self.format == "jsonl":
-            return self._objects()
+        if self.keyed:
+            return self._keyed()
         return self._pairs() if self.format == "text" else self._rows()
 
     def texts(self) -> Iterator[tuple[int, list[str]]]:
@@ -126,6 +131,16 @@ class LabelTable:
             self.check_width(line, cells, len(names))
             yield line, dict(zip(names, cells, strict=True))
 
+    def placed(self) -> Iterator[tuple[int, int, list[str]]]:
+        """Offset and size, in bytes, and cells of each row of CSV, where each is a line in UTF-8."""
+        with open(self.path, "rb") as file:
+            offset = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
+        for line in self.lines():
+            size = len(line.encode("utf-8", "surrogateescape"))
+            if line.strip():
+                yield offset, size, cells_of(line, self.delimiter)
+            offset += size
+
     def check_width(self, line: int, cells: Collection[Any], width: int) -> None:
         """Check that a row has as many cells as the first; raise LabelFileError otherwise."""
         if len(cells) != width:
@@ -137,7 +152,7 @@ class LabelTable:
         """The class names of columns of Parquet that Hugging Face's `datasets` wrote; empty for others."""
         if self.format != "parquet":
             return {}
-        with _parquet(self.path) as file:
+        with parquet_file(self.path, LabelFileError) as file:
             features = features_of(file.schema_arrow.metadata)
         named = {name: class_names_of(item_of(about)) for name, about in features.items()}
         return {name: names for name, names in named.items() if names is not None}
@@ -147,19 +162,18 @@ class LabelTable:
         """Whether rows name their columns themselves, so that there is no header."""
         return self.format in ("jsonl", "parquet")
 
-    def cell(self, record: Record, column: Column, *, optional: bool = False) -> Cell:
-        """The cell of `record` in `column`; "" for a key that a JSON object lacks, if it is `optional`.
+    @cached_property
+    def keys(self) -> list[str]:
+        """The columns of a table whose rows name them, by the first rows."""
+        return list(dict.fromkeys(key for _, row in islice(self._objects(), _LOOKED_AT) for key in row))
 
-        Raises LabelFileError if it is not.
-        """
-        if isinstance(record.cells, Mapping):
-            if column not in record.cells and optional:
-                return ""
-            if column not in record.cells:
-                place = self.place(record.line)
-                raise LabelFileError(place, f"the object has no key '{escape(column)}'", "add it, or leave the row out")
-            return record.cells[str(column)]
-        return record.cells[int(column)]
+    def _keyed(self) -> Iterator[Record]:
+        keys = self.keys
+        known = {*keys}
+        for line, row in self._objects():
+            if not row.keys() <= known:
+                self.late |= dict.fromkeys(key for key in row if key not in known)
+            yield Record(line, [cell_of(row.get(key, ABSENT)) for key in keys])
 
     def place(self, line: int, column: Column | None = None) -> str:
         """`file:line`, with `column` by its name or number: `labels.csv:812, column 'label'`."""
@@ -185,10 +199,7 @@ class LabelTable:
     def _usual_delimiter(self) -> str:
         if self.format == "csv":
             first = next((line for line in self.lines() if line.strip()), "")
-            for delimiter in ",;\t":
-                with suppress(csv.Error):  # reported when the rows are read
-                    if len(next(csv.reader([first], delimiter=delimiter), [])) > 1:
-                        return delimiter
+            return next((delimiter for delimiter in ",;\t" if len(cells_of(first, delimiter)) > 1), ",")
         return ","
 
     def lines(self) -> Iterator[str]:
@@ -202,9 +213,9 @@ class LabelTable:
             number = 1
             try:
                 text = io.TextIOWrapper(file, encoding, errors, newline="")
-                while line := text.readline(_MAX_LINE + 1):
-                    if len(line) > _MAX_LINE:
-                        problem = f"more than {_MAX_LINE} characters in one line"
+                while line := text.readline(self._longest + 1):
+                    if len(line) > self._longest:
+                        problem = f"more than {self._longest} characters in one line"
                         raise LabelFileError(self.place(number), problem, "check that this is the label file")
                     if "\0" in line:
                         problem = "got a NUL character, expected text"
@@ -267,18 +278,21 @@ class LabelTable:
                 raise LabelFileError(self.place(number), "no space between path and label", remedy)
             yield Record(number, [path, text[start:]])
 
-    def _objects(self) -> Iterator[Record]:
-        # Numbers stay text: the whole column decides their dtype.
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """As `named`, of rows that name their columns; JSON's numbers stay text, for the whole column decides."""
+        if self.format == "parquet":
+            yield from self.named()
+            return
         decode = json.JSONDecoder(
             object_pairs_hook=_JsonObject, parse_int=str, parse_float=str, parse_constant=_refuse_constant
         ).decode
-        for line, found in self._json(decode, _JsonObject):
-            cells = {key: cell_of(value) for key, value in found}
-            if len(cells) < len(found):
-                twice = next(key for i, (key, _) in enumerate(found) if key in [k for k, _ in found[:i]])
+        for line, pairs in self._json(decode, _JsonObject):
+            found = dict(pairs)
+            if len(found) < len(pairs):
+                twice = next(key for i, (key, _) in enumerate(pairs) if key in [k for k, _ in pairs[:i]])
                 problem = f"the key '{escape(twice)}' appears twice"
                 raise LabelFileError(self.place(line), problem, "leave one out")
-            yield Record(line, cells)
+            yield line, found
 
     def _json(self, decode: Callable[[str], Any], kind: type[_Object]) -> Iterator[tuple[int, _Object]]:
         """Yield line number and object of each line. Raises LabelFileError for a line without one."""
@@ -300,11 +314,21 @@ class LabelTable:
             yield number, found
 
 
+def cells_of(line: str, delimiter: str = ",") -> list[str]:
+    """The cells of one line of CSV; none of a line that cannot be read."""
+    line = line.rstrip("\r\n")
+    if '"' not in line:
+        return line.split(delimiter)
+    with suppress(csv.Error):
+        return next(csv.reader([line], delimiter=delimiter), [])
+    return []
+
+
 def is_json_lines(path: str) -> bool:
     """Whether each of the first two lines of a file is a JSON object."""
     try:
         with open(path, "rb") as file:
-            lines = [file.readline(_MAX_LINE).removeprefix(codecs.BOM_UTF8) for _ in range(2)]
+            lines = [file.readline(1 << 20).removeprefix(codecs.BOM_UTF8) for _ in range(2)]
         return all(isinstance(json.loads(line), dict) for line in lines)
     except (OSError, ValueError, RecursionError):
         return False
@@ -330,9 +354,9 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
 
 
-def cell_of(value: Any) -> Cell:
+def cell_of(value: Any) -> Any:
     """The cell of a value of JSON or Parquet."""
-    if isinstance(value, str):
+    if isinstance(value, str) or value is ABSENT:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -347,52 +371,18 @@ def cell_of(value: Any) -> Cell:
 
 
 def _parquet_rows(path: str) -> Iterator[dict[str, Any]]:
-    """Each row of a Parquet file by column, without columns of bytes; of images with null bytes the path.
+    """Each row of a Parquet file by column, without columns of images, but with the paths of Hugging Face's.
 
     Raises LabelFileError for a file that cannot be read, and one that has no column to read; MissingExtraError without
     pyarrow.
     """
-    with needing_extra(path):
-        import pyarrow as pa
-
-    def is_bytes(kind: Any) -> bool:
-        """Whether a column holds bytes, or structs with some."""
-        if pa.types.is_struct(kind):
-            return any(is_bytes(kind.field(i).type) for i in range(kind.num_fields))
-        return any(
-            is_it(kind) for is_it in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-        )
-
-    def is_image(kind: Any) -> bool:
-        """Whether a column is of Hugging Face's images: structs of bytes and a path."""
-        return pa.types.is_struct(kind) and {"bytes", "path"} <= {kind.field(i).name for i in range(kind.num_fields)}
-
-    with _parquet(path) as file:
-        try:
-            paths = {field.name for field in file.schema_arrow if is_image(field.type)}
-            names = [field.name for field in file.schema_arrow if not is_bytes(field.type)]
-            names += [f"{name}.path" for name in sorted(paths)]
-            if not names:
-                raise LabelFileError(path, "it has no column of texts or numbers", "give the list of files")
-            for batch in file.iter_batches(_BATCH, columns=names, use_threads=False):
-                for row in batch.to_pylist():
-                    yield {name: value["path"] if name in paths else value for name, value in row.items()}
-        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of texts that are not UTF-8, too
-            raise _no_parquet(path, error) from None
-
-
-def _parquet(path: str) -> Any:
-    """The file, by pyarrow. Raises LabelFileError for one that cannot be read, MissingExtraError without pyarrow."""
-    with needing_extra(path):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise _no_parquet(path, error) from None
-
-
-def _no_parquet(path: str, error: Exception) -> LabelFileError:
-    problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
-    return LabelFileError(path, problem, "copy or download it again")
+    with parquet_file(path, LabelFileError) as file:
+        fields = {field.name: field.type for field in file.schema_arrow}
+        paths = sorted(name for name, kind in fields.items() if {"bytes", "path"} <= struct_fields(kind).keys())
+        names = [name for name, kind in fields.items() if name not in paths and kind_of_type(kind) != "image"]
+        if not names and not paths:
+            raise LabelFileError(path, "it has no column of texts or numbers", "give the list of files")
+        columns = [*names, *(f"{name}.path" for name in paths)]
+        for batch in file.iter_batches(_BATCH, columns=columns, use_threads=False):
+            for row in batch.to_pylist():
+                yield {name: value and value["path"] if name in paths else value for name, value in row.items()}

@@ -392,20 +392,14 @@ class Annotations:
         `source` calls this method. Raises LabelFileError if an id matches two files, or if no image exists.
         """
         missing = list(self._missing())
-        found, notes = self.lookup.find_ends((file for _, file in missing), self._by_file)
+        try:
+            found, notes = self.lookup.find_rest((file for _, file in missing), self._by_file)
+        except AmbiguousIdError as error:
+            remedy = f"give the folder of these images: {argument('images', typed='DIR')}"
+            raise LabelFileError(self.place, error.problem, remedy) from None
         self._take(missing, found)
         self.ledger.notes += notes
-        if any(isinstance(file, int) for file in self._files):
-            return
-        ids = dict.fromkeys(file.key for _, file in missing if not file.key.startswith((b"/", b"../")))
-        try:
-            found = self.lookup.find_ids(ids)
-        except AmbiguousIdError as error:
-            problem = f"'{escape(error.id)}' may be {' or '.join(map(escape, error.files))}"
-            remedy = f"give the folder of these images: {argument('images', typed='DIR')}"
-            raise LabelFileError(self.place, problem, remedy) from None
-        self._take(missing, found)
-        if not found:
+        if not any(isinstance(file, int) for file in self._files):
             first = next(iter(missing), None)
             where = f" ({_at(self._where[first[0]])})" if first and self._where[first[0]] != "" else ""
             why = f": the first{where} is '{escape(first[1].key)}': {first[1].reason}" if first else ""
@@ -415,9 +409,6 @@ class Annotations:
             raise LabelFileError(
                 self.place, problem, "check that it is the folder of these images" if given else remedy
             )
-        key, file = next(iter(found.items()))
-        example = f"'{escape(key)}' is '{escape(self.listing.key(file))}'"
-        self.note(f"image names matched without extension or folder: {len(found)} ({example})")
 
     def _take(self, missing: Iterable[tuple[int, Skipped]], found: Mapping[bytes, int]) -> None:
         """Give missing images the files that were found for their names."""

@@ -1,17 +1,45 @@
-"""Numbers in cells of tables, in elements of XML and in words of text files."""
+"""Numbers and lists in cells of tables, in elements of XML and in words of text files."""
 
 import functools
+import json
 import math
+import re
 
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.errors import escape
 
+Cell = str | tuple[str, ...] | None  # text, a list of texts (JSON), or None for JSON that is neither
+
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")  # no nan, inf, digits of other scripts
+_BETWEEN = re.compile(r"[\s,;]+")  # numbers of a list that is written in one cell
 _ABSENT = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, pandas and databases write it
 
 
 def is_absent(text: str) -> bool:
     """Whether a cell means a missing value."""
     return text.strip().casefold() in _ABSENT
+
+
+def texts_of(cell: Cell) -> tuple[str, ...]:
+    """The texts of a list, or the one of a cell that is none."""
+    return cell if isinstance(cell, tuple) else (cell or "",)
+
+
+def parts_of(text: str) -> tuple[str, ...]:
+    """The words of a list that is written in one cell, as `[0 1 0]` or `0, 1, 0`."""
+    return tuple(_BETWEEN.split(text.strip(" \t[]()")))
+
+
+def list_in(cell: Cell) -> tuple[str, ...] | None:
+    """The list that a text writes as Python, JSON or NumPy does: `['cat', 'dog']`, `[1 2]`; None for any other."""
+    if not isinstance(cell, str) or cell[:1] + cell[-1:] != "[]":
+        return None
+    try:
+        cell = ", ".join(cell.split()) if re.fullmatch(r"\[[\d\s]+\]", cell) else cell  # as NumPy prints it
+        parts = json.loads(cell if '"' in cell else cell.replace("'", '"'))
+    except (ValueError, RecursionError):
+        return None
+    return tuple(map(str, parts)) if all(isinstance(part, str | int) for part in parts) else None
 
 
 def read_number(text: str | None, what: str) -> float:

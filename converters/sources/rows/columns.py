@@ -6,16 +6,17 @@ Names of rows: their own, as long as all have one and no two the same; else thos
 import operator
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, overload
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.errors import name_bytes
+from shardfeed.errors import escape, name_bytes
 from shardfeed.schema import Feature, Schema, Value
 
 EXACT = 2**24  # the largest whole number up to which all have a float32, as which evaluators carry image ids
+_TEXTS, _NUMBERS, _LISTS = (str, bytes), (int, float), (list, tuple)
 _FLOAT32_MOST = float(np.finfo(np.float32).max)
 
 
@@ -90,13 +91,6 @@ class TextColumn:
     numbers: np.ndarray
     ends: np.ndarray | None = None
 
-    @classmethod
-    def of_lists(cls, key: str, lists: Iterable[Iterable[bytes]]) -> "TextColumn":
-        """Build a column with any number of texts in each sample."""
-        places: dict[bytes, int] = {}
-        numbers = [[places.setdefault(text, len(places)) for text in texts] for texts in lists]
-        return cls(key, list(places), *ragged(numbers, np.int64))
-
     @property
     def features(self) -> dict[str, Feature]:
         """The feature and its shape."""
@@ -109,6 +103,17 @@ class TextColumn:
 
 
 ListedColumn = ClassColumn | NumberColumn | TextColumn
+_Column = TypeVar("_Column", ClassColumn, NumberColumn, TextColumn)
+
+
+def take(column: _Column, samples: np.ndarray) -> _Column:
+    """The same feature of other samples: int64 [n], places in those of `column`, each any number of times."""
+    if column.ends is None:
+        return replace(column, numbers=column.numbers[samples])
+    counts = np.diff(column.ends)[samples]
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    places = np.arange(ends[-1]) + np.repeat(column.ends[samples] - ends[:-1], counts)
+    return replace(column, numbers=column.numbers[places], ends=ends)
 
 
 def feature_key(name: str) -> str:
@@ -220,62 +225,64 @@ class UnlikeError(Exception):
 class Values:
     """A feature `key` of all samples, value by value: texts, or numbers, or lists of either; all alike.
 
-    Raises UnlikeError for a value of another kind, and for a number that its feature cannot say exactly.
+    `floats`: whether all numbers are float32; else those are where one has a point. Raises UnlikeError for a value of
+    another kind, and for a number that its feature cannot say exactly.
     """
 
-    def __init__(self, key: str, *, lists: bool | None = None) -> None:
+    def __init__(self, key: str, *, lists: bool | None = None, floats: bool = False) -> None:
         self.key, self._lists = key, lists
         self._texts: ByteStrings | None = None
-        self._numbers: Any = None
+        self._numbers: Any = array("d") if floats else None
         self._inexact: int | None = None  # the first integer that float32 cannot represent
         self._ends = array("q", [0])
 
     def add(self, value: Any) -> None:
         """Append the value of one sample."""
-        listed = isinstance(value, list | tuple)
+        listed = isinstance(value, _LISTS)
         if self._lists is None:
             self._lists = listed
         if listed != self._lists:
             raise UnlikeError(f"got {'a list' if listed else 'one value'}, unlike earlier samples")
         items = value if listed else (value,)
-        for item in items:
-            self._check(item)
-        for item in items:
-            self._add(item)
+        read = [self._read(item) for item in items]
+        if listed and len({isinstance(item, bytes) for item in read}) > 1:
+            raise UnlikeError("got a list of texts and numbers, expected one kind")
+        for item in read:
+            if isinstance(item, bytes):
+                self._texts = self._texts if self._texts is not None else ByteStrings()
+                self._texts.add(item)
+                continue
+            if self._numbers is None:
+                self._numbers = array("d" if isinstance(item, float) else "q")
+            if isinstance(item, float) and self._numbers.typecode == "q":
+                self._numbers = array("d", self._numbers)
+            self._numbers.append(item)
         self._ends.append(self._ends[-1] + len(items))
 
-    def _check(self, item: Any) -> None:
-        if not isinstance(item, str | bytes | int | float):
+    def _read(self, item: Any) -> bytes | int | float:
+        """A value as it is stored."""
+        text = isinstance(item, _TEXTS)
+        if not text and not isinstance(item, _NUMBERS):
             raise UnlikeError(f"got {'null' if item is None else type(item).__name__}, expected a text or a number")
-        text = isinstance(item, str | bytes)
-        if (self._texts is not None and not text) or (self._numbers is not None and text):
+        if (self._texts if not text else self._numbers) is not None:
             raise UnlikeError(f"got a {'text' if text else 'number'}, unlike earlier samples")
-        if isinstance(item, str):
+        if text:
             try:
-                item.encode()
+                return item.encode() if isinstance(item, str) else item
             except UnicodeEncodeError:
-                raise UnlikeError("got a text that is not Unicode") from None
-        elif isinstance(item, int):
+                raise UnlikeError(f"got '{escape(item[:40])}', which is not UTF-8") from None
+        if isinstance(item, int):
             if not -(2**63) <= item < 2**63:
                 raise UnlikeError(f"got {item}, expected a number that fits int64")
             if self._inexact is None and abs(item) > EXACT and int(np.float32(item)) != item:
                 self._inexact = item
-        elif isinstance(item, float) and _FLOAT32_MOST < abs(item) < float("inf"):
+        elif _FLOAT32_MOST < abs(item) < float("inf"):
             raise UnlikeError(f"got {item:g}, expected a number that fits float32")
-        floats = isinstance(item, float) or (self._numbers is not None and self._numbers.typecode == "d")
-        if floats and not text and self._inexact is not None:
-            raise UnlikeError(f"got {self._inexact} among floats, and float32 cannot represent it exactly")
-
-    def _add(self, item: Any) -> None:
-        if isinstance(item, str | bytes):
-            self._texts = self._texts if self._texts is not None else ByteStrings()
-            self._texts.add(item.encode() if isinstance(item, str) else item)
-            return
-        if self._numbers is None:
-            self._numbers = array("d" if isinstance(item, float) else "q")
-        if isinstance(item, float) and self._numbers.typecode == "q":
-            self._numbers = array("d", self._numbers)
-        self._numbers.append(item)
+        if self._inexact is not None and (
+            isinstance(item, float) or (self._numbers is not None and self._numbers.typecode == "d")
+        ):
+            raise UnlikeError(f"got {self._inexact} among fractions, and float32 cannot represent it exactly")
+        return item
 
     def column(self) -> "ListedColumn":
         """The feature: bytes of the kind "text", int64, or float32 where a value has a point."""

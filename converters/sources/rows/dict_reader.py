@@ -14,6 +14,7 @@ import numpy as np
 
 from shardfeed.annotations import CAPTION, Keypoints
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.rows.columns import feature_key
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import UsageError, escape
@@ -58,11 +59,6 @@ def _checked_extra(argument: str, names: Sequence[str]) -> tuple[str, ...]:
                 argument, f"got {escape(name)!r}, which is already used, or belongs to objects", "rename it"
             )
     return tuple(names)
-
-
-def feature_key(name: str) -> str:
-    """The key of the feature that one of `numbers` or `texts` gives."""
-    return f"image/{name.removeprefix('image/')}"
 
 
 class DictReader:

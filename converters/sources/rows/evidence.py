@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from shardfeed.converters.sources.classes import BadLabelError
 from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.rows.cells import NUMBER
 from shardfeed.errors import argument, escape
 from shardfeed.text import some
 
@@ -43,9 +44,6 @@ _SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("times", re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ]|\Z)|\d\d?[/.]\d\d?[/.]\d{2,4}(?: |\Z)")),
     ("identifiers", re.compile(r"(?:[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3})?[0-9a-fA-F]{12,64}\Z")),
 )
-
-
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 
 
 class ColumnMeaning(NamedTuple):
@@ -91,9 +89,7 @@ def column_meaning(name: str, counts: Mapping[str, int], *, headed: bool = True)
         )
     # The numbers of classes repeat (species_id), those of images do not.
     is_id = re.search(r"(?:^|[^a-z])ids?$", name) is not None
-    small = (
-        rows <= _FEW and not is_id and (not headed or rows < 3 or different < rows or all(map(_NUMBER.match, texts)))
-    )
+    small = rows <= _FEW and not is_id and (not headed or rows < 3 or different < rows or all(map(NUMBER.match, texts)))
     if mostly and not small:
         return ColumnMeaning("text" if any(" " in text for text in texts) else "identifiers", differ)
     return ColumnMeaning("classes", differ)

@@ -13,8 +13,8 @@ from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Unit
-from shardfeed.converters.sources.rows.columns import ByteStrings, Splits, UnlikeError, Values
-from shardfeed.converters.sources.rows.dict_reader import DictReader, Image, ReadDict, feature_key
+from shardfeed.converters.sources.rows.columns import ByteStrings, Splits, UnlikeError, Values, feature_key
+from shardfeed.converters.sources.rows.dict_reader import DictReader, Image, ReadDict
 from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.rows.rows import Rows

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import CAPTION, OBJECTS
-from shardfeed.converters.sources.rows.columns import TextColumn, as_array
+from shardfeed.converters.sources.rows.columns import TextColumn, as_array, feature_key
 from shardfeed.converters.sources.rows.objects import shown_value
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, is_plain
@@ -23,7 +23,7 @@ class ImageField:
     """
 
     def __init__(self, name: str, place: str) -> None:
-        self.name, self.place, self.key = name, place, f"image/{name.removeprefix('image/')}"
+        self.name, self.place, self.key = name, place, feature_key(name)
         if self.key in _TAKEN or self.key.startswith(OBJECTS) or not is_plain(name):
             problem = f"got '{escape(name)}', which cannot be stored as '{escape(self.key)}'"
             remedy = f"copy the field under another name, or group by file names with {argument('group_pattern')}"

@@ -96,7 +96,8 @@ def test_json_lines(tmp_path: Path) -> None:
     text = '{"path": "a.jpg", "n": 1.50, "b": [true, 2, "x"], "no": null, "deep": {"label": 1}, "l": [[1]]}'
     of = table(tmp_path, " " + text, "l.jsonl")
     cells = {"path": "a.jpg", "n": "1.50", "b": ("true", "2", "x"), "no": "", "deep": None, "l": None}
-    assert rows(of) == [(1, cells)]
+    assert of.keys == [*cells]
+    assert rows(of) == [(1, [*cells.values()])]
 
 
 def test_a_place_is_a_line_and_a_column(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ image_name| comment_number| comment                           Kaggle's results.c
 image,caption                                                 a table, also JSON Lines or Parquet
 """
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 
 from shardfeed.converters.sources.annotations.tools.documents import load, objects_in, part
 from shardfeed.converters.sources.labels.table import LabelTable
-from shardfeed.converters.sources.look import HEAD, Look
+from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -75,55 +74,45 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 def _files(look: Look) -> list[tuple[str, str]]:
     """Find the files with captions, the path itself or directly in the folder, each with its dialect."""
-    names = list(look.files(_ENDS if look.is_folder else _ENDS + _KEYED, depth=1))
-    found = [(name, dialect) for name in names if (dialect := _dialect(look.head(look.full(name))))]
-    if found or look.is_folder or not names or not _one_for_each(look.full(names[0])):
-        return found
-    return [(names[0], "table")]  # with one caption an image, only where it is named: a folder may hold classes, too
+    names = look.files(_ENDS if look.is_folder else _ENDS + _KEYED, depth=1)
+    return [(name, dialect) for name in names if (dialect := _dialect(look, look.full(name)))]
 
 
-def _dialect(data: bytes) -> str:
-    """Find the dialect of a file in _DIALECTS by its first bytes; "" for none."""
-    head = data.decode("utf-8-sig", "replace")
-    if head.lstrip().startswith("{"):
+def _dialect(look: Look, path: str) -> str:
+    """Find the dialect of a file in _DIALECTS; "" for none."""
+    head, keyed = look.head(path).decode("utf-8-sig", "replace").lstrip(), path.lower().endswith(_KEYED)
+    if head.startswith("{") and not keyed:
         return "karpathy" if all(f'"{word}"' in head for word in ("images", "sentences", "raw")) else ""
-    lines = [line for line in head.splitlines() if line.strip()]
-    lines = lines[:-1] if len(data) == HEAD else lines  # the last may be cut
-    if lines and _TOKEN.match(lines[0]):
+    first = head.partition("\n")[0].rstrip("\r")
+    if _TOKEN.match(first):
         return "token"
-    if lines and [cell.strip().casefold() for cell in lines[0].split("|")] == _RESULTS:
+    if [cell.strip().casefold() for cell in first.split("|")] == _RESULTS:
         return "results"
-    return "table" if lines and _several_rows(lines) else ""
+    named = keyed or any(
+        word in head[:1000].casefold() for word in _CAPTION_WORDS
+    )  # which spares most files the reading
+    return "table" if named and path.lower().endswith(_TABLES) and _is_table(path, alone=not look.is_folder) else ""
 
 
-def _several_rows(lines: list[str]) -> bool:
-    """Whether a table has a column of images, one of captions and none of labels, and two captions of one image."""
-    delimiter = max(",;\t", key=lines[0].count)
-    try:
-        heads, *rows = list(csv.reader(lines, delimiter=delimiter))
-    except csv.Error:
-        return False
-    columns = _table_columns(heads)
-    if columns is None or len(heads) > sum(column is not None for column in columns):
-        return False
-    image, caption = columns[:2]
-    first: dict[str, str] = {}
-    whole = [row for row in rows if len(row) == len(heads)]
-    return any(first.setdefault(row[image], row[caption]) != row[caption] for row in whole)
+def _is_table(path: str, *, alone: bool) -> bool:
+    """Whether a file is a table of images and captions, by the names of its columns, and no more.
 
-
-def _one_for_each(path: str) -> bool:
-    """Whether a file is a table of images and captions, by the names of its columns and by its values, and no more."""
-    if path.rpartition("/")[2].startswith("metadata.") or not path.lower().endswith(_TABLES):  # an imagefolder's
-        return False
+    Images have several captions, or one, if the file is named `alone`: a folder may hold classes, too.
+    """
     with suppress(ShardfeedError):
-        table = _table(path, None, None)
-        heads, rows = _rows(table)
+        heads, rows = _rows(_table(path, None, None))
         columns = _table_columns(heads)
-        name = "" if columns is None else heads[columns[1]].casefold()
-        if columns is None or len(heads) > sum(column is not None for column in columns) or name not in WORDS["text"]:
+        if columns is None or len(heads) > sum(column is not None for column in columns):
             return False
-        counts = Counter(cells[columns[1]] for _, cells in islice(rows, _LOOKED_AT) if len(cells) == len(heads))
+        image, caption = columns[:2]
+        whole = [cells for _, cells in islice(rows, _LOOKED_AT) if len(cells) == len(heads)]
+        if len({(row[image], row[caption]) for row in whole}) > len({row[image] for row in whole}):
+            return True
+        name, counts = heads[caption].casefold(), Counter(row[caption] for row in whole)
+        if (
+            not alone or name not in WORDS["text"] or path.rpartition("/")[2].startswith("metadata.")
+        ):  # an imagefolder's
+            return False
         phrases = sum(len(text.split()) > 1 for text in counts)
         unlike = column_meaning(name, counts).kind not in ("text", "identifiers", "classes")
         return not unlike and (2 * phrases >= len(counts) > 0 or 2 * len(counts) > sum(counts.values()))

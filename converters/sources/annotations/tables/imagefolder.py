@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.classes import class_list
-from shardfeed.converters.sources.labels.table import Cell, LabelTable, cell_of
-from shardfeed.converters.sources.labels.values import BadCellError, Cells, label_column
+from shardfeed.converters.sources.classes import BadLabelError, class_list
+from shardfeed.converters.sources.labels.table import LabelTable, cell_of
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.columns import NumberColumn
+from shardfeed.converters.sources.rows.cells import Cell
+from shardfeed.converters.sources.rows.columns import NumberColumn, take
+from shardfeed.converters.sources.rows.inference import Distinct, label_column
 from shardfeed.converters.sources.rows.objects import BadRowError, class_text, objects_of, values_of
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
@@ -221,20 +222,22 @@ class _Reading:
         if several:  # then all are sets
             cells = {image: cell if isinstance(cell, tuple) else (str(cell),) for image, cell in cells.items()}
         codes = {cell: code for code, cell in enumerate(dict.fromkeys(cells.values()))}
-        values = Cells([*codes], np.array([codes[cell] for cell in cells.values()], np.int64)).listed()
+        values = Distinct([*codes], np.array([codes[cell] for cell in cells.values()], np.int64)).listed()
         given = class_list(found.options.class_names) or self.class_names.get(name)
         try:
-            column, notes = label_column(values, np.arange(len(cells)), name, main=True, given=given, by="name")
+            column, notes = label_column(values, name, main=True, given=given, by="name")
             if isinstance(column, NumberColumn):
-                raise BadCellError(0, "got numbers that do not count classes, expected classes", "")
-        except BadCellError as error:
-            row, _ = self.rows[[*cells][int(np.argmax(values.codes == error.code))]]
+                problem = "got numbers that do not count classes, expected classes"
+                raise BadLabelError(values.values[0], problem, "")
+        except BadLabelError as error:
+            row, _ = self.rows[[*cells][values.first(error.value)]]
             remedies = [error.remedy, f"{_as_label_file(row)} for numbers and options of columns"]
             if others:
                 chosen = argument("tasks", python=f"tasks={others}", typed=",".join(others))
                 remedies.insert(1, f"give {chosen} to leave it out")
             remedy = ", or ".join(filter(None, remedies))
             raise LabelFileError(f"{row}, column '{escape(name)}'", error.problem, remedy) from None
+        column = take(column, values.codes)
         found.label_classes, found.sets = (column.names, column.ids), column.ends is not None
         found.ledger.notes += notes
         ends = range(1, len(cells) + 1) if column.ends is None else column.ends[1:].tolist()

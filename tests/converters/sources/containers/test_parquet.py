@@ -412,7 +412,7 @@ def test_a_damaged_directory(tmp_path: Path) -> None:
 def test_texts_that_are_no_text(tmp_path: Path) -> None:
     texts = pa.array([b"caf\xe9"]).view(pa.string())
     path = written(tmp_path / "a.parquet", {"image": images(1), "text": texts})
-    with pytest.raises(UsageError, match="cannot be read: 'utf-8' codec"):
+    with pytest.raises(UsageError, match="cannot be read as Parquet: 'utf-8' codec"):
         read(str(path), PLAIN)
 
 

@@ -137,6 +137,12 @@ def test_it_converts(tmp_path: Path) -> None:
     assert sorted(record["image/filename"] for record in data["validation"]) == [b"a.d/006.png", b"a.d/007.png"]
 
 
+def test_a_list_of_texts_and_numbers_is_no_feature(tmp_path: Path) -> None:
+    tar_of(tmp_path / "a.tar", {"0.jpg": image_file(), "0.cls": b"0", "0.json": b'{"sizes": [1, "wide"]}'})
+    with pytest.raises(UsageError, match=r"row 0, column json.sizes: got a list of texts and numbers"):
+        read(str(tmp_path), ColumnOptions(columns={"image/sizes": "json.sizes"}))
+
+
 def test_images_only_img2dataset_and_braces(tmp_path: Path) -> None:
     """img2dataset's layout: captions from txt, its Parquet files beside the tars passed over, `{00000..00001}`."""
     for shard in range(2):
