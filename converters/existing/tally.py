@@ -41,8 +41,8 @@ class ShardTally:
         self._labels: dict[str, array] = {}
         self._columns: dict[str, list[Any]] = {key: [] for key in columns}
 
-    def add(self, features: Fields, framed_size: int) -> None:
-        """Add one record, decoded, and its size in bytes with its framing."""
+    def add(self, features: Fields, framed_size: int, formats: Mapping[str, str] | None = None) -> None:
+        """Add one record, decoded, and its size in bytes with its framing. `formats`: by `image_formats`, if known."""
         self.sizes.append(framed_size)
         self._records += 1
         for key, (dtype, values) in features.items():
@@ -50,7 +50,7 @@ class ShardTally:
                 self._labels.setdefault(key, array("q")).extend(map(int, values))
         for key, column in self._columns.items():
             column.append(features[key][1][0])
-        for key, name in image_formats(features).items():
+        for key, name in (image_formats(features) if formats is None else formats).items():
             self._formats.setdefault(key, Counter())[name] += 1
             if name == "raw" and len(self.shapes) < 2:
                 self.shapes.add((one_number(features, HEIGHT), one_number(features, WIDTH)))

@@ -201,7 +201,7 @@ def _tool(name: str, marks: Marks, *suffixes: str, more: Collection[str] = ()) -
     return _annotations(name, f"tools.{name.replace('-', '_')}", {*_OF_BOXES, *more}, *suffixes, marks=marks)
 
 
-_RECORDS = re.compile(r"\.(tfr|record)|[-_]of[-_]\d")
+_RECORDS = re.compile(r"\.(tfr|record)|[-_]of[-_]\d|^part-([rm]-)?\d")
 _ARRAY_RECORDS = re.compile(r"array_?record")
 # Words in names of folders of masks, and at the end of names of masks next to images; the reader checks further.
 _MASKS = re.compile(

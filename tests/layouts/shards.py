@@ -446,6 +446,18 @@ def spark_records(to: Files) -> None:
 
 
 @TOPIC.layout(
+    "Spark's TFRecords without a suffix: `train_tfrecords/part-r-00000`, `test_tfrecords/`",
+    "convert spark out",
+    Gives("test 2, train 4", {"0", "1"}, gray={20: "1", 90: "0"}),
+    needs="tensorflow",
+)
+def bare_spark_records(to: Files) -> None:
+    records(to, "spark/train_tfrecords/part-r-00000", [])
+    records(to, "spark/train_tfrecords/part-r-00001", _labelled())
+    records(to, "spark/test_tfrecords/part-r-00000", _labelled((90, 91)))
+
+
+@TOPIC.layout(
     "a TFRecord with a 0/1 number per class (RANZCR CLiP)",
     "convert ranzcr out --one-hot ETT_Abnormal,CVC_Normal,Swan_Ganz",
     Gives(

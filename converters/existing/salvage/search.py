@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardfeed.converters.existing.record_schema import class_names, fits_class_names
-from shardfeed.converters.existing.surveying import choose_key, with_roles
-from shardfeed.converters.sources.containers.records.features import FeatureLook, supervised_keys
+from shardfeed.converters.existing.record_schema import find_schema
+from shardfeed.converters.sources.containers.records.features import FeatureLook
 from shardfeed.converters.sources.containers.records.shard_names import find_splits
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.formats.example import decode
@@ -16,7 +15,7 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.formats.tfrecord.scan import pieces
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, label_names_file
-from shardfeed.schema import LABEL, Schema, is_plain
+from shardfeed.schema import Schema
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
@@ -146,8 +145,8 @@ def unlisted_survivors(
 ) -> Survivors:
     """Find the shards in `directory`; their schema is what all intact records have in common. `note`: for the user.
 
-    Image and label have the keys that `adopt` would find. Class names, and which features are sequences, come from
-    TFDS's files if they match. Raises UsageError if no file has a shard's name, StorageError.
+    Image, label and class names are those that `adopt` would find; TFDS's files say which features are sequences.
+    Raises UsageError if no file has a shard's name, StorageError.
     """
     splits = find_splits(directory, sorted(name for name in present if os.path.isfile(os.path.join(directory, name))))
     if not splits:
@@ -163,19 +162,8 @@ def unlisted_survivors(
             content = None if path is None else _content(path, records, look, progress)
             whole = content is not None
             shards.append(SurvivingShard(split.name, number, len(split.files), path, whole, content, records))
-    features = look.features(_ragged_beside(directory))
-    documented = supervised_keys(directory)
-    images = {key: seen.images + seen.raw for key, seen in look.seen.items()}
-    image = choose_key("image", features, None, documented[0], images)
-    label = choose_key("label", features, None, documented[1])
-    features = with_roles(features, image, label)
-    names = class_names(look, key=label or LABEL)
-    for key, feature in features.items():
-        beside = _names_beside(directory, key) if feature.dtype == "int64" else None
-        if beside is not None and fits_class_names(look, key, beside):
-            names[key] = beside
-    schema = Schema(features, names).stated()
-    return Survivors(schema, None, tuple(split.name for split in splits), shards, notes=[note])
+    found = find_schema(look, directory, splits, ragged=_ragged_beside(directory))
+    return Survivors(found.schema, None, tuple(split.name for split in splits), shards, notes=[note])
 
 
 def _content(path: str, records: int | None, look: FeatureLook, progress: Callable[[int], object]) -> FileInfo | None:
@@ -189,9 +177,7 @@ def _content(path: str, records: int | None, look: FeatureLook, progress: Callab
                 whole = False
                 continue
             try:
-                found = decode(piece.payload)
-                look.add(found, f"{path}, offset {piece.start}")
-                look.add_values(found)
+                look.add(decode(piece.payload), f"{path}, offset {piece.start}")
             except IntegrityError:
                 whole = False
             size += len(piece.framed)
@@ -210,17 +196,6 @@ def _shard_lengths(directory: str) -> dict[str, list[int]]:
     except (KeyError, TypeError, ValueError, OverflowError):
         return {}
     return {name: counts for name, counts in lengths.items() if min(counts, default=0) >= 0}
-
-
-def _names_beside(directory: str, key: str) -> tuple[str, ...] | None:
-    """Class names in the file that TFDS reads them from; None if it is missing, or cannot be right."""
-    data = read_side_file(os.path.join(directory, label_names_file(key)))
-    try:
-        names = tuple((data or b"").decode().split("\n"))
-    except UnicodeDecodeError:
-        return None
-    names, end = names[:-1], names[-1]
-    return names if names and not end and all(map(is_plain, names)) and len(set(names)) == len(names) else None
 
 
 def _ragged_beside(directory: str) -> set[str]:

@@ -233,19 +233,24 @@ def _of_numbered_lines(place: str, lines: Sequence[tuple[int, str]]) -> list[tup
 def names_beside(directory: str, files: Sequence[str], key: str, *, images: bool) -> tuple[str, dict[int, str]] | None:
     """The file among `files` of a directory that names the classes of a feature, and its names; None if there is none.
 
-    TFDS's file of that feature, or `labels.txt` or a label map, which belong to labels of images if `images` is true:
-    no other feature matches them better. Files that cannot be read are ignored.
+    TFDS's file of that feature, which has a name on each line; or `labels.txt`, which belongs to labels of images if
+    `images` is true: no other feature matches it better. Files that cannot be read are ignored.
     """
-    usual = [label_names_file(key), key.replace("/", "-") + LABEL_NAMES_SUFFIX]
-    if images:
-        usual += [_LABELS, *(file for file in files if file.endswith(".pbtxt") and "label" in file)]
-    for file in usual:
+    of_tfds = [label_names_file(key), key.replace("/", "-") + LABEL_NAMES_SUFFIX]
+    for file in [*of_tfds, *([_LABELS] if images else [])]:
         if file in files:
+            place = os.path.join(directory, file)
             try:
-                return file, read_named_classes(os.path.join(directory, file))
+                return file, _of_lines(place) if file in of_tfds else read_named_classes(place)
             except (LabelFileError, StorageError):
                 continue
     return None
+
+
+def _of_lines(place: str) -> dict[int, str]:
+    """The names of a file with nothing else, one on each line: `1 cat` is a name. Raises LabelFileError."""
+    lines = _text(place).removesuffix("\n").split("\n")
+    return _distinct([(n, n - 1, line) for n, line in enumerate(lines, 1)], lambda n: f"{place}:{n}:1")
 
 
 def in_label_order(names: NamedClasses, least: int = 0) -> tuple[str, ...]:

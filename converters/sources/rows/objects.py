@@ -53,6 +53,7 @@ class ObjectColumns:
 
     `corners`: left, top, right, bottom of each. `labels`: classes, numbers or texts; None where the source has
     none. `texts`: the text beside each number of a class. `flags`: 0 or 1 by feature key. `ids`: the source's own.
+    `keypoints`: x, y and visibility of each point. `outlines`: regions, or why there is none.
     """
 
     corners: Sequence[Sequence[float]]
@@ -61,11 +62,14 @@ class ObjectColumns:
     areas: Sequence[float] | None = None
     flags: Mapping[str, Sequence[int]] = field(default_factory=dict)
     ids: Sequence[int] | None = None
+    keypoints: Sequence[Sequence[float] | None] | None = None
+    outlines: Sequence[Outline | BadAnnotationError] | None = None
 
     def check(self) -> None:
         """Raise BadRowError if a list has more or fewer values than there are boxes."""
         count = len(self.corners)
         lists = {"classes": self.labels, "texts": self.texts, "areas": self.areas, "ids": self.ids, **self.flags}
+        lists |= {"keypoints": self.keypoints, "masks": self.outlines}
         for name, values in lists.items():
             if values is not None and len(values) != count:
                 raise BadRowError(
@@ -77,7 +81,9 @@ class ObjectColumns:
         """The values of one object, by the names of `ObjectGather.add`. `texts`: the classes of all."""
         label, area, own_id = (None if one is None else one[place] for one in (texts, self.areas, self.ids))
         flags = {key: values[place] for key, values in self.flags.items()}
-        return {"box": self.corners[place], "label": label, "area": area, "flags": flags, "own_id": own_id}
+        points, outline = (None if one is None else one[place] for one in (self.keypoints, self.outlines))
+        more = {"keypoints": points, "outline": outline, "own_id": own_id}
+        return {"box": self.corners[place], "label": label, "area": area, "flags": flags, **more}
 
 
 def objects_of(value: Any) -> list[Mapping[str, Any]]:
@@ -174,6 +180,7 @@ class ObjectGather:
         self._classes = Codes()
         self._areas: array[float] | None = None  # from the first object that has an area
         self._points, self._point_ends = array("d"), array("q")  # ends from the first object on that has any
+        self._unnamed = False  # whether key points came as columns, which have no names for them
         self._flags: dict[str, array[int]] = {key: array("b") for key in flags}
         self._outlines = Outlines() if masks else None
         self._sizes: dict[int, tuple[int, int]] = {}
@@ -287,6 +294,13 @@ class ObjectGather:
 
     def _add_all(self, image: int, objects: ObjectColumns, labels: Sequence[str] | None) -> bool:
         """Add all objects of an image at once, with classes as text. If one is invalid, add none and return False."""
+        if objects.outlines is not None and self._outlines is None:
+            self._outlines = Outlines()
+            for _ in self._images:  # those before have none
+                self._outlines.add(None)
+        self._unnamed |= objects.keypoints is not None
+        if objects.outlines is not None or objects.keypoints is not None:
+            return False
         corners, areas, flags = objects.corners, objects.areas, objects.flags
         values = [*chain.from_iterable(corners)]
         largest = max(map(abs, values), default=0.0)
@@ -385,6 +399,9 @@ class ObjectGather:
         for i in twins:
             faults.setdefault(i, (AnnotationCode.TWICE, "it is an exact duplicate"))
         points = None
+        if self._unnamed and self._point_ends:
+            most = int(np.diff(as_array(self._point_ends), prepend=0).max()) // 3
+            self.keypoints = Keypoints(tuple(map(str, range(most))))
         if self.keypoints is not None:
             points = self._key_points(3 * len(self.keypoints.names))
             reason = f"its keypoints are not {points.shape[1]} numbers: x, y and 0, 1 or 2 of each"
@@ -497,6 +514,8 @@ def _flag(key: str, value: Any) -> int:
 
 def check_outline(found: Any) -> Outline:
     """A region as pycocotools takes it: polygons or a run-length code. Raises BadAnnotationError (E_OUTLINE)."""
+    if isinstance(found, BadAnnotationError):  # a reader's
+        raise found
     if isinstance(found, list) and found:
         if not all(isinstance(part, list) and _all_numbers(part) for part in found):
             raise BadAnnotationError(AnnotationCode.OUTLINE, f"{shown_value(found)}, expected lists of x, y, x, y, ...")

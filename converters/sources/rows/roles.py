@@ -214,6 +214,8 @@ def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo |
         return fits[0]
     if role == "label" and len(named) > 1:
         raise _several(place, role, named)
+    if role == "image" and len({info.label_word for info in named[:2]}) < len(named[:2]):
+        return None  # of left/image and right/image neither is the image
     return named[0] if named else None
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import adopt, survey
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.pipelines import eval_batches, train_batches
@@ -134,7 +138,9 @@ def test_names_for_the_classes(garden: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="1 names, and the values of image/class/label are 0 to 3"):
         survey(garden, class_names=("a",))
     write(garden / "train-00003-of-00004", [example(image__class__label=1, image__class__text=b"other")])
-    assert survey(garden).schema.class_names == {LABEL: ("0", "1", "2", "3")}, "a label of two names has none"
+    found = survey(garden)
+    assert found.schema.class_names == {LABEL: ("0", *NAMES)}, "of most records"
+    assert any("1: 'other', not 'tench'" in note for note in found.notes)
     write(garden / "train-00003-of-00004", [example(image__class__label=-1)])
     assert survey(garden).schema.class_names == {}
 
@@ -405,3 +411,49 @@ def test_splits_are_named_as_convert_names_them(tmp_path: Path) -> None:
         assert {split.name: len(split.files) for split in survey(tmp_path / folder).splits} == {
             word.removeprefix("Split-").removesuffix(".tfrecord"): 2 for word in words
         }
+
+
+def test_files_of_spark_without_a_suffix(tmp_path: Path) -> None:
+    """By their content, in folders, for `adopt` and `convert` alike, even if the first file has no records."""
+    for word, counts in (("train", (0, 3)), ("eval", (2,))):
+        for part, count in enumerate(counts):
+            path = tmp_path / "in" / f"{word}_tfrecords" / f"part-r-{part:05d}"
+            write(path, [example(image=picture(part * 10 + n), label=n % 2) for n in range(count)])
+        (tmp_path / "in" / f"{word}_tfrecords" / "_SUCCESS").touch()
+    assert {split.name: len(split.files) for split in survey(tmp_path / "in").splits} == {"train": 2, "eval": 1}
+    source = open_source(tmp_path / "in")
+    assert Counter(source[i].split for i in range(len(source))) == {"train": 3, "eval": 2}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "part-r-00000").write_text("a,b\n1,2\n" * 9)
+    with pytest.raises(UsageError, match="named like a TFRecord file"):
+        survey(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("names", "splits"),
+    [
+        (["Split-train/data_tfrecord-00000-of-00001", "Split-eval/data_tfrecord-00000-of-00001"], ["eval", "train"]),
+        (["train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"], ["train", "validation"]),
+        (["mnist-train.tfrecord-00000-of-00001", "mnist-test.tfrecord-00000-of-00001"], ["test", "train"]),
+        (["a_train.tfrecord", "b_train.tfrecord", "c_val.tfrecord"], ["train", "validation"]),
+        (["cats_train_v1.tfrecord", "cats_val_v1.tfrecord"], ["train", "val"]),
+    ],
+)
+def test_splits_are_those_of_convert(tmp_path: Path, names: list[str], splits: list[str]) -> None:
+    """`adopt` keeps the word of a name as it is written, unless several names have it."""
+    for name in names:
+        write(tmp_path / name, [example(image=picture(len(name)), label=0)])
+    assert [split.name for split in survey(tmp_path).splits] == splits
+    source = open_source(tmp_path)
+    assert {source[i].split for i in range(len(source))} == {usual_split(name) or name for name in splits}
+
+
+def test_names_without_a_word_for_a_split(tmp_path: Path) -> None:
+    """`adopt` keeps them apart; `convert` reads them as one, and says so."""
+    for name in ("cats/0.tfrecord", "dogs/0.tfrecord"):
+        write(tmp_path / name, [example(image=picture(len(name)), label=0)])
+    assert [split.name for split in survey(tmp_path).splits] == ["cats", "dogs"]
+    source = open_source(tmp_path)
+    assert [source[i].split for i in range(len(source))] == [None, None]
+    note = "kinds of files without a word for a split, read as one: 2 (cats, dogs)"
+    assert note in findings_of(source).notes

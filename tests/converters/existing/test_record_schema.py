@@ -1,9 +1,13 @@
 """Schema common to all records, found record by record."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from foreign_tfrecords import write
 
-from shardfeed.converters.existing.record_schema import class_names, nonconformity
+from shardfeed.converters import survey
+from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.sources.containers.records.features import FeatureLook
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.example import decode, encode
@@ -26,10 +30,6 @@ def inferred(*records: bytes) -> FeatureLook:
     return inference
 
 
-def labelled(*pairs: tuple[int, bytes]) -> FeatureLook:
-    return inferred(*(encode({LABEL: Feature("int64"), TEXT: Feature("bytes")}, {LABEL: a, TEXT: b}) for a, b in pairs))
-
-
 def test_scalars_and_ragged() -> None:
     found = inferred(record(a=1, b=[1.0], c=b"x", d=2), record(a=2, b=[1.0, 2.0], c=b"y", e=3))
     expected = {"a": Feature("int64"), "b": Feature("float32", (None,)), "c": Feature("bytes")}
@@ -46,19 +46,30 @@ def test_two_dtypes_are_refused_and_leave_no_trace() -> None:
         found.add({"a": ("bytes", [])}, "record 1")
 
 
-def test_class_names() -> None:
-    assert class_names(labelled((1, b"b"), (2, b"c"), (1, b"b"))) == {LABEL: ("0", "b", "c")}
-    assert class_names(labelled((1, b"b"), (1, b"c"))) == {LABEL: ("0", "1")}, "two names of one label"
-    assert class_names(labelled((0, b"b"), (1, b"b"))) == {LABEL: ("0", "1")}, "two labels of one name"
-    assert class_names(labelled((0, b"\xff"), (1, b"b"))) == {LABEL: ("0", "1")}
-    assert class_names(labelled((1, b"0"))) == {LABEL: ("0", "1")}
-    assert class_names(labelled((-1, b"a"))) == {}
-    assert class_names(labelled((1 << 40, b"a"))) == {}
-    assert class_names(inferred(record(a=1))) == {}
-    assert class_names(labelled((1, b"b")), ("x", "y")) == {LABEL: ("x", "y")}
-    for wrong in (labelled((2, b"b")), labelled((-1, b"b")), inferred(record(a=1))):
+@pytest.mark.parametrize(
+    ("pairs", "names"),
+    [
+        ([(1, b"b"), (2, b"c"), (1, b"b")], ("0", "b", "c")),
+        ([(1, b"b"), (1, b"c"), (1, b"c")], ("0", "c")),  # that of most records, as `convert` has it
+        ([(0, b"b"), (1, b"b")], ("0", "1")),  # one name of two labels
+        ([(0, b"\xff"), (1, b"b")], ("0", "1")),
+        ([(1, b"0")], ("0", "1")),
+        ([(-1, b"a")], None),
+        ([(1 << 40, b"a")], None),
+    ],
+)
+def test_class_names(tmp_path: Path, pairs: list[tuple[int, bytes]], names: tuple[str, ...] | None) -> None:
+    write(tmp_path / "train.tfrecord", [{LABEL: label, TEXT: text} for label, text in pairs])
+    assert survey(tmp_path).schema.class_names == ({} if names is None else {LABEL: names})
+
+
+def test_class_names_that_are_given(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "train.tfrecord", [{LABEL: 1, TEXT: b"b"}])
+    assert survey(tmp_path / "a", class_names=("x", "y")).schema.class_names == {LABEL: ("x", "y")}
+    for name, row in (("b", {LABEL: 2}), ("c", {LABEL: -1}), ("d", {"a": 1})):
+        write(tmp_path / name / "train.tfrecord", [row])
         with pytest.raises(UsageError, match="class_names"):
-            class_names(wrong, ("x", "y"))
+            survey(tmp_path / name, class_names=("x", "y"))
 
 
 def test_what_does_not_conform() -> None:

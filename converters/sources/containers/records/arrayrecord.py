@@ -25,10 +25,6 @@ from shardfeed.converters.sources.containers.records.examples import (
 )
 from shardfeed.converters.sources.containers.records.shard_names import ARRAY_RECORD
 from shardfeed.converters.sources.guard import budget, open_regular
-from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence
-from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, check_extra, escape
 from shardfeed.formats.containers.arrayrecord import chunks
@@ -38,21 +34,6 @@ _START = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c
 _GROUP = re.compile(r"group_size:(\d+)")
 _ONE_BY_ONE = "readahead_buffer_size:0,max_parallelism:0"
 _CHECKED = 64  # files with small enough groups
-
-
-def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
-    """Whether a path is an ArrayRecord file, or a folder with some, by the first bytes of the first."""
-    return recognise_examples(look, options, FORMAT)
-
-
-def read(look: Look, options: ColumnOptions) -> ColumnarSource:
-    """The samples of an ArrayRecord file, or of those in a folder or in its folders, which then are splits.
-
-    Every record is read once; damaged ones are listed. Raises UsageError if a file is truncated, or the content of
-    records is unknown, MissingExtraError without array_record, LabelFileError for a label map that cannot be read,
-    StorageError.
-    """
-    return read_examples(look, options, FORMAT)
 
 
 @dataclass(frozen=True)
@@ -161,3 +142,5 @@ def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[],
 
 
 FORMAT = ExampleFormat("arrayrecord", ARRAY_RECORD, is_arrayrecord, is_packed, _unpack, records, part)
+recognise = functools.partial(recognise_examples, form=FORMAT)
+read = functools.partial(read_examples, form=FORMAT)

@@ -8,20 +8,29 @@
 Other keys are known by the words for columns that all readers have.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, OBJECTS, RASTER
+from shardfeed.annotations import CAPTION, KEYPOINT_X, OBJECTS, RASTER
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers.records.features import FeatureLook, SeenFeature
+from shardfeed.converters.sources.containers.records.features import FeatureLook, SeenFeature, text_key
+from shardfeed.converters.sources.containers.records.objects import (
+    KEYS_OF_OBJECTS,
+    ObjectKeys,
+    as_text,
+    find_object_keys,
+)
+from shardfeed.converters.sources.containers.records.shard_names import list_names
+from shardfeed.converters.sources.files.class_names import NamesFile, names_beside, read_named_classes
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
-from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
-from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.converters.sources.rows.roles import WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.format import Fields
 from shardfeed.schema import (
     ENCODED,
@@ -37,7 +46,6 @@ from shardfeed.schema import (
     Dtype,
 )
 
-_FLAGS = {OBJECTS + name: name for name in ("difficult", "truncated", "occluded", "group_of")}  # 0 or 1, of each object
 NAMES = (FILENAME, "filename", "file_name", "image_name", "image_id", "id")  # of the image, in the order of trust
 NUMBERS = (SOURCE_ID, "image/id", "image_id")
 _RAW = (ENCODED, "image_raw", "image/raw", "image")
@@ -46,11 +54,10 @@ _MADE_ANEW = {
     *(FORMAT, HEIGHT, WIDTH, RESTARTS, SHA256, SOURCE_ID, "image/colorspace", "image/channels"),
     *("height", "width", "depth"),
 }
-_MASKS = (RASTER, "image/segmentation/class/encoded")  # ours, and DeepLab's
-_LABEL_END, _TEXT_END = "/label", "/text"
 _WORDS = frozenset(word for words in WORDS.values() for word in words) | {"bbox"}
-_STATED = frozenset({FILENAME, SOURCE_ID, *BOX, OBJECT_LABEL, OBJECT_TEXT, OBJECT_AREA, IS_CROWD, *_FLAGS})
+_STATED = frozenset({FILENAME, SOURCE_ID, *KEYS_OF_OBJECTS})
 _WHOLE = "image"  # prefix of the keys of whole images
+_UNNAMED = "key points have no names in records: they get numbers, and training does not mirror images that have some"
 _MOST_VALUES = 1 << 22  # values of a key in one record: as many as the pixels of a mask stored as numbers
 _NONE: tuple[str, Any] = ("", ())
 
@@ -64,62 +71,6 @@ def is_of_objects(key: str, keys: Collection[str]) -> bool:
     """Whether a key describes each object, by its name or by a box with the same prefix."""
     prefix = key.rpartition("/")[0]
     return key.startswith(OBJECTS) or (prefix != _WHOLE and f"{prefix}/bbox" in keys)
-
-
-@dataclass(frozen=True)
-class ObjectKeys:
-    """The keys of objects. `name`: what all begin with. `box`: in the order of BOX, or ymin, xmin, ymax, xmax in one.
-
-    `label`, `text`, `area`, `id`: "" for none. `flags`: our key -> theirs.
-    """
-
-    name: str
-    box: tuple[str, ...]
-    label: str = ""
-    text: str = ""
-    area: str = ""
-    id: str = ""
-    flags: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """All of them."""
-        return frozenset({*self.box, self.label, self.text, self.area, self.id, *self.flags.values()} - {""})
-
-    def value(self, features: Fields) -> ObjectColumns | BadRowError | None:
-        """Return the objects of a record; None if it has none of the keys. Raises RejectedError for a wrong dtype."""
-        if not any(key in features for key in self.box):
-            return None
-        sides = [np.asarray(self._values(features, key, "float32"), np.float32) for key in self.box]
-        counts = sorted({len(side) for side in sides})
-        if len(counts) > 1:
-            return BadRowError(
-                counts[-1], f"the sides of its boxes have different lengths, {counts[0]} to {counts[-1]}"
-            )
-        if len(sides) == 1 and counts[0] % 4:
-            reason = f"{counts[0]} numbers in {escape(self.box[0])}, expected four per box"
-            return BadRowError(max(1, counts[0] // 4), reason)
-        boxes = sides[0].reshape(-1, 4)[:, [1, 0, 3, 2]].T if len(sides) == 1 else sides
-        labels = self._values(features, self.label, "int64", "bytes") if self.label else None
-        if labels and isinstance(labels[0], bytes):
-            labels = [_decoded(label, self.label) for label in labels]
-        texts = [name_text(text) for text in self._values(features, self.text, "bytes")]
-        flags = {ours: self._values(features, theirs, "int64") for ours, theirs in self.flags.items()}
-        return ObjectColumns(
-            [*zip(*(side.tolist() for side in boxes), strict=True)],
-            labels,
-            texts or None,
-            self._values(features, self.area, "float32", "int64") if self.area else None,
-            {ours: values for ours, values in flags.items() if values},
-            self._values(features, self.id, "int64") or None,
-        )
-
-    @staticmethod
-    def _values(features: Fields, key: str, *dtypes: Dtype) -> list[Any]:
-        dtype, values = features.get(key, _NONE)
-        if len(values) and dtype not in dtypes:
-            raise RejectedError(RejectCode.CORRUPT, f"{escape(key)} is {dtype}, expected {' or '.join(dtypes)}")
-        return values.tolist() if isinstance(values, np.ndarray) else [*map(bytes, values)]
 
 
 @dataclass(frozen=True)
@@ -139,6 +90,18 @@ class RecordColumns:
     def image(self) -> str:
         """The key of the image."""
         return self.roles.by_role["image"].name
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for the report on what records do not say."""
+        unnamed = self.objects is not None and KEYPOINT_X in self.objects.others
+        return [_UNNAMED] if unnamed else []
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Column by key, of the label of images and of that of objects."""
+        found = {label: label} if (label := self.roles.name("label")) else {}
+        return found | ({self.objects.label: self.objects.name} if self.objects and self.objects.label else {})
 
     @property
     def keys(self) -> frozenset[str]:
@@ -169,43 +132,45 @@ class RecordColumns:
                     f"{len(values):,} values of {escape(key)}, expected {'one' if one else 'fewer'} as in other records"
                 )
                 raise RejectedError(RejectCode.NO_LABEL, reason)
-            every = values.tolist() if isinstance(values, np.ndarray) else [_decoded(value, key) for value in values]
+            every = values.tolist() if isinstance(values, np.ndarray) else [as_text(value, key) for value in values]
             found[key] = every[0] if one else every
-        if self.objects is not None and (objects := self.objects.value(features)) is not None:
-            found[self.objects.name] = objects
+        if self.objects is not None:
+            try:
+                objects: ObjectColumns | BadRowError | None = self.objects.value(features)
+            except BadRowError as error:
+                objects = error
+            found |= {} if objects is None else {self.objects.name: objects}
         return found
 
 
-def _decoded(value: Any, key: str) -> str:
-    try:
-        return bytes(value).decode()
-    except UnicodeDecodeError:
-        raise RejectedError(RejectCode.CORRUPT, f"the text in {escape(key)} is not UTF-8") from None
-
-
 def find_columns(
-    look: FeatureLook, options: ColumnOptions, place: str, *, documented: tuple[str | None, str | None] = (None, None)
+    look: FeatureLook,
+    options: ColumnOptions,
+    place: str,
+    *,
+    documented: tuple[str | None, str | None] = (None, None),
+    images: bool = True,
 ) -> RecordColumns:
     """Find the role of each key: given by the user, else by TensorFlow's names, else by words.
 
-    `documented`: keys of image and label, as named in a file next to the records. Raises UsageError as `choose_roles`.
+    `documented`: keys of image and label, as named in a file next to the records. `images`: whether there must be an
+    image. Raises UsageError as `choose_roles`.
     """
     seen, asked = look.seen, dict(options.columns)
-    objects = _object_keys(seen, asked)
+    objects = find_object_keys(seen, asked)
     kinds: dict[str, Kind] = {key: one.kind for key, one in sorted(seen.items())}
-    wanted_image = asked.get("image", asked.get(ENCODED))
+    raw = ENCODED if ENCODED in seen and seen[ENCODED].raw else None  # and no other image beside it
+    wanted_image = asked.get("image", asked.get(ENCODED, raw))
     pixels = _raw_pixels(kinds, wanted_image)
     if pixels:
         kinds[wanted_image or next(key for key in _RAW if key in kinds)] = "image"
     # The text of a class number is not a caption, even if it has such a name.
-    beside = {key: key.removesuffix(_LABEL_END) + _TEXT_END for key in kinds if key.endswith(_LABEL_END)}
-    beside = {key: text for key, text in beside.items() if seen[key].dtype == "int64" and text in kinds}
+    beside = {key: text_key(key) for key in kinds if seen[key].dtype == "int64" and text_key(key) in kinds}
     hidden = {*beside.values()} - {*asked.values()}
     of_objects = {what: name for what, name in asked.items() if what.startswith(OBJECTS)}
     for what, name in of_objects.items():
         if objects is None or name not in objects.keys:
-            known = (*BOX, OBJECT_LABEL, OBJECT_TEXT, OBJECT_AREA, IS_CROWD, *_FLAGS)
-            why = f"it is not read, only {', '.join(known)} are" if name in seen else "there is no such key"
+            why = f"it is not read, only {', '.join(KEYS_OF_OBJECTS)} are" if name in seen else "there is no such key"
             problem = f"{escape(what)} from {escape(name)}: {why}"
             raise UsageError(place, problem, "leave it out")
     asked = {what: name for what, name in asked.items() if what not in of_objects}
@@ -213,14 +178,14 @@ def find_columns(
     stated = _stated(kinds, documented)
     infos = [
         ColumnInfo(
-            *(key, "other" if key in hidden else kind, "mask" if key in _MASKS else ""),
+            *(key, "other" if key in hidden else kind, "mask" if key == RASTER else ""),
             role=None if key in hidden else stated.get(key),
         )
         for key, kind in kinds.items()
     ]
     if objects is not None:
         infos.append(ColumnInfo(objects.name, "objects", role="objects"))
-    roles = choose_roles(place, infos, asked, unlabelled=options.unlabelled, one_hot=options.one_hot)
+    roles = choose_roles(place, infos, asked, unlabelled=options.unlabelled, images=images, one_hot=options.one_hot)
     by_role, unused = dict(roles.by_role), {*roles.unused}
     text = beside.get(roles.name("label") or "", "")
     if text and "label text" not in by_role and seen[text].dtype == "bytes":
@@ -261,33 +226,28 @@ def _raw_pixels(kinds: Mapping[str, Kind], image: str | None) -> tuple[str, str,
     return None
 
 
-def _object_keys(seen: Mapping[str, SeenFeature], asked: Mapping[str, str]) -> ObjectKeys | None:
-    """Find the keys of boxes and of the other columns of objects; None if there are no boxes."""
+def names_around(
+    root: str, files: Iterable[str], labels: Mapping[str, str], *, main: str | None = None, option: str = "label_map"
+) -> dict[str, NamesFile]:
+    """Find the files with class names beside records, by column; the column of a label map is "".
 
-    def first(dtypes: tuple[Dtype, ...], ours: str, *keys: str) -> str:
-        keys = (asked[ours],) if ours in asked else keys
-        return next((key for key in keys if key in seen and seen[key].dtype in dtypes), "")
+    `files`: those of the records, relative to `root`. `labels`: column by key. `main`: the key whose classes a file
+    without a key in its name has, "" for none; default: the first. `option`: what gives another label map.
 
-    sides = tuple(asked.get(side, side) for side in BOX)
-    if all(side in seen and seen[side].dtype == "float32" for side in sides):
-        label, text = first(("int64",), OBJECT_LABEL, OBJECT_LABEL), first(("bytes",), OBJECT_TEXT, OBJECT_TEXT)
-        label, text = label or text, text if label else ""
-        area = first(("float32", "int64"), OBJECT_AREA, OBJECT_AREA, f"{OBJECTS}segment/area")
-        flags = {key: first(("int64",), key, key) for key in (IS_CROWD, *_FLAGS)}
-        return ObjectKeys(OBJECTS.removesuffix("/"), sides, label, text, area, "", _without_empty(flags))
-    boxes = [key for key, one in seen.items() if key.endswith("/bbox") and one.dtype == "float32"]
-    if len(boxes) != 1:
-        return None
-    prefix = boxes[0].removesuffix("bbox")
-    if prefix == f"{_WHOLE}/":  # what else begins so is of the image
-        return ObjectKeys(boxes[0], (boxes[0],))
-    label = first(("int64", "bytes"), OBJECT_LABEL, *(prefix + word for word in ("label", *CLASS_KEYS)))
-    flags = {IS_CROWD: first(("int64",), IS_CROWD, prefix + "is_crowd")}
-    flags |= {key: first(("int64",), key, f"{prefix}is_{name}") for key, name in _FLAGS.items()}
-    area = first(("float32", "int64"), OBJECT_AREA, prefix + "area")
-    own = first(("int64",), "", prefix + "id")
-    return ObjectKeys(prefix.removesuffix("/"), (boxes[0],), label, "", area, own, _without_empty(flags))
-
-
-def _without_empty(flags: Mapping[str, str]) -> dict[str, str]:
-    return {ours: theirs for ours, theirs in flags.items() if theirs}
+    Raises LabelFileError for a label map that cannot be read, UsageError if two differ.
+    """
+    found: dict[str, NamesFile] = {}
+    for folder in sorted({os.path.dirname(file) for file in files}):
+        for name in list_names(os.path.join(root, folder), os.DirEntry.is_file):
+            if name.endswith(".pbtxt") and "label" in name:
+                file = os.path.join(folder, name)
+                here = NamesFile(file, read_named_classes(os.path.join(root, file)), True)
+                if "" in found and found[""].names != here.names:
+                    problem = f"{escape(here.file)} and {escape(found[''].file)} list different classes"
+                    raise UsageError(root, problem, f"give the right one: {argument(option, typed='FILE')}")
+                found.setdefault("", here)
+    plain, main = list_names(root, os.DirEntry.is_file), next(iter(labels), "") if main is None else main
+    for key, column in labels.items():
+        if there := names_beside(root, plain, key, images=key == main and "" not in found):
+            found[column] = NamesFile(*there)
+    return found

@@ -1,8 +1,8 @@
 """Files of serialised tf.train.Examples in any framing: finding them, their features and their images."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,7 +17,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.image_extensions import ending_of
-from shardfeed.converters.sources.containers.records.columns import RecordColumns, find_columns, may_mean
+from shardfeed.converters.sources.containers.records.columns import RecordColumns, find_columns, may_mean, names_around
 from shardfeed.converters.sources.containers.records.features import (
     FeatureLook,
     not_examples,
@@ -31,26 +31,23 @@ from shardfeed.converters.sources.containers.records.shard_names import (
     ShardNames,
     find_shards,
     find_splits,
-    list_names,
+    usual_splits,
 )
-from shardfeed.converters.sources.files.class_names import NamesFile, names_beside, read_named_classes
 from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
-from shardfeed.converters.sources.split_names import split_in_name
-from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError, argument, escape
+from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.local import storage_error
-from shardfeed.text import listing, number
+from shardfeed.text import counted, listing, number
 
 _LOOKED_AT = 1000  # records, over all files, examined to find the keys; at least one of each file
 _RECOGNISED_BY = 16
-_PASSES = 32  # over all records, each begun because a key with a meaning was met for the first time
 _ONLY_EXAMPLES = "only records that are serialised tf.train.Examples can be read"
 
 
@@ -186,7 +183,7 @@ def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) 
 def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> ColumnarSource:
     """Read the samples of a file, or of all files of a folder; every record is read once, and checked.
 
-    If a key with a known meaning first appears after the records that were examined, all are read again. Raises
+    If a key with a known meaning first appears after the records that were examined, all are examined. Raises
     UsageError if the features cannot be recognised, LabelFileError for a label map, StorageError.
     """
     unpacked = Unpacked()
@@ -196,19 +193,19 @@ def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Co
         raise UsageError(look.path, f"no file in it or its folders is named like a {form.what}", "give the file itself")
     folder = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
     names, splits = [file.name for file in files], [file.split for file in files]
-    of = SourceFiles(files, names, folder, notes=found.notes, of_splits=splits)
+    kinds = [split.name for split in found.splits]
+    merged = (counted("kinds of files without a word for a split, read as one", kinds, len(kinds)),)
+    notes = found.notes if len(kinds) == 1 or any(splits) else (*found.notes, *merged)
+    of = SourceFiles(files, names, folder, notes=notes, of_splits=splits)
     documented = supervised_keys(found.root)
+    prefixes = [f"{name}/" for name in names]
     try:
-        seen = _look_at(files, form, look.path, _LOOKED_AT)
-        for _ in range(_PASSES):
+        for most in (_LOOKED_AT, sys.maxsize):
+            seen = _look_at(files, form, look.path, most)
             columns = find_columns(seen, options, look.path, documented=documented)
-            prefixes = [f"{name}/" for name in names]
             gather = Gather(of, columns.roles, options, prefixes=prefixes, digits=6, upright=False, fractions=True)
-            if _read_all(gather, files, form, columns, seen):
+            if _read_all(gather, files, form, columns, _Wanted(columns.keys, {*seen.seen})):
                 break
-        else:
-            problem = f"{_PASSES} passes did not find all keys of labels and boxes"
-            raise UsageError(look.path, problem, "convert its files separately")
     except OSError as error:
         raise storage_error(look.path, "read", error) from error
     where = [gather.record_of, *map(gather.where, range(2))] if len(gather) else []
@@ -222,9 +219,9 @@ def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Co
     return gather.source(
         contents(2, columns.image, columns.pixels),
         form.what,
-        beside=_names_around(found.root, files, columns),
+        beside=names_around(found.root, () if options.label_map else names, columns.labels),
         rasters=partial(read_masks, contents(3, mask), options.class_names) if mask else None,
-        notes=unpacked.note,
+        notes=[*unpacked.note, *columns.notes],
     )
 
 
@@ -242,10 +239,9 @@ class _Wanted:
 
 
 def _read_all(
-    gather: Gather, files: Sequence[ExampleFile], form: ExampleFormat, columns: RecordColumns, seen: FeatureLook
+    gather: Gather, files: Sequence[ExampleFile], form: ExampleFormat, columns: RecordColumns, wanted: "_Wanted"
 ) -> bool:
-    """Whether all records were read; else `seen` knows a key more."""
-    wanted = _Wanted(columns.keys, {*seen.seen})
+    """Whether all records were read, and no key with a meaning was met for the first time."""
     for i, file in enumerate(files):
         whole, problem, last = False, "", -1
         for met in form.records(file):
@@ -253,10 +249,7 @@ def _read_all(
             whole, problem = whole or not met.problem, problem or met.problem
             row = _row(i, met, columns, wanted)
             if wanted.late:
-                wanted.late = False
-                with suppress(IntegrityError):  # a damaged record shows nothing
-                    _add(seen, met, decode(met.payload))
-                    return False
+                return False
             gather.add(row)
         if problem and not whole:
             raise _unreadable_file_error(os.fsdecode(file.path) if not file.problem else file.name, form, problem)
@@ -280,17 +273,15 @@ def _row(file: int, met: FoundRecord, columns: RecordColumns, wanted: _Wanted) -
     if columns.image not in features and is_sequence_example(met.payload):
         return bad(RejectCode.UNSUPPORTED, "a tf.train.SequenceExample, which is not supported")
     name = one_text(features, columns.name)
-    dtype, values = features.get(columns.image, ("bytes", ()))
-    if dtype != "bytes" or len(values) != 1 or not values[0]:
-        empty = dtype == "bytes" and len(values) == 1
-        reason = f"no image in {escape(columns.image)}"
-        return bad(RejectCode.EMPTY if empty else RejectCode.NOT_IMAGE, reason, name)
-    image, where = bytes(values[0]), (met.offset, met.size, len(values[0]))
+    image = _only(features, columns.image)
+    if not image:
+        code = RejectCode.NOT_IMAGE if image is None else RejectCode.EMPTY
+        return bad(code, f"no image in {escape(columns.image)}", name)
+    where = (met.offset, met.size, len(image))
     if mask := columns.roles.name("mask"):
-        dtype, values = features.get(mask, ("bytes", ()))
-        if dtype != "bytes" or len(values) != 1 or not values[0]:
+        if not (pixels := _only(features, mask)):
             return bad(RejectCode.PAIR, f"no mask in {escape(mask)}", name)
-        where = (*where, len(values[0]))
+        where = (*where, len(pixels))
     try:
         cells = columns.values(features)
     except RejectedError as error:
@@ -298,6 +289,12 @@ def _row(file: int, met: FoundRecord, columns: RecordColumns, wanted: _Wanted) -
     raw = columns.pixels and not begins_as_image(image[:HEAD_BYTES])
     ending = b".png" if raw else ending_of(image)
     return Row(file, met.record, where, cells, name, ending)
+
+
+def _only(features: Fields, key: str) -> bytes | None:
+    """The only value of bytes under a key; None if there is not exactly one."""
+    dtype, values = features.get(key, ("bytes", ()))
+    return bytes(values[0]) if dtype == "bytes" and len(values) == 1 else None
 
 
 def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most: int) -> FeatureLook:
@@ -311,29 +308,13 @@ def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most
                     if other := not_examples(met.payload):
                         problem, remedy = other
                     else:
-                        _add(look, met, decode(met.payload))
+                        look.add(decode(met.payload), met.record, strict=False)
                 except IntegrityError as error:
                     problem = f"not a tf.train.Example: {error.problem}"
             problem = met.problem or problem
     if not look.records:
         raise UsageError(place, f"nothing can be read from {escape(files[0].name)}: {problem}", remedy)
     return look
-
-
-def _add(look: FeatureLook, met: FoundRecord, features: Fields) -> None:
-    """Inspect a record, without features of a dtype that differs from earlier records: it is listed later.
-
-    An empty list has no dtype: some writers store empty lists of texts as integers.
-    """
-    fitting = {}
-    for key, (dtype, values) in features.items():
-        known = look.seen.get(key)
-        if known is not None and known.dtype != dtype and not known.most:
-            known.dtype = dtype
-        if known is None or known.dtype == dtype:
-            fitting[key] = dtype, values
-    look.add(fitting, met.record)
-    look.add_values(fitting)
 
 
 def _find(look: Look, form: ExampleFormat) -> ShardFiles:
@@ -355,12 +336,9 @@ def _find(look: Look, form: ExampleFormat) -> ShardFiles:
 
 
 def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[ExampleFile]:
-    """Open all files, decompressed. File names define the splits if one of them contains a usual split name."""
-    words = {split.name: split_in_name(split.name) for split in found.splits}
-    usual = any(words.values())
+    """Open all files, decompressed."""
     files: list[ExampleFile] = []
-    for split in found.splits:
-        name = (words[split.name] or split.name) if usual else None
+    for split in usual_splits(found.splits):
         for file in filter(None, split.files):
             at = os.path.join(found.root, file)
             try:
@@ -371,7 +349,7 @@ def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[
             except OSError as error:
                 raise storage_error(at, "read", error) from error
             path = os.fsencode(os.path.abspath(ready))
-            files.append(ExampleFile(path, state.st_size, state.st_mtime_ns, file, name, problem))
+            files.append(ExampleFile(path, state.st_size, state.st_mtime_ns, file, split.name or None, problem))
     return files
 
 
@@ -380,28 +358,3 @@ def _unreadable_file_error(path: str, form: ExampleFormat, problem: str) -> Usag
     return UsageError(
         path, f"not a {form.what}, or it has no intact record: {problem}", "move it away, or get it again"
     )
-
-
-def _names_around(root: str, files: Sequence[ExampleFile], columns: RecordColumns) -> dict[str, NamesFile]:
-    """Find the files with class names beside the records, by column; the column of a label map is "".
-
-    Raises LabelFileError for a label map that cannot be read, UsageError if two differ.
-    """
-    found: dict[str, NamesFile] = {}
-    for folder in sorted({os.path.dirname(file.name) for file in files}):
-        for name in list_names(os.path.join(root, folder), os.DirEntry.is_file):
-            if name.endswith(".pbtxt") and "label" in name:
-                file = os.path.join(folder, name)
-                here = NamesFile(file, read_named_classes(os.path.join(root, file)), True)
-                if "" in found and found[""].names != here.names:
-                    problem = f"{escape(here.file)} and {escape(found[''].file)} list different classes"
-                    raise UsageError(root, problem, f"give the right one: {argument('label_map', typed='FILE')}")
-                found.setdefault("", here)
-    plain = [name for name in list_names(root, os.DirEntry.is_file) if not name.endswith(".pbtxt")]
-    keys = {label: label} if (label := columns.roles.name("label")) else {}
-    if columns.objects is not None and columns.objects.label:
-        keys[columns.objects.label] = columns.objects.name
-    for i, (key, column) in enumerate(keys.items()):
-        if there := names_beside(root, plain, key, images=not i and "" not in found):
-            found[column] = NamesFile(*there)
-    return found

@@ -16,12 +16,13 @@ from shardfeed.converters.images.png import read_png_header
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, image_kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.converters.sources.guard import open_regular
+from shardfeed.converters.sources.rows.image_classes import ClassTexts
 from shardfeed.converters.sources.rows.roles import Kind
 from shardfeed.errors import IntegrityError, escape, name_text
 from shardfeed.formats.example import is_sequence_example
 from shardfeed.formats.format import Fields
 from shardfeed.jpeg.markers import SIGNATURE, is_whole
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Feature, is_plain
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Feature
 
 # Records that are no Examples: how they begin, what they are, and what to do.
 _OTHERS = (
@@ -33,8 +34,8 @@ DAMAGED = "damaged"  # begins as an image, and no decoder would read it
 UNKNOWN = "unknown"  # no known image
 
 _STARTS = (SIGNATURE, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF", b"II", b"MM")
-_LABEL_END, _TEXT_END = "/label", "/text"
 _TEXT_BYTES = 1 << 16  # a longer value is not text
+_TEXTS = 1000  # records by which texts are known
 _MOST_BYTES = 16 << 20  # bytes of a description beside the records
 _KINDS: Mapping[Dtype, tuple[Kind, Kind]] = {
     "int64": ("integer", "integers"),
@@ -43,12 +44,17 @@ _KINDS: Mapping[Dtype, tuple[Kind, Kind]] = {
 }
 
 
+def text_key(key: str) -> str:
+    """The key of the texts beside the numbers under `key`: `x/text` beside `x/label`; "" for another key."""
+    return f"{key.removesuffix('/label')}/text" if key.endswith("/label") else ""
+
+
 @dataclass
 class SeenFeature:
     """A feature as found in records. `first`: the place of its first value. `most`: most values in a record, up to 2.
 
     `least`, `highest`: of integers. `images`: records in which its bytes are an image file, `raw`: in which they are
-    pixels; `text`: whether it is text.
+    pixels; `text`: whether it is text in the first ones.
     """
 
     dtype: Dtype
@@ -76,61 +82,54 @@ class FeatureLook:
     def __init__(self) -> None:
         self.records = 0
         self.seen: dict[str, SeenFeature] = {}
-        self._texts: dict[str, dict[int, str] | None] = {}  # by the label that they belong to
+        self._texts: dict[str, ClassTexts] = {}  # by the key of their numbers
 
-    def add(self, features: Fields, place: object) -> None:
-        """Add a record. Raises IntegrityError at `place` if a feature has another dtype than in an earlier record.
+    def add(self, features: Fields, place: object, *, strict: bool = True) -> dict[str, str]:
+        """Add a record, and return the format of each of its images, as `image_formats`.
 
-        Such a record is not counted.
+        Raises IntegrityError at `place` if a feature has another dtype than in an earlier record; such a record is not
+        counted. Without `strict`, only such a feature is not, and an empty list has no dtype: some writers store empty
+        lists of texts as integers.
         """
         for key, (dtype, _) in features.items():
             seen = self.seen.get(key)
-            if seen is not None and seen.dtype != dtype:  # an empty list's counts too: TensorFlow's parser refuses it
+            if seen is None or seen.dtype == dtype:
+                continue
+            if strict:  # an empty list's counts too: TensorFlow's parser refuses it
                 problem = f"feature {escape(key)} is {dtype}, but {seen.dtype} in {escape(seen.first)}"
                 raise IntegrityError(place, problem, "write the records again with one dtype for each feature")
-        for key, (dtype, values) in features.items():
-            seen = self.seen.setdefault(key, SeenFeature(dtype, place))
-            if len(values) and dtype == "int64":
-                numbers = np.asarray(values)
-                seen.least, seen.highest = min(seen.least, int(numbers.min())), max(seen.highest, int(numbers.max()))
-            seen.single &= len(values) == 1
-            seen.most = max(seen.most, min(len(values), 2))
-            seen.records += 1
-        self._add_texts(features)
-        self.records += 1
-
-    def _add_texts(self, features: Fields) -> None:
-        """Add the names of labels from `x/text` next to `x/label`; none if a label has two texts."""
-        for key, (dtype, labels) in features.items():
-            if dtype != "int64" or not len(labels) or not key.endswith(_LABEL_END):
-                continue
-            kind, texts = features.get(key.removesuffix(_LABEL_END) + _TEXT_END, ("bytes", ()))
-            named = self._texts.setdefault(key, {})
-            if named is None:
-                continue
-            if kind != "bytes" or len(texts) != len(labels):
-                self._texts[key] = None
-                continue
-            for number, text in zip(labels, texts, strict=True):
-                name = name_text(bytes(text))
-                if named.setdefault(int(number), name) != name or not is_plain(name):
-                    self._texts[key] = None
-                    break
-
-    def texts(self, key: str) -> Mapping[int, str]:
-        """Return the text for each number of a label; empty if a number has two, or one has none."""
-        return self._texts.get(key) or {}
-
-    def add_values(self, features: Fields) -> None:
-        """Note which features of a record that was added are images, and which texts."""
+            seen.dtype = seen.dtype if seen.most else dtype
+        if not strict:
+            known = {key: seen.dtype for key, seen in self.seen.items()}
+            features = {key: found for key, found in features.items() if known.get(key, found[0]) == found[0]}
         formats = image_formats(features)
         for key, (dtype, values) in features.items():
-            seen = self.seen[key]
-            seen.raw += formats.get(key) == "raw"
-            if formats.get(key, "raw") != "raw":
-                seen.images += 1
-            elif dtype == "bytes" and seen.text:
-                seen.text = all(_is_text(value) for value in values)
+            seen = self.seen.get(key) or self.seen.setdefault(key, SeenFeature(dtype, place))
+            count = len(values)
+            seen.records += 1
+            seen.single &= count == 1
+            seen.most = max(seen.most, min(count, 2))
+            if dtype == "int64" and count:
+                numbers = np.asarray(values)
+                low, high = (numbers.min(), numbers.max()) if count > 1 else (numbers[0], numbers[0])
+                seen.least, seen.highest = min(seen.least, int(low)), max(seen.highest, int(high))
+                texts = features.get(text_key(key))
+                if texts is not None and texts[0] == "bytes":
+                    named = [name_text(bytes(text)) for text in texts[1]]
+                    self._texts.setdefault(key, ClassTexts()).add(numbers.tolist(), named)
+            elif dtype == "bytes":
+                form = formats.get(key, "")
+                seen.raw += form == "raw"
+                seen.images += form not in ("", "raw")
+                if seen.text and form in ("", "raw") and self.records < _TEXTS:
+                    seen.text = all(map(_is_text, values))
+        self.records += 1
+        return formats
+
+    def texts(self, key: str, notes: list[str]) -> Mapping[int, str]:
+        """Return the text beside each number of a label, in most of the records; adds a note on others."""
+        found = self._texts.get(key)
+        return (found and found.agreed(key, notes)) or {}
 
     def features(self, ragged: Collection[str] = ()) -> dict[str, Feature]:
         """Every feature with its dtype and shape: a scalar where every record has exactly one value of it, else ragged.

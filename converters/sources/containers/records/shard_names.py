@@ -1,43 +1,65 @@
-"""Recognise the shards of a folder and their splits by file names alone.
+"""Recognise the shards of a folder and their splits by file names; files of Spark without a suffix by content, too.
 
 `train-00003-of-00008.tfrecord`, the Model Garden's `train-00003-of-01024`, TFDS's
-`mnist-train.tfrecord-00000-of-00001`, Kaggle's `train00-2071.tfrec`, Spark's `part-00003-UUID-c000.tfrecord`, files
-that are only numbered (`part_12.tfrec`) or not even that (`birds.tfrecords`).
+`mnist-train.tfrecord-00000-of-00001`, Kaggle's `train00-2071.tfrec`, Spark's `part-00003-UUID-c000.tfrecord` and
+`part-r-00003`, files that are only numbered (`part_12.tfrec`) or not even that (`birds.tfrecords`).
 """
 
 import glob
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.split_names import split_words_in
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.converters.sources.archives.unpack import DamagedStreamError, compression, inflated
+from shardfeed.converters.sources.guard import open_regular
+from shardfeed.converters.sources.split_names import split_in_name, split_words_in
+from shardfeed.errors import RecordError, UsageError, argument, escape
+from shardfeed.formats.tfrecord.framing import HEADER_BYTES, payload_length
 from shardfeed.naming import check_split_name, shard_file
 from shardfeed.storage.local import storage_error
 from shardfeed.text import counted
 
 _PACKED = r"(?:\.(?:gz|gzip|zlib|zst|bz2|xz))?"
 _ARRAY_RECORD = re.compile(r"array_?record", re.IGNORECASE)
+_SPARK = re.compile(r"(?P<stem>part)-(?:[rm]-)?(?P<number>\d{5,})(?:-[0-9a-f-]+)?(?:[-.]c\d+)?" + _PACKED + r"\Z")
 # Kaggle's: the shard's number, perhaps the images' size, and how many records: `00-224x224-798`, `train00-2071`.
 _COUNTING = (
     re.compile(r"(?P<stem>.*?)[-_]?(?P<number>\d+)-\d+x\d+-\d+\Z", re.DOTALL),
     re.compile(r"(?P<stem>(?:.*[a-zA-Z](?<!\dx))?)(?P<number>\d{2,3})-[1-9]\d*\Z", re.DOTALL),
-    re.compile(r"(?P<stem>part)-(?:r-)?(?P<number>\d{5,})(?:-[0-9a-f-]+)?(?:[-.]c\d+)?\Z"),  # Spark's
+    _SPARK,
 )
 _NUMBERED = re.compile(r"(?:(?P<stem>.+?)[-_. ]+)?(?P<number>\d+)\Z")
 _Placed = tuple[int | None, int | None, str]  # number of shards, number of this one, file name
+_HEAD = 64
 _MOST_SHARDS = 1_000_000  # a name with more words means something else
 
 
 class ShardNames:
-    """Naming scheme of the files of a format. `what`: such a file, for messages. `suffix`: a pattern of their ends."""
+    """Naming scheme of the files of a format. `what`: such a file, for messages. `suffix`: a pattern of their ends.
 
-    def __init__(self, what: str, suffix: str) -> None:
-        self.what, self._of_arrays = what, bool(_ARRAY_RECORD.fullmatch(what))
+    `begins`: whether the file at a path begins as one; then Spark's files need no suffix.
+    """
+
+    def __init__(self, what: str, suffix: str, begins: Callable[[str], bool] | None = None) -> None:
+        self.what, self._of_arrays, self._begins = what, bool(_ARRAY_RECORD.fullmatch(what)), begins
         counted = rf"(?P<stem>.+?)(?:{suffix})?[-_.](?P<number>\d+)[-_]of[-_](?P<count>\d+)(?:{suffix})?{_PACKED}\Z"
         self._counted = re.compile(counted, re.IGNORECASE)
         self._named = re.compile(rf"(?P<stem>.+?){suffix}{_PACKED}\Z", re.IGNORECASE)
+
+    def in_folder(self, folder: str) -> list[str]:
+        """The names of the files in a folder, without those of Spark that are something else, by one with content."""
+        names = list_names(folder, os.DirEntry.is_file)
+        bare = [name for name in names if _SPARK.match(name)] if self._begins is not None else []
+        try:
+            paths = (os.path.join(folder, name) for name in bare)
+            first = next((path for path in paths if os.path.getsize(path)), "")
+            if bare and not (first and self._begins is not None and self._begins(first)):
+                return [name for name in names if name not in bare]
+        except OSError as error:
+            raise storage_error(folder, "read", error) from error
+        return names
 
     def place(self, name: str) -> tuple[str, int | None, int | None] | None:
         """(stem, number, count) by a file's name; None for a file that is no shard of the format."""
@@ -52,10 +74,31 @@ class ShardNames:
             if numbered := next(filter(None, (form.match(stem) for form in (*_COUNTING, _NUMBERED))), None):
                 return numbered["stem"] or "", int(numbered["number"]), None
             return stem, None, None
+        if self._begins is not None and (match := _SPARK.match(name)):
+            return match["stem"], int(match["number"]), None
         return None
 
 
-TFRECORD = ShardNames("TFRecord", r"\.(?:tfrecords?|tfrec|tfr|records?)")
+def is_tfrecord(path: str) -> bool:
+    """Whether a file begins with a record's length and its CRC, compressed or not. Raises OSError."""
+    with open_regular(path) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        head = file.read(_HEAD)
+        if compression(head):
+            file.seek(0)
+            try:
+                head, size = next(inflated(file), b""), sys.maxsize
+            except DamagedStreamError:
+                return False
+    try:
+        payload_length(head[:HEADER_BYTES], size - HEADER_BYTES, path)
+    except RecordError:
+        return False
+    return True
+
+
+TFRECORD = ShardNames("TFRecord", r"\.(?:tfrecords?|tfrec|tfr|records?)", is_tfrecord)
 ARRAY_RECORD = ShardNames("ArrayRecord", r"[-_.]?array_?record")
 
 
@@ -116,7 +159,7 @@ def splits_of_folders(directory: str, shards: ShardNames = TFRECORD) -> list[Fou
     files_of = {}
     for folder in list_names(directory, os.DirEntry.is_dir):
         place = os.path.join(directory, folder)
-        names = list_names(place, os.DirEntry.is_file)
+        names = shards.in_folder(place)
         if any(shards.place(name) for name in names):
             files_of[folder] = names
     for folder, split_name in _split_names(files_of).items():
@@ -124,6 +167,19 @@ def splits_of_folders(directory: str, shards: ShardNames = TFRECORD) -> list[Fou
             files = tuple(None if file is None else f"{folder}/{file}" for file in split.files)
             found.append(FoundSplit(split.name, files))
     return sorted(found, key=lambda split: split.name)
+
+
+def usual_splits(found: Iterable[FoundSplit]) -> list[FoundSplit]:
+    """Return the same files, in splits by the words in their names; without a word for a split, all are in one, "".
+
+    Raises UsageError for a name with the words of two splits.
+    """
+    words = {split: split_in_name(split.name) for split in found}
+    files_of: dict[str, tuple[str | None, ...]] = {}
+    for split, word in words.items():
+        name = (word or split.name) if any(words.values()) else ""
+        files_of[name] = files_of.get(name, ()) + split.files
+    return [FoundSplit(name, files) for name, files in files_of.items()]
 
 
 @dataclass(frozen=True)
@@ -142,7 +198,7 @@ def find_shards(path: str, split_name: str | None = None, shards: ShardNames = T
     subfolder contains shards, and it is not named like a split, it is used instead: TFDS has one for each version.
     Raises UsageError, StorageError.
     """
-    names = list_names(path, os.DirEntry.is_file)
+    names = shards.in_folder(path)
     if found := find_splits(path, names, split_name, shards):
         beside = splits_of_folders(path, shards) if split_name is None else []
         known, passed = {split.name for split in found}, []
@@ -163,11 +219,14 @@ def find_shards(path: str, split_name: str | None = None, shards: ShardNames = T
     return ShardFiles(path, found)
 
 
-def list_names(folder: str, fits: Callable[[os.DirEntry[str]], bool]) -> list[str]:
-    """The names in a folder that fit and are not hidden, sorted. Raises UsageError, StorageError."""
+def list_names(folder: str, fits: Callable[[os.DirEntry[str]], bool], *, hidden: bool = False) -> list[str]:
+    """The names in a folder that fit, sorted; only with `hidden` those that begin with a dot.
+
+    Raises UsageError, StorageError.
+    """
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if not entry.name.startswith(".") and fits(entry))
+            return sorted(entry.name for entry in entries if fits(entry) and (hidden or entry.name[0] != "."))
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(folder, "no such folder", "give the folder that holds the TFRecord files") from None
     except OSError as error:

@@ -1,8 +1,13 @@
-"""TFRecords that others wrote: plain, or compressed with GZIP or ZLIB, by any names and with any keys."""
+"""TFRecords that others wrote: plain, or compressed with GZIP or ZLIB, by any names and with any keys.
+
+Every record is read, and both its CRCs checked; damaged ones are listed. Compressed files are unpacked into a temporary
+folder (TMPDIR).
+"""
 
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Stream, Unpacked, compression, inflated
@@ -13,12 +18,9 @@ from shardfeed.converters.sources.containers.records.examples import (
     read_examples,
     recognise_examples,
 )
-from shardfeed.converters.sources.containers.records.shard_names import TFRECORD
+from shardfeed.converters.sources.containers.records.shard_names import TFRECORD, is_tfrecord
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence
-from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart
+from shardfeed.converters.sources.rows.source import FilePart
 from shardfeed.errors import RecordError, escape
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length, unframe
 from shardfeed.formats.tfrecord.scan import pieces
@@ -26,21 +28,6 @@ from shardfeed.formats.tfrecord.scan import pieces
 _HEAD = 64
 _WINDOW = 1 << 20
 _NO_END = 1 << 62
-
-
-def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
-    """Whether a path is a TFRecord file, or a folder with some, by the first record of the first."""
-    return recognise_examples(look, options, FORMAT)
-
-
-def read(look: Look, options: ColumnOptions) -> ColumnarSource:
-    """The samples of a TFRecord file, or of those in a folder or in its folders, which then are splits.
-
-    Every record is read, and both its CRCs checked; damaged ones are listed. Compressed files are unpacked into a
-    temporary folder (TMPDIR). Raises UsageError if the content of records is unknown, LabelFileError for a label map
-    that cannot be read, StorageError.
-    """
-    return read_examples(look, options, FORMAT)
 
 
 @dataclass(frozen=True)
@@ -56,25 +43,6 @@ class FramedPart:
             return unframe(self.part(), self.place)
         except RecordError as error:
             raise RejectedError(RejectCode.CORRUPT, f"{escape(self.place)}: {error.problem}") from None
-
-
-def is_tfrecord(path: str) -> bool:
-    """Whether a file begins with a record's length and its CRC, compressed or not. Raises OSError."""
-    with open_regular(path) as file:
-        size = file.seek(0, 2)
-        file.seek(0)
-        head = file.read(_HEAD)
-        if compression(head):
-            file.seek(0)
-            try:
-                head, size = next(inflated(file), b""), _NO_END
-            except DamagedStreamError:
-                return False
-    try:
-        payload_length(head[:HEADER_BYTES], size - HEADER_BYTES, path)
-    except RecordError:
-        return False
-    return True
 
 
 def packing(path: str) -> str:
@@ -136,3 +104,4 @@ def _unpack(path: str, into: Unpacked) -> tuple[str, str]:
 
 
 FORMAT = ExampleFormat("tfrecord", TFRECORD, is_tfrecord, packing, _unpack, records, part)
+recognise, read = partial(recognise_examples, form=FORMAT), partial(read_examples, form=FORMAT)

@@ -204,3 +204,34 @@ def test_names_that_do_not_fit(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [{"image": picture(0)}])
     with pytest.raises(UsageError, match="found no label"):
         survey(tmp_path, class_names=("a", "b"))
+
+
+def test_names_in_files_of_tfds_are_lines(tmp_path: Path) -> None:
+    """A number in one belongs to the name, for `adopt` and `convert`."""
+    write(tmp_path / "train.tfrecord", rows())
+    (tmp_path / "label.labels.txt").write_text("0 ant\n1 bee\n2 cat\n")
+    names = ("0 ant", "1 bee", "2 cat")
+    assert survey(tmp_path).schema.class_names == {"label": names}
+    assert open_source(tmp_path).schema.class_names == {LABEL: names}
+
+
+def test_label_maps_in_the_folders_of_splits(tmp_path: Path) -> None:
+    """As Roboflow has them; two that differ are refused, and the remedy works when it is typed."""
+    for split in ("train", "valid"):
+        write(tmp_path / "in" / split / "Cats.tfrecord", rows(first=1))
+        (tmp_path / "in" / split / "Cats_label_map.pbtxt").write_text(THREE)
+    found = survey(tmp_path / "in")
+    assert found.schema.class_names == {"label": ("0", "ant", "bee", "cat")}
+    assert open_source(tmp_path / "in").schema.class_names == {LABEL: ("ant", "bee", "cat")}
+    (tmp_path / "in" / "valid" / "Cats_label_map.pbtxt").write_text(THREE.replace("bee", "wasp"))
+    (tmp_path / "map.pbtxt").write_text(THREE)
+    for read_it in (survey, open_source):
+        with pytest.raises(UsageError, match="list different classes; give the right one"):
+            read_it(tmp_path / "in")
+    given = read_named_classes(tmp_path / "map.pbtxt")
+    assert survey(tmp_path / "in", class_names=given).schema.class_names == found.schema.class_names
+    source = open_source(tmp_path / "in", options=ColumnOptions(label_map=str(tmp_path / "map.pbtxt")))
+    assert source.schema.class_names == {LABEL: ("ant", "bee", "cat")}
+
+
+THREE = "item { id: 1 name: 'ant' } item { id: 2 name: 'bee' } item { id: 3 name: 'cat' }"

@@ -216,7 +216,7 @@ def test_objects(tmp_path: Path) -> None:
          **{side: [0.25 * i for i in range(n)] for side in BOX[:2]},
          **{side: [0.25 * i + 0.2 for i in range(n)] for side in BOX[2:]},
          OBJECT_LABEL: [1 + i % 2 for i in range(n)], IS_CROWD: [0] * n, "image/object/difficult": [1] * n,
-         "image/object/class/text": [(b"ant", b"bee")[i % 2] for i in range(n)], "image/object/mask": [b"x"] * n}
+         "image/object/class/text": [(b"ant", b"bee")[i % 2] for i in range(n)], "image/object/weight": [0.5] * n}
         for n in (2, 1, 3)
     ]  # fmt: skip
     write(tmp_path / "in" / "coco_train.record-00000-of-00001", rows)
@@ -227,7 +227,7 @@ def test_objects(tmp_path: Path) -> None:
     assert found is not None
     np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
     assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
-    assert "unused columns: 1 (image/object/mask)" in source.findings.notes
+    assert "unused columns: 1 (image/object/weight)" in source.findings.notes
     convert(source, tmp_path / "out", workers=OwnEngine(1))
     record = next(r for r in shardfeed.open(tmp_path / "out")["train"] if r[FILENAME] == b"3.jpg")
     assert list(record[OBJECT_LABEL]) == [0, 1, 0]
@@ -567,7 +567,7 @@ def test_masks_by_their_usual_key(tmp_path: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        ({OBJECT_MASK: OBJECT_MASK}, f"{OBJECT_MASK} from {OBJECT_MASK}: it is not read"),
+        ({"image/object/depth": "image/object/weight"}, "image/object/depth from image/object/weight: it is not read"),
         ({OBJECT_LABEL: "image/object/weight"}, "it is not read"),
         ({OBJECT_AREA: "nothing"}, "there is no such key"),
     ],

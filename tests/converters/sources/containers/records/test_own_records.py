@@ -1,0 +1,101 @@
+"""Our own shards without a manifest are read like records of others: nothing that the records say is lost."""
+
+import io
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import here, scenes
+from foreign_tfrecords import picture, write
+from object_images import encoded
+from PIL import Image
+
+import shardfeed
+from shardfeed.annotations import (
+    BOX,
+    KEYPOINT_X,
+    KEYPOINT_Y,
+    OBJECT_LABEL,
+    OBJECT_MASK,
+)
+from shardfeed.converters import convert
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.source import findings_of
+from shardfeed.readers import Dataset
+from shardfeed.schema import FILENAME
+
+
+def shards_alone(dataset: Path, folder: Path) -> Path:
+    """Copy the shards of a dataset, and no other file, into a folder."""
+    folder.mkdir()
+    for shard in dataset.glob("*.tfrecord"):
+        shutil.copy(shard, folder)
+    return folder
+
+
+def objects_by_name(data: Dataset) -> dict[bytes, dict[str, Any]]:
+    """The objects of each record, without its image; masks as pixels."""
+    found = {}
+    for split in data.values():
+        for record in split:
+            own = {key: record[key] for key in split.schema.object_keys}
+            if OBJECT_MASK in own:
+                own[OBJECT_MASK] = [np.asarray(Image.open(io.BytesIO(png))).tolist() for png in own[OBJECT_MASK]]
+            found[record[FILENAME]] = {key: list(values) for key, values in own.items()}
+    return found
+
+
+@pytest.mark.parametrize("task", ["masks", "keypoints"])
+def test_objects_come_back(tmp_path: Path, task: str) -> None:
+    convert(scenes(task), tmp_path / "own", workers=here())
+    own = shardfeed.open(tmp_path / "own")
+    source = open_source(shards_alone(tmp_path / "own", tmp_path / "in"))
+    convert(source, tmp_path / "again", workers=here())
+    again = shardfeed.open(tmp_path / "again")
+    before = objects_by_name(own)
+    assert objects_by_name(again) == before
+    assert any(record[OBJECT_LABEL] for record in before.values())
+    assert again.manifest.schema.class_names == own.manifest.schema.class_names
+    notes = findings_of(source).notes
+    assert not any(note.startswith("unused columns") for note in notes)
+    if task == "keypoints":
+        assert any("key points have no names" in note for note in notes)
+        assert again.manifest.schema.keypoints is not None
+        assert (again.manifest.schema.keypoints.names, again.manifest.schema.keypoints.flip) == (("0", "1", "2"), ())
+
+
+def boxed(number: int, count: int, **more: Any) -> dict[str, Any]:
+    sides = {side: [0.1 + 0.1 * i + (0.4 if "max" in side else 0) for i in range(count)] for side in BOX}
+    return {"image/encoded": picture(number), FILENAME: b"%d.jpg" % number, **sides, **more}
+
+
+def test_key_points_of_others(tmp_path: Path) -> None:
+    """As the Object Detection API writes them: NaN where a point is not there, and no visibility."""
+    rows = [
+        boxed(0, 2, **{KEYPOINT_X: [0.2, float("nan"), 0.3, 0.4], KEYPOINT_Y: [0.2, float("nan"), 0.3, 0.4]}),
+        boxed(1, 0),
+        boxed(2, 2, **{KEYPOINT_X: [0.2, 0.2, 0.3], KEYPOINT_Y: [0.2, 0.2, 0.3]}),
+    ]
+    write(tmp_path / "a.tfrecord", rows)
+    source = open_source(tmp_path)
+    points = source[0].objects.keypoints  # type: ignore[union-attr]
+    assert points is not None
+    assert np.allclose(points, [[[0.2, 0.2, 2], [0, 0, 0]], [[0.3, 0.3, 2], [0.4, 0.4, 2]]])
+    (rejected,) = findings_of(source).rejected
+    assert rejected.key == b"2.jpg"
+    assert "3 x, 3 y and 3 visibilities of key points for 2 boxes" in rejected.reason
+
+
+def test_masks_that_cannot_be_read_are_listed(tmp_path: Path) -> None:
+    good = encoded(np.pad(np.ones((10, 20), np.uint8) * 255, ((10, 20), (16, 20))))
+    colours = encoded(np.arange(40 * 56 * 3, dtype=np.uint8).reshape(40, 56, 3))
+    rows = [boxed(0, 3, **{OBJECT_MASK: [good, b"x", colours]}), boxed(1, 1), boxed(2, 1, **{OBJECT_MASK: [good]})]
+    write(tmp_path / "in" / "a.tfrecord", rows)
+    report = convert(open_source(tmp_path / "in"), tmp_path / "out", workers=here(), max_bad={"objects": 3})
+    assert report.account is not None
+    found = {(one.key, one.code) for one in report.account.left_out}
+    assert found == {(b"0.jpg", "E_OUTLINE"), (b"1.jpg", "E_OUTLINE")}
+    masks = {name: own[OBJECT_MASK] for name, own in objects_by_name(shardfeed.open(tmp_path / "out")).items()}
+    assert [np.sum(masks[name]) for name in (b"0.jpg", b"1.jpg", b"2.jpg")] == [200, 0, 200]
