@@ -196,7 +196,8 @@ def number_classes(
             raise _gap(values, offset)
     if not names and stated is None:
         return _sorted(values)
-    place_of, label_of = {number: label for label, number in enumerate(names)}, _by_name(names.values())
+    place_of = {number: label for label, number in enumerate(names)}
+    label_of = {} if by_number and whole else _by_name(names.values())
     labels: dict[str, int] = {}
     for value in values:
         found = place_of.get(int(value)) if by_number and is_integer(value) else label_of.get(_composed(value))
