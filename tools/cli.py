@@ -111,7 +111,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
         with needing_extra(f"shardfeed {command}"):
             return command_module(command).run(args)
     except ShardfeedError as error:
-        _print_error(error.format_message(flags))
+        _print_error(error.format_message(_flags_elsewhere(arguments[0]) | flags))
         return error.exit_code
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -119,6 +119,14 @@ def _exit_code(arguments: Sequence[str]) -> int:
     except OSError as error:  # not expected by any module, but still the machine's fault, not a bug
         _print_error(str(storage_error(str(error.filename or "a file"), "continue", error)))
         return StorageError.exit_code
+
+
+def _flags_elsewhere(command: str) -> dict[str, str]:
+    """Options of `convert`, for a message of another command that advises to convert again."""
+    if command == "convert":
+        return {}
+    convert = flags_of(command_parser("convert"), "convert")
+    return {name: f"`shardfeed convert` {flag}" for name, flag in convert.items() if flag.startswith("--")}
 
 
 def _print_error(message: str) -> None:

@@ -53,8 +53,10 @@ def filter(
     """
     opened = Opened(dataset)
     if where is None and keys is None and min_objects is None:
-        some = f"{argument('where')}, {argument('keys')} or {argument('min_objects')}"
+        some = f"{argument('where')}, {argument('keys')} or {argument('min_objects')} for images with objects"
         raise UsageError("filter", "got no condition", f"give {some}; `reshard` keeps all records")
+    if min_objects is not None and not opened.schema.object_keys:
+        raise UsageError("min_objects", "the dataset has no objects", "leave it out")
     stay = {name: np.ones(len(records), bool) for name, records in opened.splits.items()}
     conditions = [] if where is None else [parse(where)]
     if min_objects is not None:

@@ -159,7 +159,9 @@ def _raster(schema: Schema, wanted: Mapping[str, str | None]) -> Raster | None:
             if names.count(new) > 1 or new is None
         )
         problem = f"the class {escape(bad)} of rasters would be dropped or merged, but pixel values are not rewritten"
-        remedy = f"only rename it, limit the change to one {argument('feature')}, or convert the masks again"
+        remedy = "only rename it, or convert the masks again"
+        if schema.class_names:
+            remedy = f"only rename it, limit the change to one {argument('feature')}, or convert the masks again"
         raise UsageError("classes", problem, remedy)
     return with_values(schema.raster, class_names=tuple(map(str, names)))
 

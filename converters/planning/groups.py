@@ -94,7 +94,9 @@ class Members:
         def values(key: str) -> Sequence[Any]:
             if key not in columns:
                 problem = f"has no column of {escape(key)}, by which groups are found"
-                raise UsageError(onto.directory, problem, "`shardfeed reshard` adds it, if records have it")
+                there = key in onto.schema.features
+                remedy = "`shardfeed reshard` adds it" if there else "convert all images to a new dataset instead"
+                raise UsageError(onto.directory, problem, remedy)
             return parse_column(columns[key], info.records, column_dtype(onto.schema, key), key).tolist()
 
         keys = values(FILENAME)

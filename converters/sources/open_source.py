@@ -270,6 +270,7 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
         for name in (name for name in ("include", "exclude", "follow_links") if getattr(look, name)):
             problem = f"{argument(name)} applies to image files, but this is read as {reader.name}"
             remedy = f"give only the wanted file; or, for image files, {argument('reader', 'folder')}"
+            remedy = remedy if look.is_folder else "leave it out"
             raise UsageError(look.path, problem, remedy)
     source = reader.read(look, values)
     described = getattr(source, "described", None)
@@ -288,6 +289,9 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
 def _unsupported_option(name: str, reader: Reader, look: Look) -> UsageError:
     """Return the error for an option that the chosen reader does not support."""
     able = [one.name for one in READERS if name in one.takes]
+    if reader.name == "folder" and name == "labels":
+        problem = f"got {argument('labels')} and {argument('reader', 'folder')}, which reads no label file"
+        return UsageError(look.path, problem, f"leave {argument('reader')} out")
     if reader.name == "folder" and "labels" in able and name != "images":
         problem = f"is a folder, but {argument(name)} is for a label file"
         files = [name for name in look.names()[1] if name.lower().endswith(LABEL_ENDS)]

@@ -1,6 +1,7 @@
 """Options of sources, for labels, annotations and columns. Each is defined once, here, and checked once."""
 
 import os
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -247,4 +248,4 @@ def options_of(values: Mapping[str, Any]) -> Options | None:
 
 def naming(what: str, column: str) -> str:
     """Format the option that makes `column` the column for `what`, for a message."""
-    return argument("columns", python=f"columns={{{what!r}: {column!r}}}", typed=f"{what}={column}")
+    return argument("columns", python=f"columns={{{what!r}: {column!r}}}", typed=shlex.quote(f"{what}={column}"))

@@ -118,4 +118,4 @@ def _print(found: Survey, args: argparse.Namespace, seconds: float) -> None:
         print(f"\nnothing was written; next: shardfeed adopt {where}")
     else:
         command = f"shardfeed adopt {shell_quoted(args.folder)} OUT"
-        print(f"\nnothing was written; next: {command}, which links to these files")
+        print(f"\nnothing was written; next, with links to these files: {command}")

@@ -6,6 +6,7 @@ A row is an image: gray if the number of its pixels is a square, RGB with interl
 import math
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -146,7 +147,8 @@ def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOption
     rest = [name for name in roles.unused if infos[name].kind in ("integer", "text")]
     if len(rest) > 1:
         problem = f"got the columns {some(rest)} besides the pixels, and none is named like a label"
-        remedy = f"give {argument('label_columns', typed=rest[0])} (and {argument('split_column', typed='COLUMN')})"
+        label, split = argument("label_columns", typed=shlex.quote(rest[0])), argument("split_column", typed="COLUMN")
+        remedy = f"give {label} (and {split})"
         raise UsageError(files.place, problem, remedy)
     asked = {**options.columns, **dict.fromkeys(["label"] if rest else [], *rest)}
     return choose_roles(files.place, infos.values(), asked)

@@ -68,6 +68,9 @@ def list_files(
     return _Walk(os.path.abspath(os.fsencode(root)), choice, follow_links=follow_links).listing()
 
 
+_FOLLOW = f"follow links that point outside the folder: {argument('follow_links', True)}"
+
+
 def no_files_error(listing: Listing) -> UsageError:
     """Return the error for a listing without files."""
     if not listing.skipped and listing.choice:
@@ -77,10 +80,8 @@ def no_files_error(listing: Listing) -> UsageError:
         return UsageError(listing.root, f"no file in it ({listing.hidden} hidden names)", "check the path")
     first = listing.skipped[0]
     problem = f"none of {len(listing.skipped)} inputs can be read, the first: {escape(first.key)}: {first.reason}"
-    remedy = "check that the files are readable"
-    if first.code == RejectCode.PATH_ESCAPE.value:
-        remedy = f"follow links that point outside the folder: {argument('follow_links', True)}"
-    return UsageError(listing.root, problem, remedy)
+    outside = first.code == RejectCode.PATH_ESCAPE.value
+    return UsageError(listing.root, problem, _FOLLOW if outside else "check that the files are readable")
 
 
 class _Names:
@@ -440,6 +441,7 @@ def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
     kind = kinds[first]
     among = "its only file" if len(files) == 1 else f"{len(files):,} files"
     remedy = f"{escape(files.key(first))} is {kind.what}: {kind.remedy}" if kind and kind.remedy else "check the path"
+    remedy = _FOLLOW if any(one.code == RejectCode.PATH_ESCAPE.value for one in files.skipped) else remedy
     remedy = remedy if files.sizes[first] else f"{escape(files.key(first))} is empty: copy it again"
     for pattern, what, way in _FOREIGN:
         if named := next((key for key in files if pattern.search(key)), None):

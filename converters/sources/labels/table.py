@@ -218,8 +218,11 @@ class LabelTable:
                         problem = f"more than {self._longest} characters in one line"
                         raise LabelFileError(self.place(number), problem, "check that this is the label file")
                     if "\0" in line:
-                        problem = "got a NUL character, expected text"
-                        raise LabelFileError(self.place(number), problem, _AS_UTF8)
+                        problem, utf_16 = "got a NUL character, expected text", "be" if line[0] == "\0" else "le"
+                        remedy = (
+                            f"save it as UTF-8, or if it is UTF-16, give {argument('encoding', f'utf-16-{utf_16}')}"
+                        )
+                        raise LabelFileError(self.place(number), problem, remedy)
                     yield line
                     number += 1
             except UnicodeDecodeError as error:

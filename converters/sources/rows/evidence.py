@@ -10,6 +10,7 @@ may differ.
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
@@ -155,7 +156,7 @@ def ways(name: str, meaning: ColumnMeaning, *, column: int | None = None, groupe
 
     `column`: its number from 0, for a column without a name. `grouped`: whether it may be the column of groups.
     """
-    in_python, typed = (repr(name), name) if column is None else (str(column), str(column + 1))
+    in_python, typed = (repr(name), shlex.quote(name)) if column is None else (str(column), str(column + 1))
     label = argument("label_columns", python=f"label_columns=[{in_python}]", typed=typed) + " for classes"
     text = argument("text_columns", python=f"text_columns=[{in_python}]", typed=typed) + " for texts"
     ordered = [label, text] if meaning.kind == "classes" else [text, label]

@@ -995,7 +995,7 @@ def test_an_encoding(images: Path) -> None:
     source = LabelFile(write(images, rows), encoding="latin-1")
     assert source.schema.class_names == {LABEL: ("Café", "thé")}
     unmarked = "path,label\na.jpg,cat\nb.jpg,dog\n".encode("utf-16-le")
-    assert "give encoding='latin-1'" in refusal(images, unmarked)
+    assert "if it is UTF-16, give encoding='utf-16-" in refusal(images, unmarked)
     assert len(LabelFile(write(images, unmarked), encoding="utf-16-le")) == 2
     with pytest.raises(UsageError, match="encoding: got 'latin-7000', expected a text encoding"):
         LabelFile(write(images, rows), encoding="latin-7000")

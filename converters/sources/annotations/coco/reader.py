@@ -74,7 +74,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     try:
         layout = coco_files(look, options)
     except UsageError as error:  # other sources may do with the folder
-        return Evidence("coco", "it has files named as in COCO", f"{error.place}: {error.problem}")
+        return Evidence("coco", "it has files named as in COCO", f"{error.place}: {error.args[1]}")
     if layout is None:
         return None
     names = [os.path.relpath(file.path, look.path) for file in layout.files]

@@ -30,7 +30,10 @@ _MOST_CLASSES = 65535
 _LOOKED_AT, _MOST_LOOKED_AT = 16, 500  # masks read to learn their values
 _SHOWN = 8  # values or colours in a sentence
 _MOST_COLOURS, _MOST_VALUES = 256, 150  # of classes, in the masks looked at
-_WITHOUT_LABELS = f"give {argument('unlabelled', python='LabelOptions(unlabelled=True)')} for images without labels"
+_WITHOUT_LABELS = (
+    f"give {argument('unlabelled', python='LabelOptions(unlabelled=True)')}, "
+    f"with {argument('exclude', typed='PATTERN')} for files of masks, for images without labels"
+)
 _BINARY = ("background", "foreground")
 _USUAL = ", unless the option void changes it"
 Colour = tuple[int, int, int]

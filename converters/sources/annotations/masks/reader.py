@@ -75,7 +75,8 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     try:
         found = look.found["masks"] = _Found(look, options)
     except UsageError as error:
-        return Evidence("masks", f"images and their masks: {error.problem}", error.remedy)
+        _, problem, remedy = error.args  # their arguments are formatted later, for Python or the command line
+        return Evidence("masks", f"images and their masks: {problem}", remedy)
     pairs, layout = found.pairs, found.layout
     if not pairs.found:
         return None

@@ -6,6 +6,7 @@
 """
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
@@ -182,7 +183,7 @@ class _Reading:
             raise UsageError("tasks", problem, "request these tasks, or none")
         if len(labels) > 1:
             first, _ = next(iter(self.rows.values()))
-            chosen = argument("label_columns", python=f"label_columns={labels[:1]!r}", typed=labels[0])
+            chosen = argument("label_columns", python=f"label_columns={labels[:1]!r}", typed=shlex.quote(labels[0]))
             problem = f"several columns may be the label: {some(labels)}"
             raise UsageError(found.place, problem, f"{_as_label_file(first)} and {chosen}")
         if labels and (not options.tasks or "classes" in options.tasks):

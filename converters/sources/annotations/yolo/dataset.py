@@ -51,7 +51,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     try:
         found = description(look) if look.is_folder else look.path
     except UsageError as error:
-        return Evidence("yolo", error.problem)  # reading it reports which one to choose
+        return Evidence("yolo", error.args[1])  # reading it reports which one to choose
     if found is not None:
         name = escape(os.path.basename(found))
         by = f"Darknet's {name}" if name.lower().endswith(".data") else f"{name} of Ultralytics"

@@ -5,6 +5,7 @@ An array is chosen by its usual name, or by the user.
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -172,8 +173,10 @@ def named_source(
             remedy = "write one array of all images, and one of their labels, or read it with a Source of your own: "
             raise UsageError(place, problem, remedy + "docs/your-own-source.md")
         problem = f"no array is named like images; it has {_described(arrays)}"
-        first = next(iter(next(iter(files.values()), {})), "x")
-        columns = argument("columns", python=f"columns={{'image': {first!r}}}", typed=f"image={first},label=NAME")
+        names = [(len(array.shape), name) for of_file in files.values() for name, array in of_file.items()]
+        first = max(names, key=lambda one: one[0])[1] if names else "x"  # images have the most dimensions
+        typed = shlex.quote(f"image={first},label=NAME")
+        columns = argument("columns", python=f"columns={{'image': {first!r}}}", typed=typed)
         raise UsageError(place, problem, f"name the array of images: {columns}")
     if passed_over:
         others.append(counted("files without an array named like images", passed_over, len(passed_over)))

@@ -219,7 +219,7 @@ def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Co
     return gather.source(
         contents(2, columns.image, columns.pixels),
         form.what,
-        beside=names_around(found.root, () if options.label_map else names, columns.labels),
+        beside=names_around(found.root, () if options.label_map or options.class_names else names, columns.labels),
         rasters=partial(read_masks, contents(3, mask), options.class_names) if mask else None,
         notes=[*unpacked.note, *columns.notes],
     )
