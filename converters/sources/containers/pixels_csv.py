@@ -147,8 +147,8 @@ def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOption
     rest = [name for name in roles.unused if infos[name].kind in ("integer", "text")]
     if len(rest) > 1:
         problem = f"got the columns {some(rest)} besides the pixels, and none is named like a label"
-        label, split = argument("label_columns", typed=shlex.quote(rest[0])), argument("split_column", typed="COLUMN")
-        remedy = f"give {label} (and {split})"
+        label = argument("label_columns", python=f"label_columns={rest[:1]!r}", typed=shlex.quote(rest[0]))
+        remedy = f"give {label} (and {argument('split_column', typed='COLUMN')})"
         raise UsageError(files.place, problem, remedy)
     asked = {**options.columns, **dict.fromkeys(["label"] if rest else [], *rest)}
     return choose_roles(files.place, infos.values(), asked)

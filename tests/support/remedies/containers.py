@@ -421,3 +421,13 @@ def annotated_images_elsewhere(box: Box) -> None:
     box.image("set/z.png")
     rows = [f"{i}.png,40,32,dog,1,2,30,20" for i in "abcd"]
     box.write("set/t.csv", "\n".join(["filename,width,height,class,xmin,ymin,xmax,ymax", *rows]) + "\n")
+
+
+@advises(
+    "converters/sources/rows/roles.py: choose one, --columns image={}; if another one is its mask",
+    "convert a.parquet out",
+    Way("--columns", 6),
+)
+def columns_with_spaces_in_their_names(box: Box) -> None:
+    data = files(box)
+    parquet(box, "a.parquet", **{"left image; raw": data, "right image": data})

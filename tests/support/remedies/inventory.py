@@ -237,7 +237,9 @@ def pattern(advice: str) -> re.Pattern[str]:
     text = advice.partition(": ")[2].replace("\\n", "\n")
     escaped = ".*?".join(map(re.escape, text.split("{}")))
     in_python = r"(?: \(in Python [^\n]*?\))?"  # follows an option in a report
-    escaped = escaped.replace("\\ ", f"'?{in_python} '?").replace(";", "'?;")  # values may be quoted
+    escaped = (
+        escaped.replace("\\ ", f"'?{in_python} '?").replace(";", "'?;").replace(",", "'?,")
+    )  # values may be quoted
     return re.compile(escaped.replace(r"\-\-", "(?:`shardfeed convert` )?--"), re.DOTALL)  # in another command
 
 

@@ -331,3 +331,25 @@ def classes_that_look_like_combinations(box: Box) -> None:
 def classes_that_do_not_repeat(box: Box) -> None:
     photos(box, 24)
     box.write("t.csv", "path,note\n" + "".join(f"{i}.jpg,note {i}\n" for i in range(24)))
+
+
+@advises("converters/sources/rows/evidence.py: --label-column {} for classes", COMMAND, Way("--label-column", 6))
+@advises("converters/sources/rows/evidence.py: --text-column {} for texts", COMMAND, Way("--text-column", 6))
+@advises(
+    "converters/sources/rows/evidence.py: --group-column {} with --split for groups",
+    COMMAND,
+    Way("--group-column --split", 6, fill={"--split": "train=0.5,test=0.5"}),
+)
+def a_column_with_a_space_in_its_name(box: Box) -> None:
+    photos(box)
+    box.write("t.csv", table("image,patient's id; 1", "P1", "P1", "P2", "P2", "P3", "P3"))
+
+
+@advises(
+    "converters/sources/labels/values.py: give --missing {}=nan, or another number than nan, for empty cells",
+    COMMAND + " --number-column 'age in years'",
+    Way("--missing", 6),
+)
+def a_number_with_spaces_in_its_name(box: Box) -> None:
+    photos(box)
+    box.write("t.csv", table("path,age in years,label", "3,cat", ",dog"))

@@ -124,6 +124,9 @@ def advises(
     return add
 
 
+_WORD = r"""((?:'[^']*'|"[^"]*"|[^\s;'"])+)"""  # as a shell reads it
+
+
 def _value(command: str, flag: str) -> bool:
     """Whether an option of a command takes a value."""
     action = command_parser(command)._option_string_actions[flag]
@@ -153,7 +156,7 @@ def taken(command: list[str], said: str, way: Way) -> list[str]:
             assert found, f"no SOURCE in: {said}"
             words[1] = way.fill.get("SOURCE", found[1])
             continue
-        found = re.search(rf"(?<![\w-]){flag}(?![\w-])(?: ((?:'[^']*'|[^\s;'])+))?", said)
+        found = re.search(rf"(?<![\w-]){flag}(?![\w-])(?: {_WORD})?", said)
         assert found, f"{flag} is not in: {said}"
         words.append(flag)
         if _value(words[0], flag):
