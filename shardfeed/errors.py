@@ -87,6 +87,11 @@ def _format_arguments(text: str, flags: Mapping[str, str]) -> str:
     return _ARGUMENT.sub(one, text)
 
 
+def arguments_in(error: "ShardfeedError") -> set[str]:
+    """Return the names of the arguments in an error's message, as in Python."""
+    return {found[1] for part in error.args for found in _ARGUMENT.finditer(part)}
+
+
 def spell_out(text: str) -> str:
     """A text for reports and files, with each argument as it is typed and as Python writes it.
 

@@ -12,7 +12,7 @@ from textwrap import wrap
 from types import FrameType
 from typing import TextIO
 
-from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, needing_extra
+from shardfeed.errors import ShardfeedError, StorageError, UsageError, arguments_in, escape, needing_extra
 from shardfeed.machine.numpy_threads import no_numpy_threads
 from shardfeed.native import path_in_use
 from shardfeed.storage.local import storage_error
@@ -111,7 +111,9 @@ def _exit_code(arguments: Sequence[str]) -> int:
         with needing_extra(f"shardfeed {command}"):
             return command_module(command).run(args)
     except ShardfeedError as error:
-        _print_error(error.format_message(_flags_elsewhere(arguments[0]) | flags))
+        if arguments_in(error) - flags.keys() - {*arguments}:
+            flags = _flags_of_convert() | flags
+        _print_error(error.format_message(flags))
         return error.exit_code
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -121,12 +123,10 @@ def _exit_code(arguments: Sequence[str]) -> int:
         return StorageError.exit_code
 
 
-def _flags_elsewhere(command: str) -> dict[str, str]:
+def _flags_of_convert() -> dict[str, str]:
     """Options of `convert`, for a message of another command that advises to convert again."""
-    if command == "convert":
-        return {}
-    convert = flags_of(command_parser("convert"), "convert")
-    return {name: f"`shardfeed convert` {flag}" for name, flag in convert.items() if flag.startswith("--")}
+    flags = flags_of(command_parser("convert"), "convert")
+    return {name: f"`shardfeed convert` {flag}" for name, flag in flags.items() if flag.startswith("--")}
 
 
 def _print_error(message: str) -> None:

@@ -111,7 +111,7 @@ def a_dataset(box: Box) -> None:
     "converters/commit/reject_limit.py: nothing was written; repair or remove them, leave them out",
     "convert images out",
     Way("--exclude", 6, fill={"PATTERN": "stray*"}),
-    Way("--max-bad", 6),
+    Way("--max-bad", 6, listed=2),
 )
 @advises(
     "converters/commit/staging.py: use the same options, or start over with --restart",

@@ -87,9 +87,13 @@ def a_png_among_jpegs(box: Box) -> None:
 @advises(
     "tools/convert_report.py: nothing was written (--dry-run)",
     "convert many new --dry-run --max-bad 30",
-    Way(drop="--dry-run", gives=4),
+    Way(drop="--dry-run", gives=4, listed=25),
 )
-@advises("tools/convert_report.py: the output of --json", "convert many new", Way("--json", then=Way("--max-bad", 4)))
+@advises(
+    "tools/convert_report.py: the output of --json",
+    "convert many new",
+    Way("--json", then=Way("--max-bad", 4, listed=25)),
+)
 def many_strays(box: Box) -> None:
     box.folder("many", "cat dog")
     box.images(*(f"many/{i:02}.jpg" for i in range(25)))
@@ -322,7 +326,7 @@ class Unnumbered:
 @advises(
     "pipelines/caching/decoded.py: convert again, without --check header",
     kept,
-    Way(drop="--check", onto="convert images new --check header", then=Way("--max-bad", 2)),
+    Way(drop="--check", onto="convert images new --check header", then=Way("--max-bad", 2, listed=1)),
 )
 def an_image_that_is_broken(box: Box) -> None:
     box.folder("images", "cat dog", 1)

@@ -196,7 +196,7 @@ def all_records_of_a_batch_are_damaged(box: Box) -> None:
 @advises(
     "converters/existing/salvage/search.py: `shardfeed reshard DIR OUT --max-bad N` keeps the",
     "salvage out new",
-    Way("shardfeed reshard", 5, fill=DIR | {"N": "1"}),
+    Way("shardfeed reshard", 5, listed=1, fill=DIR | {"N": "1"}),
 )
 @advises(
     "shardfeed/formats/containers/view.py: run `shardfeed verify`",
@@ -204,7 +204,7 @@ def all_records_of_a_batch_are_damaged(box: Box) -> None:
     Way(
         "shardfeed verify",
         fill=VERIFY,
-        then=Way("shardfeed salvage", fill=DIR, then=Way("shardfeed reshard", 5, fill=DIR | {"N": "1"})),
+        then=Way("shardfeed salvage", fill=DIR, then=Way("shardfeed reshard", 5, listed=1, fill=DIR | {"N": "1"})),
     ),
 )
 def a_damaged_tar(box: Box) -> None:

@@ -48,7 +48,7 @@ def a_first_row_that_may_be_a_header(box: Box) -> None:
 @advises(
     "converters/sources/labels/columns.py: give --header or --no-header;",
     COMMAND,
-    Way("--no-header", then=Way("--max-bad", 6)),
+    Way("--no-header", then=Way("--max-bad", 6, listed=1)),
 )
 def a_first_row_without_a_file(box: Box) -> None:
     photos(box)

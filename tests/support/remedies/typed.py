@@ -11,11 +11,17 @@ import numpy as np
 from PIL import Image
 
 import shardfeed
+from shardfeed.naming import LEFT_OUT, REJECTED
 from shardfeed.tools.cli import main
 from shardfeed.tools.command_list import command_parser
 
 from pictures import image_bytes
-from remedies.inventory import options_in, pattern
+from remedies.inventory import options, options_in, pattern
+
+# An option as Python writes it, outside of "(in Python ...)", which a command should not say.
+IN_PYTHON = re.compile(
+    rf"(?<![\w(])({'|'.join(flag[2:].replace('-', '_') for flag in options() if len(flag) > 2)})=[^'\s]*['\[{{]"
+)
 
 
 class Box:
@@ -86,8 +92,8 @@ class Way:
     `take`: the options, or one command, that the message names; `drop`: those that are removed from the command, as
     "leave it out" says. `gives`: the samples of the dataset that is made, or by split; None if only the exit code says.
     `fill`: the user's values for options or placeholders. `onto`: the command that the options are added to, if it is
-    another one. `out`: the dataset that is made, if it is not the command's last word. `then`: the way to take from the
-    next message.
+    another one. `listed`: inputs and annotations that are left out, and listed. `out`: the dataset that is made, if it
+    is not the command's last word. `then`: the way to take from the next message.
     """
 
     take: str = ""
@@ -96,6 +102,7 @@ class Way:
     drop: str = field(default="", kw_only=True)
     onto: str = field(default="", kw_only=True)
     out: str = field(default="", kw_only=True)
+    listed: int = field(default=0, kw_only=True)
     then: "Way | None" = field(default=None, kw_only=True)
 
 
@@ -185,6 +192,10 @@ def follow(row: Row, way: Way, printed: Callable[[], str], *, steps: int = 3) ->
             said = str(row.command())
         except Exception as error:  # ours, or TensorFlow's around it
             said = str(error)
+    assert "\ue000" not in said, f"an argument that is not formatted: {said}"
+    for line in said.splitlines() if command else ():
+        if line.startswith("shardfeed: ") and (found := IN_PYTHON.search(line)):
+            raise AssertionError(f"{found[0]} is no option: {line}")
     advice = pattern(row.advice).search(said)
     assert advice, f"{row.advice!r} is not what is said: {said}"
     said = f"{said[advice.start() :]}\n{said}".partition("\nusage:")[0]  # first what begins with the advice
@@ -212,3 +223,6 @@ def check(way: Way, command: list[str]) -> None:
     found = {name: len(dataset[name]) for name in dataset}
     expected = way.gives if isinstance(way.gives, Mapping) else sum(found.values())
     assert (found if isinstance(way.gives, Mapping) else way.gives) == expected, f"{shlex.join(command)}: {found}"
+    lists = [Path(out, name) for name in (REJECTED, LEFT_OUT)]
+    listed = [line for path in lists if path.exists() for line in path.read_text().splitlines()]
+    assert len(listed) == way.listed, f"{shlex.join(command)}: {listed}"
