@@ -208,9 +208,11 @@ _MASKS = re.compile(
     r"(mask|label|annot|seg|gt|truth|target|trimap|matte|manual)[^/]*/"
     r"|[-_.](mask|label|annot|gt|groundtruth|seg|trimap|matte)[a-z]*\."
 )
-# Karpathy's, or JSON Lines
+# Karpathy's, or JSON Lines; not COCO's, which may be one line.
 _NO_JSON_BUT = _marks(
-    "", begins=rb'(?:\xef\xbb\xbf)?\s*(?:[^\s{]|\Z|(?=.*"sentences")(?=.*"raw")|\{[^\n]*\}[ \t\r]*(?:\n|\Z))'
+    "",
+    begins=rb'(?:\xef\xbb\xbf)?\s*(?:[^\s{]|\Z|(?=.*"sentences")(?=.*"raw")'
+    rb'|(?![^\n]*"annotations")\{[^\n]*\}[ \t\r]*(?:\n|\Z))',
 )
 
 READERS: tuple[Reader, ...] = (
