@@ -6,18 +6,21 @@ source's own may not. See docs/design/031-counted-ids.md.
 """
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shardfeed.readers.dataset import Dataset
-from shardfeed.readers.split import Split
 from shardfeed.schema import SOURCE_ID
+
+if TYPE_CHECKING:  # a conversion reads no dataset
+    from shardfeed.readers.dataset import Dataset
+    from shardfeed.readers.split import Split
 
 COUNTED_IDS = "counted_ids"  # in the manifest's options: the names of the splits in which every number was counted
 _PROOF = math.log(1e18)  # accepted probability that ids ascend by chance in a drawn order
 
 
-def ids_were_counted(dataset: Dataset, split: str) -> bool:
+def ids_were_counted(dataset: "Dataset", split: str) -> bool:
     """Whether the ids of a split were assigned by a conversion, according to its manifest.
 
     A manifest without this entry is from an earlier release, or adopted. Then ids come from the source, unless the
@@ -32,7 +35,7 @@ def ids_were_counted(dataset: Dataset, split: str) -> bool:
     return numbers is not None and bool((np.diff(numbers) > 0).all())
 
 
-def id_numbers(split: Split) -> np.ndarray | None:
+def id_numbers(split: "Split") -> np.ndarray | None:
     """Ids of a split's records as numbers, int64 [n]; None if any is not a number."""
     feature = split.schema.features.get(SOURCE_ID)
     if feature is None or not feature.scalar or feature.dtype != "bytes":

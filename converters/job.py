@@ -9,7 +9,6 @@ from shardfeed.converters.commit.local_place import LocalPlace
 from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.commit.upload import Upload, UploadByNodes
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import GrowingSource
 from shardfeed.converters.planning.options import PlanOptions, number_or_size
@@ -54,8 +53,12 @@ class Job(NamedTuple):
         if not isinstance(source, Source):
             problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
             raise UsageError("source", problem, "see shardfeed.converters.sources.source")
-        bucket = UploadByNodes if by_nodes else Upload
-        place = bucket(os.fspath(out)) if is_address(out) else LocalPlace(local_path(out))
+        if is_address(out):
+            from shardfeed.converters.commit.upload import Upload, UploadByNodes  # not above: a disk needs no client
+
+            place: LocalPlace = (UploadByNodes if by_nodes else Upload)(os.fspath(out))
+        else:
+            place = LocalPlace(local_path(out))
         replace = place.may_replace(replace)
         made_with = source.made_with if isinstance(source, RecordedSource) else None
         onto = source.onto if isinstance(source, GrowingSource) else None

@@ -21,8 +21,6 @@ from shardfeed.errors import ShardfeedError, escape, name_text
 from shardfeed.formats.format import ShardInfo
 from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import dataset_name
-from shardfeed.readers.dataset import open as open_dataset
-from shardfeed.readers.notebook import manifest_html, notes_html, pictures_html
 from shardfeed.schema import LABEL
 from shardfeed.shard_table import ShardTable
 from shardfeed.storage.storage import FileInfo
@@ -137,6 +135,9 @@ class Report:
         return f"Report({self.out!r}, {'' if self.committed else 'not '}committed, {sizes}{counts and '; '}{counts})"
 
     def _repr_html_(self) -> str:
+        from shardfeed.readers.dataset import open as open_dataset  # not above: only notebooks show it
+        from shardfeed.readers.notebook import manifest_html, notes_html, pictures_html
+
         rejected = [f"rejected: {count:,} {code}" for code, count in counts_by_code(self.rejected).items()]
         try:
             dataset = open_dataset(self.out) if self.committed else None

@@ -275,3 +275,10 @@ IMAGE_KEYS = frozenset(image_features(sha256=True, restarts=True))
 def is_plain(text: str) -> bool:
     """Return whether `text` is not empty and has no control character, line separator or byte that is not UTF-8."""
     return bool(text) and not _UNFIT.search(text)
+
+
+def name_problem(name: str) -> str:
+    """Why a text is no class name; "" if it is one."""
+    if is_plain(name):
+        return ""
+    return f"got the class name '{escape(name)}', expected UTF-8 text without control characters"

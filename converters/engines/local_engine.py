@@ -20,8 +20,13 @@ from shardfeed.converters.engines.worker import IDLE, IMPORTABLE, Board
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.machine.processes import hold_lifeline, signals_later, single_threaded, without_main
-from shardfeed.storage.objects import forked_after_use
+from shardfeed.machine.processes import (
+    forked_after_use,
+    hold_lifeline,
+    signals_later,
+    single_threaded,
+    without_main,
+)
 
 _LIKELY = 512  # images that probably form one task, if only their number is known
 _STRIKES = 2  # deaths at one image before it is condemned

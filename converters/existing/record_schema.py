@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from shardfeed.converters.sources.classes import NamesFile
 from shardfeed.converters.sources.containers.records.columns import RecordColumns, find_columns, names_around
 from shardfeed.converters.sources.containers.records.features import FeatureLook, supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import FoundSplit, list_names
-from shardfeed.converters.sources.files.class_names import NamedClasses, NamesFile, in_label_order
+from shardfeed.converters.sources.files.class_names import NamedClasses, in_label_order
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.errors import UsageError, argument, escape, spell_out

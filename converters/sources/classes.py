@@ -14,18 +14,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal
 
-from shardfeed.converters.sources.files.class_names import (
-    NamedClasses,
-    NamesFile,
-    name_problem,
-    read_classes,
-    read_label_map,
-)
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
-from shardfeed.schema import is_plain
+from shardfeed.schema import is_plain, name_problem
 from shardfeed.text import counted, number, some
 
 ClassList = Sequence[str] | str | os.PathLike[str]
+NamedClasses = Mapping[int, str]
 
 _BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # item 0 of a label map, if it has one
 _WHOLE = 2**53  # floats cannot represent every larger integer; no class has such a name
@@ -41,6 +35,15 @@ class BadLabelError(Exception):
     def __init__(self, value: Any, problem: str, remedy: str) -> None:
         super().__init__(value, problem, remedy)
         self.value, self.problem, self.remedy = value, problem, remedy
+
+
+@dataclass(frozen=True)
+class NamesFile:
+    """Class names beside the samples: `file`, for messages; number -> name; whether it is a label map."""
+
+    file: str
+    names: NamedClasses
+    is_map: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,8 @@ def read_class_list(path: str | os.PathLike[str], *, from_zero: bool = True) -> 
     Raises LabelFileError for a file in no such form, a name given twice, numbers with gaps, and, if `from_zero`,
     numbers that begin with 1.
     """
+    from shardfeed.converters.sources.files.class_names import read_classes  # not above: most give no file
+
     place = os.fspath(path)
     named, numbered = read_classes(place)
     first = min(named)
@@ -173,6 +178,8 @@ def number_classes(
     names: dict[int, str] = {}
     notes: list[str] = []
     if label_map is not None:
+        from shardfeed.converters.sources.files.class_names import read_label_map
+
         names = _of_map(read_label_map(label_map), numbers)
     elif stated is not None:
         names = dict(zip(stated_ids or count(offset or 0), stated, strict=False))

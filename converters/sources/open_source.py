@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shardfeed.converters.sources.archives.archive import is_archive, unpack
 from shardfeed.converters.sources.files.annotation_files import json_file, recognise_annotations
 from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.folders.other_layouts import label_table
 from shardfeed.converters.sources.guard import guarded
-from shardfeed.converters.sources.labels.table import LABEL_ENDS, is_json_lines
 from shardfeed.converters.sources.look import Look, expand_braces
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, given
 from shardfeed.converters.sources.readers import (
@@ -103,10 +101,13 @@ def open_source(
         if fit := _choose_reader(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
         again = {"include": include, "exclude": exclude, "follow_links": follow_links, "options": options}
-        if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS) and is_archive(look.path):
-            unpacked = unpack(look.path)
-            notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *unpacked.notes]
-            return _noted(open_source(unpacked.folder, **again), notes, kept=unpacked)
+        if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS):
+            from shardfeed.converters.sources.archives.archive import is_archive, unpack  # not above: folders are usual
+
+            if is_archive(look.path):
+                unpacked = unpack(look.path)
+                notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *unpacked.notes]
+                return _noted(open_source(unpacked.folder, **again), notes, kept=unpacked)
         if "labels" not in values and (inner := _only_folder(look)):
             notes = [f"the only folder in it is read: {escape(inner)}"]
             return _noted(open_source(os.path.join(look.path, inner), **again), notes)
@@ -224,7 +225,11 @@ def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
 def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
     """Raise UsageError for JSON or XML in place of a label file; the remedy says how to read annotations in it."""
     path = os.fsdecode(values.get("labels", ""))
-    if "format" in values or not look.is_folder or not os.path.isfile(path) or is_json_lines(path):
+    if "format" in values or not look.is_folder or not os.path.isfile(path):
+        return
+    from shardfeed.converters.sources.labels.table import is_json_lines  # not above: for label files only
+
+    if is_json_lines(path):
         return
     is_document = path.lower().endswith((".json", ".xml", ".manifest"))
     if is_document and (found := [one for one in recognise(Look(path), {"images": look.path}) if not one.missing]):
@@ -238,6 +243,8 @@ def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
 
 def _check_known(path: str, look: Look) -> None:
     """Raise UsageError for JSON that no reader recognises; lines of JSON may be a label file, by its extension."""
+    from shardfeed.converters.sources.labels.table import LABEL_ENDS
+
     head = look.head(path)
     found = recognise_annotations(head) or (json_file(head) if look.kind_of(path) == "json" else None)
     kinds = ("tool",) if path.lower().endswith(LABEL_ENDS) else ("tool", "document", "packed")
@@ -294,7 +301,7 @@ def _unsupported_option(name: str, reader: Reader, look: Look) -> UsageError:
         return UsageError(look.path, problem, f"leave {argument('reader')} out")
     if reader.name == "folder" and "labels" in able and name != "images":
         problem = f"is a folder, but {argument(name)} is for a label file"
-        files = [name for name in look.names()[1] if name.lower().endswith(LABEL_ENDS)]
+        files = [name for name in look.names()[1] if not names_image(os.fsencode(name))]
         heads = {name: recognise_annotations(look.head(os.path.join(look.path, name))) for name in files}
         table = label_table(os.fsencode(look.path), {os.fsencode(name): one for name, one in heads.items() if one})
         return UsageError(look.path, problem, f"give that file as {argument('labels', table or None)}")

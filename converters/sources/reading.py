@@ -6,10 +6,10 @@ import re
 import resource
 import stat
 from collections.abc import Callable, Collection, Sequence
+from types import ModuleType
 from typing import Any
 
 from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError, check_bytes
-from shardfeed.converters.sources import remote
 from shardfeed.converters.sources.guard import budget, mirrors, open_regular
 from shardfeed.converters.sources.source import Content, Sample, SourceFile
 from shardfeed.errors import LabelFileError, name_text
@@ -39,10 +39,13 @@ def read_image(sample: Sample, max_bytes: int = MAX_FILE_BYTES) -> bytes:
 
 def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """Read the bytes of an image or a mask; raises the same errors as `read_image`."""
-    for root in mirrors:
-        content = remote.placed(content, root)
-    if _is_remote(content):
-        return remote.fetch(content, max_bytes)
+    if mirrors or _is_remote(content):
+        from shardfeed.converters.sources import remote  # not above: local files need no client
+
+        for root in mirrors:
+            content = remote.placed(content, root)
+        if _is_remote(content):
+            return remote.fetch(content, max_bytes)
     if isinstance(content, SourceFile):
         check_bytes(content.size, max_bytes)
         return _read_file(content)
@@ -120,10 +123,13 @@ class ReadAhead:
         self._samples, self._max_bytes, self._kept = samples, max_bytes, kept
         self._hinted = 0  # samples before this one were announced
         self._input = _disk_input()
-        self._remote = any(_is_remote(content) for sample in samples for content in _contents(sample))
+        self._remote: ModuleType | None = None
         self.active = False
-        if self._remote:
+        if any(_is_remote(content) for sample in samples for content in _contents(sample)):
+            from shardfeed.converters.sources import remote
+
             remote.forget()
+            self._remote = remote
 
     def before(self, place: int, alive: Callable[[], object] = lambda: None) -> None:
         """Announce the files up to `_AHEAD` after sample `place`, which is read next, if that helps.
@@ -131,8 +137,8 @@ class ReadAhead:
         Waits for this sample's files at URLs, and calls `alive` every few seconds.
         """
         if self._remote:
-            self._begin(place)
-            remote.wait_for(_contents(self._samples[place]), alive)
+            self._begin(place, self._remote)
+            self._remote.wait_for(_contents(self._samples[place]), alive)
             return
         if place and place % _LOOK == 0:
             found = _disk_input()
@@ -146,7 +152,7 @@ class ReadAhead:
                     _announce(content.path)
         self._hinted = end
 
-    def _begin(self, place: int) -> None:
+    def _begin(self, place: int, remote: ModuleType) -> None:
         self._hinted, more = max(place, self._hinted), True
         while more and self._hinted < min(place + remote.AHEAD, len(self._samples)):
             if self._hinted not in self._kept:

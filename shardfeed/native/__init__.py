@@ -12,7 +12,6 @@ import logging
 import os
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 
 from shardfeed.errors import UsageError
 
@@ -65,8 +64,8 @@ def _turned_off() -> bool:
 @cache
 def _loaded() -> tuple[ctypes.CDLL | None, str]:
     """Return the library, or None and why there is none."""
-    files = [Path(__file__).parent / f"library{suffix}" for suffix in EXTENSION_SUFFIXES]
-    file = next(filter(Path.exists, files), None)
+    files = [os.path.join(os.path.dirname(__file__), f"library{suffix}") for suffix in EXTENSION_SUFFIXES]
+    file = next(filter(os.path.exists, files), None)
     if file is None:
         return None, "was not built"
     try:

@@ -4,9 +4,13 @@ Nothing is ever overwritten. If several writers send the same file at once, as t
 one creates it, and the others compare checksums.
 """
 
+from typing import TYPE_CHECKING
+
 from shardfeed.errors import UsageError
 from shardfeed.storage.address import check_url, is_address
-from shardfeed.storage.bucket_destination import Destination
+
+if TYPE_CHECKING:
+    from shardfeed.storage.bucket_destination import Destination
 
 _OTHER_TOOLS = {
     "az": "`azcopy copy DIR URL --recursive`",
@@ -14,7 +18,7 @@ _OTHER_TOOLS = {
 }
 
 
-def destination(url: str) -> Destination:
+def destination(url: str) -> "Destination":
     """The bucket of a URL below s3:// or gs://, to write to.
 
     Raises UsageError for another URL, or one with a query or a password; MissingExtraError without the client's
@@ -38,7 +42,7 @@ def destination(url: str) -> Destination:
     return bucket_of(f"{scheme}://{bucket}")
 
 
-def bucket_of(root: str) -> Destination:
+def bucket_of(root: str) -> "Destination":
     """The bucket "s3://BUCKET" or "gs://BUCKET". Raises MissingExtraError."""
     if root.startswith("gs:"):
         from shardfeed.storage.google_destination import GoogleDestination

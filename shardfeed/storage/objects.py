@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, check_extra
+from shardfeed.machine.processes import forked_after_use, note_use
 from shardfeed.storage.hub import authorization, files_url
 from shardfeed.storage.redirects import Guard, guard
 from shardfeed.storage.storage import READ_BYTES, Entry, OpenFile, Part
@@ -100,17 +101,9 @@ _PASSING = (
 _OUTAGE = re.compile("HTTP status (5|408|429)|no response|the connection|the server refuses|no server")
 _REPLACED = "replaced since it was opened", "open the dataset again"
 
-_process: int | None = None  # which has used obstore
-
-
 Buffer = Any  # bytes, or what has the buffer protocol
 # ETag, or None; time of the last change if there is no ETag; bytes.
 Version = tuple[str | None, object, int]
-
-
-def forked_after_use() -> bool:
-    """Whether this process was forked from one that had used obstore: then neither it nor a fork of it can."""
-    return _process not in (None, os.getpid())
 
 
 class ObjectStorage:
@@ -277,10 +270,9 @@ class ObjectStorage:
 
     def check_process(self) -> None:
         """Raise StorageError in a process that was forked from one that has used obstore."""
-        global _process
         if forked_after_use():
             raise StorageError(self.root, *_FORKED)
-        _process = os.getpid()
+        note_use()
 
     def _client(self, left: float) -> Any:
         """obstore's client whose requests take at most `left` s, with its own retries, but no less than 1 s.

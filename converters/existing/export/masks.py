@@ -19,7 +19,7 @@ from shardfeed.converters.existing.export.form import (
 from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Tree
-from shardfeed.converters.sources.annotations.masks.pairs import IMAGE_FOLDERS
+from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS
 from shardfeed.errors import IntegrityError
 
 _IMAGES = b"images/"

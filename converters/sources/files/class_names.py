@@ -22,20 +22,9 @@ from shardfeed.converters.sources.files.yaml_file import load_yaml
 from shardfeed.converters.sources.guard import budget
 from shardfeed.errors import LabelFileError, StorageError, argument, escape
 from shardfeed.naming import LABEL_NAMES_SUFFIX, label_names_file
-from shardfeed.schema import is_plain
+from shardfeed.schema import is_plain, name_problem
 
 NamedClasses = Mapping[int, str]
-
-
-@dataclass(frozen=True)
-class NamesFile:
-    """Class names beside the samples: `file`, for messages; number -> name; whether it is a label map."""
-
-    file: str
-    names: NamedClasses
-    is_map: bool = False
-
-
 _WHOLE = re.compile(r"[0-9]{1,9}\Z")  # a class's number
 # An item of a dict or list as Python prints it.
 _PYTHON_ITEM = re.compile(r"""(?:\b(\d{1,9})\s*:\s*)?('[^'\\\n]*'|"[^"\\\n]*")\s*,?""")
@@ -127,13 +116,6 @@ def _distinct(
         seen[same] = line
         names[number] = name
     return names
-
-
-def name_problem(name: str) -> str:
-    """Why a text is no class name; "" if it is one."""
-    if is_plain(name):
-        return ""
-    return f"got the class name '{escape(name)}', expected UTF-8 text without control characters"
 
 
 def _parsed(place: str, text: str) -> Any:

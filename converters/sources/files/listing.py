@@ -25,6 +25,15 @@ _IMAGE_EXTENSIONS = frozenset(
     b"jpg jpeg jpe jfif png gif bmp dib tif tiff webp avif heic heif mpo tga ico".split()
     + b"jp2 j2k j2c jpc jpf jpx jxl ppm pgm pbm pnm".split()
 )
+# Names of folders, in lower case, that hold images of all classes, and masks.
+IMAGE_FOLDERS = frozenset(
+    b"images image imgs img jpegimages leftimg8bit original originals photos pictures rgb input inputs".split()
+)
+MASK_FOLDERS = frozenset(
+    b"masks mask labels label labelids labeltrainids annotations annotation annots segmentation segmentations "
+    b"segmentationclass segmentationclassaug seg segs gt gtfine gtcoarse groundtruth ground_truth ground-truth target "
+    b"targets trimaps mattes 1st_manual manual1".split()
+)
 
 
 class Patterns:

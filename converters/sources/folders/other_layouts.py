@@ -10,11 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from shardfeed.converters.sources.annotations.masks.pairs import IMAGE_FOLDERS, MASK_FOLDERS
 from shardfeed.converters.sources.files.annotation_files import AnnotationFile, recognise_annotations
-from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS, MASK_FOLDERS, Listing, names_image
 from shardfeed.converters.sources.files.walk import head_of
-from shardfeed.converters.sources.labels.table import LABEL_ENDS
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import number, some
@@ -102,6 +100,10 @@ def without_labels(**chosen: str) -> str:
 
 def label_table(root: bytes, labels: Mapping[bytes, AnnotationFile]) -> str:
     """Return the path of the first table or list among files that may label images; "" if there is none."""
+    if not labels:
+        return ""
+    from shardfeed.converters.sources.labels.table import LABEL_ENDS  # not above: most folders have no such file
+
     tables = (os.fsdecode(key) for key, one in labels.items() if one.kind in ("table", "document"))  # JSON Lines
     name = next((name for name in tables if name.lower().endswith(LABEL_ENDS)), "")
     return name and os.path.join(os.fsdecode(root), name)

@@ -10,8 +10,7 @@ import numpy as np
 
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.classes import is_integer
-from shardfeed.converters.sources.files.class_names import NamesFile
+from shardfeed.converters.sources.classes import NamesFile, is_integer
 from shardfeed.converters.sources.look import SourceFiles
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from shardfeed.converters.sources.classes import BadLabelError, class_list, is_integer, number_classes
-from shardfeed.converters.sources.files.class_names import NamesFile
+from shardfeed.converters.sources.classes import BadLabelError, NamesFile, class_list, is_integer, number_classes
 from shardfeed.converters.sources.options import ColumnOptions, Options, naming
 from shardfeed.converters.sources.rows.columns import ClassColumn, ClassMarks, Codes, ragged
 from shardfeed.converters.sources.rows.evidence import By, check_classes

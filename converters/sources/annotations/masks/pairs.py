@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.files.listing import Choice, Listing, names_image
+from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS, MASK_FOLDERS, Choice, Listing, names_image
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.rows.source import Ledger
 from shardfeed.errors import UsageError, argument, escape
@@ -21,14 +21,6 @@ _MOST_FOLDERS, _MOST_NAMES, _DEPTH = 100, 300, 4  # that `may_have_masks` looks 
 _ANY = re.compile(b"")
 Role = Literal["image", "mask"]
 
-IMAGE_FOLDERS = frozenset(
-    b"images image imgs img jpegimages leftimg8bit original originals photos pictures rgb input inputs".split()
-)
-MASK_FOLDERS = frozenset(
-    b"masks mask labels label labelids labeltrainids annotations annotation annots segmentation segmentations "
-    b"segmentationclass segmentationclassaug seg segs gt gtfine gtcoarse groundtruth ground_truth ground-truth target "
-    b"targets trimaps mattes 1st_manual manual1".split()
-)
 _MASK_WORDS = rb"masks?|labels?|labelids|labeltrainids|annot|annotations?|gt|groundtruth|seg|segmentation|matte|trimap"
 _MASK_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _MASK_WORDS, re.IGNORECASE)  # train_masks, trainannot
 _IMAGE_FOLDER = re.compile(rb"(.+?)[_.-]?(?:images?|imgs?)", re.IGNORECASE)

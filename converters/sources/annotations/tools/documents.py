@@ -5,8 +5,7 @@ import math
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
@@ -18,7 +17,10 @@ from shardfeed.converters.sources.rows.objects import MOST, class_text, is_numbe
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import some
 
-Element = ElementTree.Element
+if TYPE_CHECKING:
+    from xml.etree import ElementTree
+
+Element: TypeAlias = "ElementTree.Element"
 TASKS: tuple[Task, ...] = ("boxes", "masks")
 T = TypeVar("T")
 _CALLED: dict[type, str] = {list: "a list", dict: "an object", str: "a text"}
@@ -74,8 +76,10 @@ def objects_in(found: Annotations, image: int, entries: Any) -> Iterator[tuple[i
             found.leave_out(image, AnnotationCode.LINE, f"{found.objects.what} {number}: got {shown_value(entry)}")
 
 
-def load_xml(path: str, most: int = MOST_WHOLE) -> ElementTree.Element:
+def load_xml(path: str, most: int = MOST_WHOLE) -> Element:
     """The root of an XML file of `most` bytes. Raises LabelFileError, for a DOCTYPE too."""
+    from xml.etree import ElementTree  # not above: most documents are JSON
+
     data = read_whole(path, most)
     # Before it is parsed: entities may grow without bounds. Encodings in which these bytes have NULs between them are
     # seen through, and expat knows no encoding in which they would be others.

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from shardfeed.converters.sources.archives.unpack import unpacked
+from shardfeed.converters.sources.classes import NamesFile
 from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
 from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
@@ -25,7 +26,6 @@ from shardfeed.converters.sources.containers.arrays.source import (
     split_of,
 )
 from shardfeed.converters.sources.containers.handles import listed
-from shardfeed.converters.sources.files.class_names import NamesFile
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions

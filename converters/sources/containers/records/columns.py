@@ -18,6 +18,7 @@ import numpy as np
 
 from shardfeed.annotations import CAPTION, KEYPOINT_X, OBJECTS, RASTER
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.classes import NamesFile
 from shardfeed.converters.sources.containers.records.features import FeatureLook, SeenFeature, text_key
 from shardfeed.converters.sources.containers.records.objects import (
     KEYS_OF_OBJECTS,
@@ -26,7 +27,7 @@ from shardfeed.converters.sources.containers.records.objects import (
     find_object_keys,
 )
 from shardfeed.converters.sources.containers.records.shard_names import list_names
-from shardfeed.converters.sources.files.class_names import NamesFile, names_beside, read_named_classes
+from shardfeed.converters.sources.files.class_names import names_beside, read_named_classes
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
 from shardfeed.converters.sources.rows.roles import WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
