@@ -1,11 +1,12 @@
 """YAML in which every value stays the text that it is in the file: YAML would make False of `no`, and 7 of `007`."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from shardfeed.errors import LabelFileError, escape, needing_extra
 
 MOST_BYTES = 4_000_000  # maximum size of a description: the names of 10,000 classes take a tenth of it
+_TAGS = {kind: f"tag:yaml.org,2002:{tag}" for kind, tag in (("scalar", "str"), ("sequence", "seq"), ("mapping", "map"))}
 _MOST_NODES = 1_000_000  # as many as a file of MOST_BYTES may hold without aliases
 
 
@@ -22,7 +23,8 @@ def load_yaml(path: str, data: bytes | str) -> Mapping[str, Any]:
     class Loader(safe):
         """The safe loader, which reads plain words as texts, and refuses duplicate keys."""
 
-        yaml_implicit_resolvers: ClassVar = {}
+        def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+            return _TAGS[kind.id]  # of a node without a tag
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()

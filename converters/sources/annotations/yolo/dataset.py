@@ -55,7 +55,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     if found is not None:
         name = escape(os.path.basename(found))
         by = f"Darknet's {name}" if name.lower().endswith(".data") else f"{name} of Ultralytics"
-        return Evidence("yolo", by) if describes(found) else None
+        return Evidence("yolo", by) if describes(look, found) else None
     labels = _labels(look)
     if labels is None:
         return None
@@ -97,7 +97,7 @@ def find_dataset(look: Look, options: AnnotationOptions) -> YoloDataset:
     """
     place = description(look) or os.path.abspath(look.path)
     if place.lower().endswith(_YAML):
-        return _of_yaml(place, options)
+        return _of_yaml(place, _data_yaml(look, place), options)
     if place.lower().endswith(".data"):
         return _of_darknet(place, options)
     if look.is_folder:
@@ -115,7 +115,7 @@ def description(look: Look) -> str | None:
     yaml, usual = ([name for name in names if name.lower().endswith(ends)] for ends in (_YAML, _USUAL_YAML))
     others = [name for name in yaml if name not in usual]
     for alike in (usual, others, [name for name in names if name.lower().endswith(".data")]):
-        found = [name for name in alike if describes(look.full(name))]
+        found = [name for name in alike if describes(look, look.full(name))]
         if len(found) > 1:
             problem = f"more than one file describes a YOLO dataset ({some(found)})"
             raise UsageError(look.path, problem, "give one of them")
@@ -124,7 +124,7 @@ def description(look: Look) -> str | None:
     return None
 
 
-def describes(path: str) -> bool:
+def describes(look: Look, path: str) -> bool:
     """Whether a file is the data.yaml of a dataset, or Darknet's.
 
     A data.yaml has names, or, if it has the usual file name, splits. Darknet's file has the paths of the names and of
@@ -138,10 +138,19 @@ def describes(path: str) -> bool:
             return "names" in pairs and any(map(usual_split, pairs))
         if not name.endswith(_YAML) or not (usual or b"names" in read_whole(path, MOST_BYTES)):
             return False
-        document = read_data_yaml(path)
+        document = _data_yaml(look, path)
     except (LabelFileError, MissingExtraError):
         return usual
     return document.names is not None or (usual and bool(document.entries))
+
+
+def _data_yaml(look: Look, path: str) -> DataYaml:
+    """The content of a data.yaml, which is read once: it may have a million names."""
+    found: dict[str, DataYaml] = look.found.setdefault("yolo", {})
+    path = os.path.abspath(path)
+    if path not in found:
+        found[path] = read_data_yaml(path)
+    return found[path]
 
 
 def _class_names(options: AnnotationOptions, names: tuple[str, ...] | None, place: str) -> tuple[str, ...] | None:
@@ -156,12 +165,11 @@ def _class_names(options: AnnotationOptions, names: tuple[str, ...] | None, plac
 # --- data.yaml
 
 
-def _of_yaml(place: str, options: AnnotationOptions) -> YoloDataset:
+def _of_yaml(place: str, data_yaml: DataYaml, options: AnnotationOptions) -> YoloDataset:
     """The root is `images` of the options, else `path`, else the file's own folder: where the images of a split are.
 
     `path` may be that of another machine.
     """
-    data_yaml = read_data_yaml(place)
     names = _class_names(options, data_yaml.names, place)
     folder = os.path.dirname(place)
     bases = list(dict.fromkeys([os.path.normpath(os.path.join(folder, data_yaml.path)), folder]))
