@@ -9,7 +9,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -161,15 +161,15 @@ class Look:
         folders by their name and "/".
         """
         files = self.files(depth=_DEPTH + 1)  # such as leftImg8bit/train/bonn/1.png
-        names = (os.path.basename(name).lower() for name in files)
-        ends = {found[0] if names_image(os.fsencode(name)) and (found := _END.search(name)) else name for name in names}
+        names = (name.rpartition("/")[2].lower() for name in files)
+        ends = {found[0] if (found := _END.search(name)) and _names_image(found[0]) else name for name in names}
         return frozenset(ends.union(f"{name.lower()}/" for folders, _ in self._names.values() for name in folders))
 
     @cached_property
     def holds_only_images(self) -> bool:
         """True if the path is a folder whose files, also in subfolders, all have image extensions."""
         files = (end for end in self.suffixes if not end.endswith("/"))
-        return self.is_folder and all(names_image(os.fsencode("x" + end)) for end in files)
+        return self.is_folder and all(map(_names_image, files))
 
     @cached_property
     def image(self) -> str:
@@ -213,6 +213,11 @@ class Look:
                 problem = f"no matching image in it ({len(unwanted)} left out)"
                 raise UsageError(files.root, problem, "change include or exclude")
         return files, replace(files.take(np.array(wanted, np.int64)), choice=choice, notes=tuple(notes))
+
+
+@lru_cache(1000)  # names have few ends
+def _names_image(end: str) -> bool:
+    return names_image(os.fsencode("x" + end))
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,6 @@ class _Found:
 
     `kept` int64 [n]: numbers of the files in class folders. `folder_of`, `top_of` int64 [n]: their places in
     `folders` (class folders) and `tops` (folders in the root). `filled`: (top, folder) pairs that hold a file.
-    `direct`: class folders with a file right in them; `inner`: the folders right under class folders.
     """
 
     folders: list[bytes] = field(default_factory=list)
@@ -96,8 +95,6 @@ class _Found:
     bare: list[bytes] = field(default_factory=list)
     strays: list[bytes] = field(default_factory=list)
     filled: set[tuple[bytes, bytes]] = field(default_factory=set)
-    direct: set[bytes] = field(default_factory=set)
-    inner: set[bytes] = field(default_factory=set)
     kept: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     folder_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     top_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -110,7 +107,7 @@ class _Found:
         tops: dict[bytes, int] = {}
         kept, folder_of, top_of = array("q"), array("q"), array("q")
         for i, key in enumerate(listing):
-            parts = key.split(b"/", depth + 1)
+            parts = key.split(b"/", depth)
             if len(parts) <= depth:
                 found.strays.append(key)
                 continue
@@ -119,10 +116,6 @@ class _Found:
             folder_of.append(folders.setdefault(folder, len(folders)))
             top_of.append(tops.setdefault(top, len(tops)))
             found.filled.add((top, folder))
-            if len(parts) == depth + 1:
-                found.direct.add(folder)
-            else:
-                found.inner.add(parts[depth])
         for key in listing.bare:
             parts = key.split(b"/")
             if len(parts) == depth:
@@ -172,9 +165,12 @@ def _check(
             raise UsageError(place, "got files and no class folders", remedy)
     if not found.folders:
         raise UsageError(root, "got files and no folders, expected one folder for each class", tables)
-    if len(found.folders) == 1 and not found.direct and found.inner and given is None:
-        only = escape(found.folders[0])
-        problem = f"got one class folder, '{only}', with only folders in it ({some(sorted(found.inner))})"
+    only = escape(found.folders[0]) if len(found.folders) == 1 and given is None else ""
+    places = {top + b"/" + (folder + b"/" if splits else b"") for top, folder in found.filled if only}
+    inside = list(map(listing.children, places))
+    deeper = sorted({name for names, _ in inside for name in names})
+    if deeper and not any(files for _, files in inside):
+        problem = f"got one class folder, '{only}', with only folders in it ({some(deeper)})"
         inner = b"" if splits else _innermost(listing, found.folders[0])
         root_ = f"'{escape(inner)}' in it" if inner.count(b"/") else "that folder"
         one = argument("class_names", python=f"class_names=['{only}']", typed=f"FILE with the line '{only}'")
