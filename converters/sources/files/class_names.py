@@ -78,9 +78,9 @@ def read_classes(place: str) -> tuple[dict[int, str], bool]:
     if end == ".pbtxt" or re.match(r"item\s*[:{<]", begin):
         return parse_label_map(text, place), True
     if end in (".yaml", ".yml") or re.search(r"^names\s*:", text, re.MULTILINE):
-        return _of_document(place, load_yaml(place, text))
+        return names_in(place, load_yaml(place, text))
     if end == ".json" or begin.startswith(("{", "[")):
-        return _of_document(place, _parsed(place, text))
+        return names_in(place, _parsed(place, text))
     lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
     pairs = _of_table(place, lines, end in (".csv", ".tsv")) or _of_numbered_lines(place, lines)
     if pairs is not None:
@@ -131,8 +131,8 @@ def _parsed(place: str, text: str) -> Any:
         raise LabelFileError(f"{place}{at}", "begins like JSON, but cannot be read as JSON", _FORMS) from None
 
 
-def _of_document(place: str, document: Any) -> tuple[dict[int, str], bool]:
-    """The names in JSON, and whether they are numbered."""
+def names_in(place: str, document: Any) -> tuple[dict[int, str], bool]:
+    """The names by number in the content of a JSON or YAML file, and whether it has the numbers."""
     if isinstance(document, dict) and (inner := [document[key] for key in _INSIDE if key in document]):
         kinds = [one for one in inner if isinstance(one, list | dict)]
         document = kinds[0] if len(kinds) == 1 else document
@@ -170,9 +170,9 @@ def _of_table(place: str, lines: Sequence[tuple[int, str]], is_csv: bool) -> lis
 
     Raises LabelFileError for a CSV file with several columns whose meaning is unknown.
     """
-    if not lines:
+    delimiter = max(",;\t", key=lines[0][1].count) if lines else ","
+    if not lines or delimiter not in lines[0][1]:
         return None
-    delimiter = max(",;\t", key=lines[0][1].count)
     rows = [next(csv.reader([line], delimiter=delimiter)) for _, line in lines if '"' not in line or is_csv]
     heads = [cell.strip().casefold().replace(" ", "_") for cell in rows[0]] if rows else []
     if len(heads) < 2 or len(rows) < len(lines) or any(len(row) != len(heads) for row in rows):

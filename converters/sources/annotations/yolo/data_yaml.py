@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from shardfeed.annotations import Keypoints
-from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.files.class_names import names_in
 from shardfeed.converters.sources.files.yaml_file import MOST_BYTES, load_yaml
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, UsageError
+from shardfeed.errors import LabelFileError
 from shardfeed.text import some
 
 TASKS = ("detect", "segment", "pose", "obb")
@@ -82,24 +82,13 @@ def _whole(value: Any) -> int:
 
 
 def _names(path: str, value: Any) -> tuple[str, ...]:
-    """The names of classes, in label order: of a list, or of a mapping from the numbers 0 to n - 1."""
-    expected = "a list, or a mapping such as 0: cat"
-    if isinstance(value, dict):
-        numbers = {_whole(key): name for key, name in value.items()}
-        lacking = [str(i) for i in range(len(value)) if i not in numbers]
-        if lacking:
-            problem = f"got {len(value)} numbered names, without the number {some(lacking)}"
-            _refuse(path, "names", problem, "number them from 0, without gaps")
-        value = [numbers[i] for i in range(len(value))]
-    if not isinstance(value, list) or not value:
-        _refuse(path, "names", f"got {_shown(value)}, expected {expected}", "name each class")
-    for i, name in enumerate(value):
-        if not isinstance(name, str):
-            _refuse(path, f"names, class {i}", f"got {_shown(name)}, expected a text", "name each class")
-    try:
-        return class_list([name.strip() for name in value]) or ()
-    except UsageError as error:
-        _refuse(path, f"names, {error.place}", error.problem, "give each class a unique name")
+    """The names of classes, in label order."""
+    named = names_in(f"{path}, names", value)[0]
+    lacking = [str(label) for label in range(len(named)) if label not in named]
+    if lacking:
+        problem = f"got {len(named)} numbered names, without the number {some(lacking)}"
+        _refuse(path, "names", problem, "number them from 0, without gaps")
+    return tuple(named[label] for label in range(len(named)))
 
 
 def _entries(path: str, document: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
