@@ -39,10 +39,9 @@ def column_keys(split: str, schema: Schema) -> list[str]:
     column only repeats what the records contain.
     """
     keys = [key for key, feature in schema.features.items() if feature.scalar and not _is_picture(schema, key)]
-    names = Counter(column_file(split, key) for key in keys)
-    return sorted(
-        key for key in keys if names[name := column_file(split, key)] == 1 and len(name.encode()) <= _NAME_BYTES
-    )
+    names = {key: column_file(split, key) for key in keys}
+    of_name = Counter(names.values())
+    return sorted(key for key in keys if of_name[names[key]] == 1 and len(names[key].encode()) <= _NAME_BYTES)
 
 
 def _is_picture(schema: Schema, key: str) -> bool:

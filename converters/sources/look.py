@@ -138,7 +138,7 @@ class Look:
                 self._heads[path] = b""
         return self._heads[path]
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Type of the file at the path, or of the first file that a pattern matches."""
         return self.kind_of(self.paths[0])

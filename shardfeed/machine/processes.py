@@ -17,18 +17,12 @@ START_METHODS = ("spawn", "forkserver")
 
 MOST_WORKERS = 4096  # on one machine: none has more CPUs. A typing mistake would start processes until memory runs out.
 
-_client_process: int | None = None  # which has used obstore
+client_process: int | None = None  # which has used obstore, whose threads no fork copies
 
 
 def forked_after_use() -> bool:
     """Whether this process was forked from one that had used obstore: then neither it nor a fork of it can."""
-    return _client_process not in (None, os.getpid())
-
-
-def note_use() -> None:
-    """Note that this process uses obstore, for processes that are forked from it."""
-    global _client_process
-    _client_process = os.getpid()
+    return client_process not in (None, os.getpid())
 
 
 def single_threaded() -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, check_extra
-from shardfeed.machine.processes import forked_after_use, note_use
+from shardfeed.machine import processes
 from shardfeed.storage.hub import authorization, files_url
 from shardfeed.storage.redirects import Guard, guard
 from shardfeed.storage.storage import READ_BYTES, Entry, OpenFile, Part
@@ -270,9 +270,9 @@ class ObjectStorage:
 
     def check_process(self) -> None:
         """Raise StorageError in a process that was forked from one that has used obstore."""
-        if forked_after_use():
+        if processes.forked_after_use():
             raise StorageError(self.root, *_FORKED)
-        note_use()
+        processes.client_process = os.getpid()
 
     def _client(self, left: float) -> Any:
         """obstore's client whose requests take at most `left` s, with its own retries, but no less than 1 s.
