@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.annotation_files import AnnotationFile
@@ -47,12 +46,15 @@ def recognise(look: Look, options: LabelOptions) -> Evidence | None:
         names = class_list(options.class_names) if not isinstance(options.class_names, Mapping) else ()
         if {*folders} <= {*(names or ())}:
             return Evidence("folder", f"class folders ({some(folders)})", sure=True)
-    files = {name: chain.from_iterable(look.names(place)[1] for place in inside[name]) for name in folders}
-    holding = [name for name in folders if any(names_image(os.fsencode(file)) for file in files[name])]
+    holding = [name for name in folders if any(_has_image(look, place) for place in inside[name])]
     named = [name for name in holding if not is_generic(name) and not _NUMBERED.fullmatch(name)]
     if len(named) > 1 and len(named) == len(holding):
         return Evidence("folder", f"class folders ({some(named)})")
     return None
+
+
+def _has_image(look: Look, folder: str) -> bool:
+    return any(names_image(os.fsencode(name)) for name in look.names(folder)[1])
 
 
 def read(look: Look, options: LabelOptions) -> ListedSource:
