@@ -25,14 +25,7 @@ from shardfeed.annotations import (
     OBJECT_LABEL,
     OBJECT_MASK,
 )
-from shardfeed.converters.existing.export.form import (
-    WORDS,
-    Part,
-    ReconvertCommand,
-    class_names,
-    image_name,
-    object_keys,
-)
+from shardfeed.converters.existing.export.form import WORDS, Form, Part, ReconvertCommand, image_name, object_keys
 from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Tree
@@ -42,14 +35,15 @@ from shardfeed.schema import SOURCE_ID, Schema
 _FOLDER = b"images/"
 
 
-class CocoForm:
+class CocoForm(Form):
     """Objects with boxes, masks, keypoints, areas and crowds; captions; the images' own numbers."""
 
+    NAME: ClassVar[str] = "coco"
     NEEDS: ClassVar[str] = "objects with classes, or captions"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        super().__init__(items, tree, losses)
         schema = items.schema
-        self._tree, self.notes = tree, list[str]()
         self._objects, self._captions = OBJECT_LABEL in losses.held, CAPTION in losses.held
         self._masks = OBJECT_MASK in losses.held and OBJECT_MASK in schema.features
         self._points = schema.keypoints if KEYPOINT_X in losses.held else None
@@ -61,7 +55,7 @@ class CocoForm:
         categories: list[dict[str, Any]] = []
         self._category_ids: tuple[int, ...] = ()
         if self._objects:
-            names = class_names(items, OBJECT_LABEL, "coco")
+            names = self.class_names(OBJECT_LABEL)
             self._category_ids = schema.category_ids
             if schema.class_ids.get(OBJECT_LABEL, self._category_ids) != self._category_ids:
                 self.notes.append("the original class ids are not in label order, so they are not kept")

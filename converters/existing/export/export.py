@@ -34,14 +34,8 @@ from shardfeed.text import listing
 
 To = Literal["folder", "coco", "yolo", "voc", "masks", "csv"]
 FORMS: dict[str, type[Form]] = {
-    "folder": FolderForm,
-    "coco": CocoForm,
-    "yolo": YoloForm,
-    "voc": VocForm,
-    "masks": MasksForm,
-    "csv": TableForm,
+    form.NAME: form for form in (FolderForm, CocoForm, YoloForm, VocForm, MasksForm, TableForm)
 }
-_SIDE_FILES = {"folder": 0, "coco": 0, "yolo": 1, "voc": 2, "masks": 1, "csv": 0}  # beside each image
 _KINDS = {b".jpg": b".jpg", b".jpeg": b".jpg", b".png": b".png"}  # what an extension promises
 
 
@@ -159,7 +153,7 @@ def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
 def _check_space(parent: str, items: Items, to: str) -> None:
     """Raise StorageError if the disk has no room for the bytes of the records, or not enough inodes for the files."""
     room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
-    files, free = sum(items.counts.values()) * (1 + _SIDE_FILES[to]), free_space(parent).files
+    files, free = sum(items.counts.values()) * (1 + FORMS[to].SIDE_FILES), free_space(parent).files
     if free is not None and files > free:
         raise StorageError(parent, f"{files:,} files are needed, {free:,} (inodes) are free", "choose another disk")
 

@@ -2,15 +2,7 @@
 
 from typing import ClassVar
 
-from shardfeed.converters.existing.export.form import (
-    Part,
-    ReconvertCommand,
-    class_lines,
-    class_names,
-    folder_words,
-    image_name,
-    name_of,
-)
+from shardfeed.converters.existing.export.form import Form, Part, ReconvertCommand, image_name, name_of
 from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Tree
@@ -20,15 +12,15 @@ from shardfeed.schema import LABEL, TEXT
 from shardfeed.text import counted
 
 
-class FolderForm:
+class FolderForm(Form):
     """One class per image. Without folders of splits if all is in train and names begin with their classes."""
 
+    NAME: ClassVar[str] = "folder"
     NEEDS: ClassVar[str] = "one class per image (image/class/label)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
-        del losses
-        self._tree, self.notes = tree, list[str]()
-        self._names = class_names(items, LABEL, "folder")
+        super().__init__(items, tree, losses)
+        self._names = self.class_names(LABEL)
         self._folders = [_folder(name) for name in self._names]
         if len(set(self._folders)) < len(self._folders):
             twice = next(folder for i, folder in enumerate(self._folders) if folder in self._folders[:i])
@@ -45,7 +37,7 @@ class FolderForm:
         self.parts = [Part([LABEL, TEXT] if named else [LABEL])]
         first = items.first("train") if items.splits == ("train",) else None
         flat = first is not None and (first.key or b"").startswith(self._folder_of(first) + b"/")
-        self._words = {"train": b""} if flat else {k: w + b"/" for k, w in folder_words(items, "folder", 0).items()}
+        self._words = {"train": b""} if flat else {k: w + b"/" for k, w in self.folder_words(0).items()}
 
     @classmethod
     def held(cls, items: Items) -> frozenset[str]:
@@ -68,8 +60,7 @@ class FolderForm:
 
     def finish(self) -> list[ReconvertCommand]:
         """The list of classes."""
-        folders = tuple(folder.decode() for folder in self._folders)
-        self._tree.write(b"classes.txt", class_lines(folders), "classes.txt")
+        self.write_lines("classes.txt", [folder.decode() for folder in self._folders])
         return [ReconvertCommand("", {"reader": "folder", "class_names": "classes.txt"})]
 
 

@@ -2,9 +2,9 @@
 
 import os
 import posixpath
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from shardfeed.annotations import BOX, OBJECT_LABEL
 from shardfeed.converters.existing.export.item import Item, Items
@@ -65,7 +65,7 @@ class Part(NamedTuple):
     prefix: bytes = b""
 
 
-class Form(Protocol):
+class Form:
     """One format, for one export. `notes`: sentences for the report. `parts`: the content of each later conversion.
 
     `held(items)` returns the features of a dataset that the format can store; empty if its main content is missing.
@@ -73,18 +73,72 @@ class Form(Protocol):
     and returns how to read each part. Both raise UsageError for data that cannot be written.
     """
 
+    NAME: ClassVar[str]
     NEEDS: ClassVar[str]
-    notes: list[str]
-    parts: list[Part]
+    SIDE_FILES: ClassVar[int] = 0  # beside each image
 
-    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None: ...
+    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        self.items, self._tree, self._losses = items, tree, losses
+        self.notes: list[str] = []
+        self.parts: list[Part] = []
+        self._seen: set[str] = set()  # the objects of an image
 
     @classmethod
-    def held(cls, items: Items) -> frozenset[str]: ...
+    def held(cls, items: Items) -> frozenset[str]:
+        raise NotImplementedError
 
-    def add(self, item: Item) -> bytes: ...
+    def add(self, item: Item) -> bytes:
+        raise NotImplementedError
 
-    def finish(self) -> list[ReconvertCommand]: ...
+    def finish(self) -> list[ReconvertCommand]:
+        raise NotImplementedError
+
+    def class_names(self, key: str) -> tuple[str, ...]:
+        """Class names of a label. Raise UsageError if there are none, or if one begins or ends with a blank."""
+        names, place = self.items.schema.class_names.get(key, ()), self.items.directory
+        if not names:
+            raise UsageError(place, f"{key} has no class names, which {self.NAME} needs", "name them in the dataset")
+        blank = [name for name in names if name != name.strip()]
+        if blank:
+            raise UsageError(place, f"the class {escape(blank[0])!r} begins or ends with a space", "rename it")
+        return names
+
+    def usual_words(self) -> dict[str, bytes]:
+        """Folder or file name of each split. Raise UsageError for a split that has none in this format."""
+        others = [split for split in self.items.splits if split not in WORDS]
+        if others:
+            problem = f"got the split {some(others)}, but {self.NAME} only has train, validation and test"
+            raise UsageError(self.items.directory, problem, "export to csv or coco, which keep splits of any name")
+        return {split: WORDS[split].encode() for split in self.items.splits}
+
+    def folder_words(self, part: int) -> dict[str, bytes]:
+        """Like `usual_words`, but keep the word that keys have as their part number `part`, if it means the split.
+
+        So images that were converted from such folders get the same names again.
+        """
+        words = self.usual_words()
+        for split in words:
+            parts = (self.items.first(split).key or b"").split(b"/")
+            if len(parts) > part + 1 and usual_split(parts[part]) == split:
+                words[split] = parts[part]
+        return words
+
+    def write_lines(self, file: str, lines: Sequence[str]) -> None:
+        """Write a text file, such as a class list, one per line in label order."""
+        self._tree.write(file.encode(), "".join(f"{line}\n" for line in lines).encode(), file)
+
+    def is_twin(self, text: str, item: Item) -> bool:
+        """Whether an earlier object of the image is the same in this format, which would merge them: it is left out.
+
+        Raise UsageError for one unless the user drops "twins".
+        """
+        if text not in self._seen:
+            self._seen.add(text)
+            return False
+        if not self._losses.twins:
+            raise self._losses.duplicates_error(item.where)
+        self.items.left_out.update(["twins"])
+        return True
 
 
 def image_name(item: Item) -> bytes:
@@ -105,39 +159,6 @@ def stem(name: bytes) -> bytes:
     return posixpath.splitext(name)[0]
 
 
-def usual_words(items: Items, to: str) -> dict[str, bytes]:
-    """Folder or file name of each split in the format `to`. Raise UsageError for a split that has none there."""
-    others = [split for split in items.splits if split not in WORDS]
-    if others:
-        problem = f"got the split {some(others)}, but {to} only has train, validation and test"
-        raise UsageError(items.directory, problem, "export to csv or coco, which keep splits of any name")
-    return {split: WORDS[split].encode() for split in items.splits}
-
-
-def folder_words(items: Items, to: str, part: int) -> dict[str, bytes]:
-    """Like `usual_words`, but keep the word that keys have as their part number `part`, if it means the split.
-
-    So images that were converted from such folders get the same names again.
-    """
-    words = usual_words(items, to)
-    for split in words:
-        parts = (items.first(split).key or b"").split(b"/")
-        if len(parts) > part + 1 and usual_split(parts[part]) == split:
-            words[split] = parts[part]
-    return words
-
-
-def class_names(items: Items, key: str, to: str) -> tuple[str, ...]:
-    """Class names of a label. Raise UsageError if there are none, or if one begins or ends with a blank."""
-    names = items.schema.class_names.get(key, ())
-    if not names:
-        raise UsageError(items.directory, f"{key} has no class names, which {to} needs", "name them in the dataset")
-    blank = [name for name in names if name != name.strip()]
-    if blank:
-        raise UsageError(items.directory, f"the class {escape(blank[0])!r} begins or ends with a space", "rename it")
-    return names
-
-
 def name_of(names: tuple[str, ...], label: Any, item: Item, key: str) -> str:
     """The name of a label. Raises UsageError for one that has none."""
     number = int(label)
@@ -147,36 +168,9 @@ def name_of(names: tuple[str, ...], label: Any, item: Item, key: str) -> str:
     return names[number]
 
 
-def class_lines(names: tuple[str, ...]) -> bytes:
-    """A class list, one per line in label order."""
-    return "".join(f"{name}\n" for name in names).encode()
-
-
 def number_text(value: float) -> str:
     """The shortest decimal that is read as the same float64, without a decimal point for whole numbers."""
     return str(int(value)) if value == int(value) and abs(value) < 1 << 53 else repr(float(value))
-
-
-class Twins:
-    """Objects of one image that a format would merge, because they are identical."""
-
-    def __init__(self, to: str, losses: Losses, count: Callable[[], None]) -> None:
-        self._to, self._losses, self._count = to, losses, count
-        self._seen: set[str] = set()
-
-    def begin(self) -> None:
-        """Begin another image."""
-        self._seen.clear()
-
-    def is_duplicate(self, text: str, item: Item) -> bool:
-        """Whether an object is a duplicate, to be left out. Raise UsageError for one unless the user drops "twins"."""
-        if text not in self._seen:
-            self._seen.add(text)
-            return False
-        if not self._losses.twins:
-            raise self._losses.duplicates_error(item.where)
-        self._count()
-        return True
 
 
 def object_keys(schema: Schema, *more: str) -> frozenset[str]:

@@ -93,14 +93,10 @@ def _label_of(key: str, schema: Schema) -> str:
 
 
 def _refusal(to: str, lacking: Collection[str], keys: Mapping[str, tuple[str, ...]], where: object) -> UsageError:
-    shown = [word if word in keys[word] else f"{word} ({_first(keys[word])})" for word in lacking]
-    problem = f"{to} cannot store its {', '.join(shown)}"
-    typed = ",".join(lacking)
-    python = f"drop={sorted(lacking)!r}"
-    return UsageError(
-        where, problem, f"use another format, or leave them out: {argument('drop', python=python, typed=typed)}"
-    )
-
-
-def _first(keys: tuple[str, ...]) -> str:
-    return keys[0] if len(keys) == 1 else f"{keys[0]}, ..."
+    shown = [
+        word if word in keys[word] else f"{word} ({keys[word][0]}{', ...' if len(keys[word]) > 1 else ''})"
+        for word in lacking
+    ]
+    drop = argument("drop", python=f"drop={sorted(lacking)!r}", typed=",".join(lacking))
+    remedy = f"use another format, or leave them out: {drop}"
+    return UsageError(where, f"{to} cannot store its {', '.join(shown)}", remedy)

@@ -8,14 +8,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import RASTER, Raster
-from shardfeed.converters.existing.export.form import (
-    Part,
-    ReconvertCommand,
-    class_lines,
-    folder_words,
-    image_name,
-    stem,
-)
+from shardfeed.converters.existing.export.form import Form, Part, ReconvertCommand, image_name, stem
 from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Tree
@@ -26,20 +19,22 @@ _IMAGES = b"images/"
 _USUAL_VOID = {8: 255, 16: 65535}
 
 
-class MasksForm:
+class MasksForm(Form):
     """A class for each pixel. Folders of splits, unless all is in train; names that begin with images/ keep that."""
 
+    NAME: ClassVar[str] = "masks"
+    SIDE_FILES: ClassVar[int] = 1
     NEEDS: ClassVar[str] = "a class per pixel (rasters)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
-        del losses
-        self._tree, self.notes, self.parts = tree, list[str](), [Part()]
+        super().__init__(items, tree, losses)
+        self.parts = [Part()]
         assert items.schema.raster is not None
         self._raster = items.schema.raster
         first = items.first(items.splits[0]).key or b""
         self._inside = first.startswith(_IMAGES)
         alone = items.splits == ("train",)
-        words = folder_words(items, "masks", int(self._inside))
+        words = self.folder_words(int(self._inside))
         self._words = {split: b"" if alone else word + b"/" for split, word in words.items()}
         if self._raster.void not in (None, _USUAL_VOID[self._raster.bits]):
             self.notes.append(f"void is {self._raster.void} in these masks, and becomes 255 or 65535 when converted")
@@ -66,7 +61,7 @@ class MasksForm:
     def finish(self) -> list[ReconvertCommand]:
         """Write the table of the classes and their list."""
         self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
-        self._tree.write(b"classes.txt", class_lines(self._raster.class_names), "classes.txt")
+        self.write_lines("classes.txt", self._raster.class_names)
         options: dict[str, Any] = {"reader": "masks", "class_names": "classes.txt"}
         options |= {} if self._inside else {"images": "images"}
         return [ReconvertCommand("", {**options, **raster_options(self._raster)})]

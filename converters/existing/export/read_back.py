@@ -13,9 +13,9 @@ import numpy as np
 from shardfeed.converters.existing.export.form import Part, ReconvertCommand
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
-from shardfeed.converters.sources.source import Sample, findings_of
+from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import IntegrityError, ShardfeedError, escape
-from shardfeed.schema import SOURCE_ID, Value
+from shardfeed.schema import SOURCE_ID
 
 _BITS = 128
 _DEFAULT = "train"  # the split of images without one
@@ -56,28 +56,19 @@ def check(root: str, again: ReconvertCommand, expected: Found, to: str) -> None:
         reader = options.pop("reader", None)
         source = open_source(path, reader=reader, options=options_of(options))
         findings = findings_of(source)
-        for rejected in findings.rejected[:1]:
-            why = f"; the first one not read: {escape(rejected.key)}: {rejected.reason}"
-        for left_out in findings.account.left_out[:1] if findings.account is not None and not why else ():
-            why = f"; the first one not read: {escape(left_out.key)}: {left_out.reason}"
+        for one in [*findings.rejected[:1], *(findings.account.left_out[:1] if findings.account else ())][:1]:
+            why = f"; the first one not read: {escape(one.key)}: {one.reason}"
         for sample in source:
-            found.add(sample.key, sample.split or _DEFAULT, _values(sample), _objects(sample))
+            number = {} if sample.number is None else {SOURCE_ID: b"%d" % sample.number}
+            objects = 0 if sample.objects is None else len(sample.objects)
+            found.add(sample.key, sample.split or _DEFAULT, {**sample.features, **number}, objects)
     except ShardfeedError as error:
-        raise _unlike(root, to, str(error).replace(root, "OUT")) from error
+        raise _unlike(to, str(error).replace(root, "OUT")) from error
     if (found.count, found.sum) != (expected.count, expected.sum):
         other = "names, splits or labels differ" if found.count == expected.count else f"{found.count} images"
-        raise _unlike(root, to, f"{other}, expected {expected.count}{why}")
+        raise _unlike(to, f"{other}, expected {expected.count}{why}")
 
 
-def _unlike(root: str, to: str, problem: str) -> IntegrityError:
+def _unlike(to: str, problem: str) -> IntegrityError:
     text = f"reading the export gives a different dataset: {problem}"
     return IntegrityError(f"export to {to}", text, "nothing was written; use another format")
-
-
-def _values(sample: Sample) -> Mapping[str, Value]:
-    number = {} if sample.number is None else {SOURCE_ID: b"%d" % sample.number}
-    return {**sample.features, **number}
-
-
-def _objects(sample: Sample) -> int:
-    return 0 if sample.objects is None else len(sample.objects)

@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
 from shardfeed.converters.existing.export.form import (
+    Form,
     Part,
     ReconvertCommand,
-    Twins,
-    class_lines,
-    class_names,
     image_name,
     name_of,
     number_text,
@@ -41,22 +39,23 @@ _NAN = "nan"
 _TAKEN = ("path", "split", "label")  # columns of our own
 
 
-class TableForm:
+class TableForm(Form):
     """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
 
+    NAME: ClassVar[str] = "csv"
     NEEDS: ClassVar[str] = "labels, texts or numbers per image, captions, or objects with classes (boxes)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        super().__init__(items, tree, losses)
         schema = items.schema
-        self._tree, self.notes, self._held = tree, list[str](), losses.held
         self._more = {key: _column(key.removesuffix("/label")) for key in _more_labels(items)}
         self._columns = {key: _column(key) for key in _values(schema)}
         self._boxes, self._captions = OBJECT_LABEL in losses.held, CAPTION in losses.held
         self._flags = {key: name for key, name in _FLAGS.items() if key in losses.held}
         self._labelled = LABEL in losses.held
         self._separator = ""
-        self._names = class_names(items, LABEL, "csv") if self._labelled else ()
-        self._class_names = {key: class_names(items, key, "csv") for key in self._more}
+        self._names = self.class_names(LABEL) if self._labelled else ()
+        self._class_names = {key: self.class_names(key) for key in self._more}
         if self._labelled and schema.kind(LABEL) == "tags":
             free = [mark for mark in _SEPARATORS if not any(mark in name for name in self._names)]
             if not free:
@@ -64,8 +63,7 @@ class TableForm:
                 raise UsageError(items.directory, problem, "rename a class")
             self._separator = free[0]
         self._features = {key: schema.features[key] for key in self._columns}
-        self._object_names = class_names(items, OBJECT_LABEL, "csv") if self._boxes else ()
-        self._twins = Twins("csv", losses, lambda: items.left_out.update(["twins"]))
+        self._object_names = self.class_names(OBJECT_LABEL) if self._boxes else ()
         self._missing: dict[str, str] = {}
         self._tables: dict[str, Lines] = {}
         labels = [*self._columns, *self._more, *(key.removesuffix("label") + "text" for key in self._more)]
@@ -136,13 +134,13 @@ class TableForm:
         if not len(item.boxes):
             columns = 5 + len(self._flags)
             self._row("boxes", [text, split, *size, *[""] * columns])
-        self._twins.begin()
+        self._seen.clear()
         for i in range(len(item.boxes)):
             scale = (1, 1, 1, 1) if self._flags else (width, height, width, height)
             sides = [number_text(side) for side in (item.boxes[i] * scale).tolist()]
             label = name_of(self._object_names, item.values[OBJECT_LABEL][i], item, OBJECT_LABEL)
             row = [text, split, *size, label, *sides, *(int(item.values[key][i]) for key in self._flags)]
-            if not self._twins.is_duplicate(repr(row), item):
+            if not self.is_twin(repr(row), item):
                 self._row("boxes", row)
 
     def _row(self, table: str, cells: Sequence[object]) -> None:
@@ -160,7 +158,7 @@ class TableForm:
         if "labels" in self._tables:
             again.append(self._of_labels())
         if self._boxes:
-            self._tree.write(b"objects.txt", class_lines(self._object_names), "objects.txt")
+            self.write_lines("objects.txt", self._object_names)
             options = {"reader": "boxes-csv", "images": "images", "class_names": "objects.txt"}
             again.append(ReconvertCommand("boxes.csv", options))
         if self._captions:
@@ -170,7 +168,7 @@ class TableForm:
     def _of_labels(self) -> ReconvertCommand:
         options: dict[str, Any] = {"labels": "labels.csv", "path_column": "path", "split_column": "split"}
         if self._labelled:
-            self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
+            self.write_lines("classes.txt", self._names)
             options["class_names"] = "classes.txt"
         if self._labelled or self._more:
             options["label_columns"] = [*(["label"] if self._labelled else []), *self._more.values()]

@@ -1,23 +1,20 @@
 """Pascal VOC: `JPEGImages`, `Annotations` with an XML file an image, lists of splits in `ImageSets`, coloured masks."""
 
 import io
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import OBJECT_LABEL, OBJECTS, RASTER
 from shardfeed.converters.existing.export.form import (
+    Form,
     Part,
     ReconvertCommand,
-    Twins,
-    class_lines,
-    class_names,
     image_name,
     name_of,
     object_keys,
     stem,
-    usual_words,
 )
 from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
@@ -30,27 +27,28 @@ _FLAGS = ("truncated", "difficult", "occluded")
 _EXACT = 1e-9  # pixels: nearer to a whole number is that number
 
 
-class VocForm:
+class VocForm(Form):
     """Boxes with a class, and a class for each pixel.
 
     As in the devkit, pixels count from 1, and xmax and ymax are the last of a box: readers take 1 from xmin and ymin.
     """
 
+    NAME: ClassVar[str] = "voc"
+    SIDE_FILES: ClassVar[int] = 2
     NEEDS: ClassVar[str] = "objects with classes (boxes), or a class per pixel (rasters)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
-        self._tree, self.notes = tree, list[str]()
+        super().__init__(items, tree, losses)
         self._boxes = OBJECT_LABEL in losses.held
         self._raster = items.schema.raster if RASTER in losses.held else None
         self.parts = [Part(objects=True)] if self._boxes else []
         if self._raster is not None:
             self.parts.append(Part(prefix=_IMAGES if self._boxes else b""))
-        self._names = class_names(items, OBJECT_LABEL, "voc") if self._boxes else ()
+        self._names = self.class_names(OBJECT_LABEL) if self._boxes else ()
         self._flags = [flag for flag in _FLAGS if self._boxes and f"{OBJECTS}{flag}" in items.schema.features]
-        self._twins = Twins("voc", losses, lambda: items.left_out.update(["twins"]))
         self._rounded, self._off, self._objects = 0, 0.0, 0
         self._lists: dict[str, list[Lines]] = {}
-        for split, word in usual_words(items, "voc").items():
+        for split, word in self.usual_words().items():
             kinds = [*(["Main"] if self._boxes else []), *(["Segmentation"] if self._raster else [])]
             self._lists[split] = [tree.stream(b"ImageSets/%s/%s.txt" % (kind.encode(), word)) for kind in kinds]
 
@@ -80,7 +78,7 @@ class VocForm:
         lines = ["<annotation>", f"  <filename>{_escaped(item.text(name, 'its name').rpartition('/')[2])}</filename>"]
         lines += [f"  <size><width>{width}</width><height>{height}</height><depth>{_depth(item)}</depth></size>"]
         lines += [f"  <segmented>{int(self._raster is not None)}</segmented>"]
-        self._twins.begin()
+        self._seen.clear()
         for i in range(len(item.boxes)):
             left, top, right, bottom = self._whole(item.boxes[i] * (width, height, width, height), (width, height))
             sides = zip(("xmin", "ymin", "xmax", "ymax"), (left + 1, top + 1, right, bottom), strict=True)
@@ -88,7 +86,7 @@ class VocForm:
             flags = "".join(f"<{f}>{int(item.values[OBJECTS + f][i])}</{f}>" for f in self._flags)
             label = name_of(self._names, item.values[OBJECT_LABEL][i], item, OBJECT_LABEL)
             text = f"  <object><name>{_escaped(label)}</name>{flags}<bndbox>{found}</bndbox></object>"
-            if not self._twins.is_duplicate(text, item):
+            if not self.is_twin(text, item):
                 lines.append(text)
         return "\n".join([*lines, "</annotation>", ""]).encode()
 
@@ -97,8 +95,7 @@ class VocForm:
         if unfit := [name for name in self._names if ":" in name or name.startswith("#")]:
             self.notes.append(f"no labelmap.txt, which Datumaro needs: its format cannot store {some(unfit)}")
             return
-        lines = ["# label:color_rgb:parts:actions\n", *(f"{name}:::\n" for name in self._names)]
-        self._tree.write(b"labelmap.txt", "".join(lines).encode(), "labelmap.txt")
+        self.write_lines("labelmap.txt", ["# label:color_rgb:parts:actions", *(f"{name}:::" for name in self._names)])
 
     def _whole(self, box: np.ndarray, size: tuple[int, int]) -> list[int]:
         """The nearest whole pixels, one wide at least."""
@@ -123,15 +120,14 @@ class VocForm:
             self.notes.append(f"boxes are in whole pixels: {of} were rounded, by {self._off:.3g} pixels at most")
         again = []
         if self._boxes:
-            self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
+            self.write_lines("classes.txt", self._names)
             again.append(ReconvertCommand("", {"reader": "voc", "class_names": "classes.txt", "voc_origin": 1}))
             if self._raster is None:  # it would have to list the colours of the masks
                 self._write_label_map()
         if self._raster is not None:
             self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
-            self._tree.write(b"segmentation.txt", class_lines(self._raster.class_names), "segmentation.txt")
-            options: dict[str, Any] = {"reader": "masks", "class_names": "segmentation.txt"}
-            options["tasks"] = ["rasters"]
+            self.write_lines("segmentation.txt", self._raster.class_names)
+            options = {"reader": "masks", "class_names": "segmentation.txt", "tasks": ["rasters"]}
             again.append(ReconvertCommand("", {**options, **raster_options(self._raster)}))
         return again
 

@@ -4,17 +4,16 @@ Numbers have as many decimals as it takes to be read as the same box.
 """
 
 import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, KEYPOINTS, OBJECT_LABEL
 from shardfeed.converters.existing.export.form import (
+    WORDS,
+    Form,
     Part,
     ReconvertCommand,
-    Twins,
-    class_names,
-    folder_words,
     image_name,
     name_of,
     number_text,
@@ -27,37 +26,35 @@ from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.errors import check_extra
 
 
-class YoloForm:
+class YoloForm(Form):
     """Boxes with a class, and keypoints."""
 
+    NAME: ClassVar[str] = "yolo"
+    SIDE_FILES: ClassVar[int] = 1
     NEEDS: ClassVar[str] = "objects with classes (boxes)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         check_extra("yaml", "yolo")  # to read it again
-        self._tree, self.notes = tree, list[str]()
+        super().__init__(items, tree, losses)
         self.parts = [Part(objects=True)]
-        self._names = class_names(items, OBJECT_LABEL, "yolo")
-        self._words = folder_words(items, "yolo", 1)
+        self._names = self.class_names(OBJECT_LABEL)
+        self._words = self.folder_words(1)
         self._points = items.schema.keypoints if KEYPOINT_X in losses.held else None
         if self._points is not None and self._points.skeleton:
             self.notes.append("data.yaml cannot store the skeleton: it is not kept")
-        self._twins = Twins("yolo", losses, lambda: items.left_out.update(["twins"]))
 
     @classmethod
     def held(cls, items: Items) -> frozenset[str]:
         """Boxes, classes and keypoints."""
-        schema = items.schema
-        return object_keys(schema, *KEYPOINTS)
+        return object_keys(items.schema, *KEYPOINTS)
 
     def add(self, item: Item) -> bytes:
         """Write the image and the file of its labels, which is empty if there is no object."""
         folder = self._words[item.split.name] + b"/"
         name = folder + image_name(item).removeprefix(b"images/" + folder)
         self._tree.write(b"images/" + name, item.image, item.where)
-        self._twins.begin()
-        lines = [
-            line for i in range(len(item.boxes)) if not self._twins.is_duplicate(line := self._line(item, i), item)
-        ]
+        self._seen.clear()
+        lines = [line for i in range(len(item.boxes)) if not self.is_twin(line := self._line(item, i), item)]
         self._tree.write(b"labels/" + stem(name) + b".txt", "".join(lines).encode(), item.where)
         return b"images/" + name
 
@@ -72,7 +69,7 @@ class YoloForm:
 
     def finish(self) -> list[ReconvertCommand]:
         """data.yaml, without `path`, which defaults to its folder."""
-        words = {_KEYS[split]: word.decode() for split, word in self._words.items()}
+        words = {WORDS[split]: word.decode() for split, word in self._words.items()}
         if "train" in words and "val" not in words:
             words["val"] = words["train"]
             note = "no validation split for val in data.yaml: val is set to train, as in coco128"
@@ -86,14 +83,9 @@ class YoloForm:
             lines += [f"flip_idx: {list(self._points.flip)}"] if self._points.flip else []
             of_class = json.dumps(list(self._points.names), ensure_ascii=False)
             lines += ["kpt_names:", *(f"  {label}: {of_class}" for label in range(len(self._names)))]
-        self._tree.write(b"data.yaml", ("\n".join(lines) + "\n").encode(), "data.yaml")
-        options: dict[str, Any] = {"reader": "yolo"}
-        return [
-            ReconvertCommand("data.yaml", {**options, "tasks": ["keypoints"]} if self._points is not None else options)
-        ]
-
-
-_KEYS = {"train": "train", "validation": "val", "test": "test"}
+        self.write_lines("data.yaml", lines)
+        tasks = {} if self._points is None else {"tasks": ["keypoints"]}
+        return [ReconvertCommand("data.yaml", {"reader": "yolo", **tasks})]
 
 
 def _quoted(text: str) -> str:
