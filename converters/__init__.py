@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from shardfeed.converters.engines.engine import Engine as Engine
     from shardfeed.converters.engines.on_node import write_shard as write_shard
     from shardfeed.converters.existing.adopt import adopt as adopt
+    from shardfeed.converters.existing.export.export import Exported as Exported
     from shardfeed.converters.existing.export.export import export as export
-    from shardfeed.converters.existing.export.report import Exported as Exported
     from shardfeed.converters.existing.pull import Pulled as Pulled
     from shardfeed.converters.existing.pull import pull as pull
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt

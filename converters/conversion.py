@@ -9,7 +9,6 @@ from dataclasses import replace as replaced
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.local_place import Finished
 from shardfeed.converters.commit.output import Output
-from shardfeed.converters.commit.rehearsal import rehearse
 from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.staging import Staging, keep_shards
 from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended
@@ -125,9 +124,8 @@ def convert(
     job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=by_nodes)
     writers = choose_engine(workers, job.staging.tries)
     if dry_run:
-        rules = {"no_leaks": no_leaks, "replace": job.replace, "restart": restart}
         with job.place.folder():
-            return job.place.reported(rehearse(job.out, job.source, job.options, job.limits, job.staging, **rules))
+            return job.place.reported(job.rehearse(no_leaks=no_leaks, restart=restart))
     # An engine ends before the lock is released (inner), and also if the output is refused (outer).
     with ended(writers), job.output(restart=restart) as output, ended(writers):
         if not output.committed:

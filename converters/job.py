@@ -6,18 +6,20 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from shardfeed.converters.commit.local_place import LocalPlace
-from shardfeed.converters.commit.output import Output, check_apart
+from shardfeed.converters.commit.output import Output, check_apart, check_output, check_untaken
 from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import GrowingSource
 from shardfeed.converters.planning.options import PlanOptions, number_or_size
 from shardfeed.converters.planning.plan import Plan, make_plan
+from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import Groups, Shares
+from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import RecordedSource, Source, findings_of
-from shardfeed.errors import UsageError
+from shardfeed.errors import TooManyRejectedError, UsageError
 from shardfeed.storage.address import is_address, local_path
 
 
@@ -82,6 +84,31 @@ class Job(NamedTuple):
         opened = Output.open(self.out, self.staging, replace=self.replace, restart=restart)
         with self.place.folder(), opened as output:
             yield output
+
+    def rehearse(self, *, no_leaks: bool, restart: bool) -> Report:
+        """Report the dataset that the conversion would make; nothing is converted.
+
+        Raise the errors that the conversion would raise before it reads its first image. Other runs that work on the
+        same output are not looked for: they may be done when this one begins.
+        """
+        out, staging, replace = self.out, self.staging, self.replace
+        check_output(out, replace=replace)
+        finished = not restart and staging.committed(out)  # whether an earlier run has only left something to clear up
+        if not finished:
+            check_untaken(out, replace=replace)
+        plan = make_plan(self.source, self.options, no_leaks, os.path.dirname(out))
+        try:
+            self.limits.check_plan(out, plan)
+        except TooManyRejectedError as error:
+            error.report = Report.of_plan(out, plan, self.source)
+            raise
+        if restart:
+            staging.check_ours()
+        elif not (finished and staging.is_of(plan)):
+            check_untaken(out, replace=replace)
+            staging.left_by(plan)
+        check_space(plan.forecast, out, staging.dataset)
+        return Report.of_plan(out, plan, self.source)
 
     def plan(self, *, no_leaks: bool) -> Plan:
         """Plan the shards. Raises TooManyRejectedError if the source left out too much."""

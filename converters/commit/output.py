@@ -1,7 +1,7 @@
 """Checks of the output directory, and the commit, which gives the finished dataset its name."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from shardfeed.converters.commit.staging import Staging
@@ -9,7 +9,7 @@ from shardfeed.converters.planning.plan import Plan
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, UsageError, argument, escape
 from shardfeed.manifest import Manifest, has_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
-from shardfeed.storage.building import give_name, locked
+from shardfeed.storage.building import built, give_name, locked
 from shardfeed.storage.local import TEMPORARY, fsync_directory
 from shardfeed.storage.storage import LOCAL, sizes_by_name
 
@@ -25,7 +25,8 @@ class Output:
         self.path, self.staging, self._replace = path, staging, replace
         if restart:
             check_untaken(path, replace=replace)
-            staging.restart()
+            staging.check_ours()
+            staging.clear()
         self.committed = staging.committed(path)
         if not self.committed:
             staging.sweep()
@@ -77,16 +78,32 @@ class Output:
         self.staging.note_commit()
         give_name(self.staging.dataset, self.path)
         last()
-        return _clear(self.staging)
+        try:
+            self.staging.clear()
+        except StorageError as error:
+            return [f"the dataset is complete, but temporary files could not be removed: {error}"]
+        return []
 
 
-def _clear(staging: Staging) -> list[str]:
-    """Remove the leftovers of a committed dataset; returns a sentence if that fails."""
-    try:
-        staging.clear()
-    except StorageError as error:
-        return [f"the dataset is complete, but temporary files could not be removed: {error}"]
-    return []
+@contextmanager
+def new_dataset(out: str) -> Iterator[str]:
+    """A directory to build a dataset in, which becomes `out` (absolute) by one rename when the block ends.
+
+    If the block raises, nothing remains. Leftovers of a killed run are removed by the next one. Raises UsageError,
+    OutputExistsError, StorageError if `out` cannot be created, BusyError if another run is making it.
+    """
+    check_new_output(out)
+    with locked(out):
+        check_new_output(out)  # another run may have made it since
+        with built(out) as directory:
+            yield directory
+
+
+def check_new_output(out: str) -> None:
+    """Raise UsageError, OutputExistsError or StorageError if the directory `out` (absolute) cannot be created."""
+    if os.path.lexists(out):
+        raise OutputExistsError(out, "exists already", "choose another name")
+    check_parent(out)
 
 
 def check_parent(out: str) -> None:
@@ -100,11 +117,21 @@ def check_parent(out: str) -> None:
 
 def check_apart(out: str, folder: bytes | None) -> None:
     """Raise UsageError for an output inside `folder`, which is all a source's: shards would be taken for images."""
-    if folder is None:
-        return
-    root, place = os.path.realpath(os.fsdecode(folder)), os.path.realpath(out)
-    if os.path.commonpath([root, place]) == root:
+    if folder is not None and _is_inside(out, os.fsdecode(folder)):
         raise UsageError(out, f"is inside the source {escape(folder)}", "choose a location outside of it")
+
+
+def check_outside(out: str, directories: Iterable[str]) -> None:
+    """Raise UsageError for an output that is, or lies in, one of the datasets' directories: they are only read."""
+    for directory in directories:
+        if _is_inside(out, directory):
+            problem = f"is inside the dataset {escape(directory)}, which is only read"
+            raise UsageError(out, problem, "choose a location outside of it")
+
+
+def _is_inside(place: str, folder: str) -> bool:
+    root = os.path.realpath(folder)
+    return os.path.commonpath([root, os.path.realpath(place)]) == root
 
 
 def check_untaken(out: str, *, replace: bool) -> None:

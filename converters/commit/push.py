@@ -1,7 +1,7 @@
 """Upload of a committed dataset to a bucket: its files first, and its manifest last, which makes it a dataset there."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
@@ -9,7 +9,6 @@ from shardfeed.errors import OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
 from shardfeed.storage.address import local_path
-from shardfeed.storage.bucket_destination import Destination
 from shardfeed.storage.destination import destination
 from shardfeed.storage.local import disk_errors
 from shardfeed.storage.storage import LOCAL, FileInfo, whole
@@ -62,36 +61,37 @@ def push(directory: str | os.PathLike[str], url: str, *, progress: Callable[[int
         content = whole(LOCAL.open(path))
     files = parse_manifest(content, path).files()
     there = bucket.below(url)
-    _check_alone(bucket, url, FileInfo.of(content), there, files)
-    sent = 0
+    if MANIFEST in there and bucket.info(f"{url}/{MANIFEST}") != FileInfo.of(content):
+        raise OutputExistsError(url, "another dataset is there", "choose another URL")
+    for name in sorted(there.keys() - files.keys() - {MANIFEST}):
+        if is_dataset_file(name):  # it would damage this one
+            problem = "is a file of a dataset, but not of this one: an earlier upload did not end"
+            raise OutputExistsError(f"{url}/{name}", problem, "remove it if nothing needs it, or choose another URL")
 
     def send(name: str, info: FileInfo) -> bool:
         if name in there and bucket.info(f"{url}/{name}") == info:
             return False
         return bucket.put_new(f"{url}/{name}", os.path.join(directory, name), info)
 
-    pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-push")
-    try:
-        sending = {} if MANIFEST in there else {pool.submit(send, *file): file[1] for file in files.items()}
-        for done in as_completed(sending):
-            sent += done.result()
-            if progress is not None:
-                progress(sending[done].size)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    sent = transfer(send, {} if MANIFEST in there else files, progress)
     sent += bucket.put_new(f"{url}/{MANIFEST}", content, FileInfo.of(content))
     bucket.abort_unfinished(url)
     size = sum(info.size for info in files.values()) + len(content)
     return Pushed(len(files) + 1, size, sent, bucket.read_back)
 
 
-def _check_alone(
-    bucket: Destination, url: str, manifest: FileInfo, there: dict[str, int], files: dict[str, FileInfo]
-) -> None:
-    """Raise OutputExistsError if `url` has a different dataset, or files that would damage this one."""
-    if MANIFEST in there and bucket.info(f"{url}/{MANIFEST}") != manifest:
-        raise OutputExistsError(url, "another dataset is there", "choose another URL")
-    for name in sorted(there.keys() - files.keys() - {MANIFEST}):
-        if is_dataset_file(name):
-            problem = "is a file of a dataset, but not of this one: an earlier upload did not end"
-            raise OutputExistsError(f"{url}/{name}", problem, "remove it if nothing needs it, or choose another URL")
+def transfer(
+    copy: Callable[[str, FileInfo], bool], files: Mapping[str, FileInfo], progress: Callable[[int], object] | None
+) -> int:
+    """Call `copy` for each file, some at once, and `progress` with its size; return how many were copied."""
+    copied = 0
+    pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-transfer")
+    try:
+        copying = {pool.submit(copy, *file): file[1] for file in files.items()}
+        for done in as_completed(copying):
+            copied += done.result()
+            if progress is not None:
+                progress(copying[done].size)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return copied

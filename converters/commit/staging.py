@@ -89,7 +89,11 @@ class Staging:
         stored, expected = self.left_by(plan), plan.identity()
         if stored is None:
             self.clear()
-            self._start(plan)
+            for directory in ("", "dataset", "receipts"):
+                make_directory(os.path.join(self._partial, directory).rstrip("/"))
+            _write_inputs(os.path.join(self._partial, _INPUTS), plan)
+            write_file(os.path.join(self._partial, _PLAN), _plan_bytes(expected))
+            publish(self._partial, self.root)
             return ""
         changed = "" if stored["inputs"] == expected["inputs"] else self._change_inputs(plan)
         if stored != expected:
@@ -124,13 +128,6 @@ class Staging:
                 if name.endswith(TEMPORARY) and not os.path.exists(checkpoint_path(path.removesuffix(TEMPORARY))):
                     remove_file(path)
 
-    def _start(self, plan: Plan) -> None:
-        for directory in ("", "dataset", "receipts"):
-            make_directory(os.path.join(self._partial, directory).rstrip("/"))
-        _write_inputs(os.path.join(self._partial, _INPUTS), plan)
-        write_file(os.path.join(self._partial, _PLAN), _plan_bytes(plan.identity()))
-        publish(self._partial, self.root)
-
     def _change_inputs(self, plan: Plan) -> str:
         """Replace the stored list of inputs by that of `plan`, and say in words how they differ."""
         path = os.path.join(self.root, _INPUTS)
@@ -148,11 +145,6 @@ class Staging:
         stored = self._stored() or {}
         stored[_COMMIT] = _manifest_checksum(self.dataset)
         write_file(self._plan, _plan_bytes(stored))
-
-    def restart(self) -> None:
-        """Remove what an earlier run left, whatever it was. Raises as `check_ours`."""
-        self.check_ours()
-        self.clear()
 
     def check_ours(self) -> None:
         """Raise UsageError if the staging directories hold anything that no conversion made."""
@@ -209,10 +201,7 @@ def other_manner(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
     `before`, `now`: as in `Plan.identity`. Features and class names are not compared, as they follow from the inputs: a
     folder that is gone is a class that is gone, and with other labels no image has to be made again.
     """
-    changes = [
-        *_differences(before.get("options"), now["options"]),
-        *_differences(before.get("made_by"), now["made_by"]),
-    ]
+    changes = [change for kind in ("options", "made_by") for change in _differences(before.get(kind), now[kind])]
     return changes if len(changes) <= _LISTED else [*changes[:_LISTED], f"and {len(changes) - _LISTED} more"]
 
 
@@ -292,11 +281,8 @@ def keep_shards(plan: Plan, directory: str, *, every_byte: bool) -> list[str]:
     for folder in folders:
         fsync_directory(folder)
     shards = sum(len(info.shards) for info in onto.manifest.splits.values())
-    how = (
-        "linked, not copied"
-        if not copied
-        else f"copied: its disk does not support links ({linked} of their files linked)"
-    )
+    unlinked = f"copied: its disk does not support links ({linked} of their files linked)"
+    how = unlinked if copied else "linked, not copied"
     return [f"{number(shards, 'shard')} of {onto.manifest.name} {'is' if shards == 1 else 'are'} {how}"]
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from shardfeed.converters.commit.finish import split_info, stage_manifest
-from shardfeed.converters.commit.new_dataset import new_dataset
+from shardfeed.converters.commit.output import new_dataset
 from shardfeed.converters.existing.surveying import Survey, files_of
 from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
 from shardfeed.converters.shards.task import Receipt, shard_paths

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from shardfeed.converters.commit.output import check_parent
+from shardfeed.converters.commit.push import transfer
 from shardfeed.errors import IntegrityError, OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST
@@ -22,7 +22,6 @@ from shardfeed.storage.local import (
 )
 from shardfeed.storage.storage import LOCAL, FileInfo, Storage, sizes_by_name, whole
 
-_AT_ONCE = 8  # files
 _RANGE = 8 << 20  # bytes of a request
 _TRIES = 2  # for a file that arrives damaged
 
@@ -67,7 +66,7 @@ def pull(url: str, directory: str | os.PathLike[str], *, progress: Callable[[int
     content = whole(storage.open(f"{root}/{MANIFEST}"))
     manifest = parse_manifest(content, f"{root}/{MANIFEST}")
     files = manifest.files()
-    size, fetched = sum(info.size for info in files.values()) + len(content), 0
+    size = sum(info.size for info in files.values()) + len(content)
     check_parent(out)
     with locked(out):
         if os.path.lexists(out):
@@ -82,18 +81,11 @@ def pull(url: str, directory: str | os.PathLike[str], *, progress: Callable[[int
         for name, there in sizes_by_name(LOCAL, building, folders).items():
             if name not in files:  # unfinished, or of another dataset
                 (remove_tree if there < 0 else remove_file)(os.path.join(building, name))
-        pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-pull")
-        try:
-            waiting = {
-                pool.submit(_fetch, storage, f"{root}/{name}", os.path.join(building, name), info): info
-                for name, info in files.items()
-            }
-            for done in as_completed(waiting):
-                fetched += done.result()
-                if progress is not None:
-                    progress(waiting[done].size)
-        finally:
-            pool.shutdown(cancel_futures=True)
+
+        def fetch(name: str, info: FileInfo) -> bool:
+            return _fetch(storage, f"{root}/{name}", os.path.join(building, name), info)
+
+        fetched = transfer(fetch, files, progress)
         for folder in folders:
             fsync_directory(os.path.join(building, folder))
         write_file(os.path.join(building, MANIFEST), content)
@@ -107,7 +99,12 @@ def _fetch(storage: Storage, url: str, path: str, info: FileInfo) -> bool:
         return False
     for left in reversed(range(_TRIES)):
         try:
-            _copy(storage, url, path, info)
+            file = storage.open(url, info.size)
+            with NewFile(path, sync_directory=False) as new:
+                for start in range(0, info.size, _RANGE):
+                    new.write([file.read(start, min(_RANGE, info.size - start))])
+                if problem := info.difference(FileInfo(new.size, new.crc32c)):
+                    raise IntegrityError(url, problem, "push the dataset again")
             break
         except FileNotFoundError:
             raise IntegrityError(url, "missing, although the manifest names it", "push the dataset again") from None
@@ -115,12 +112,3 @@ def _fetch(storage: Storage, url: str, path: str, info: FileInfo) -> bool:
             if not left:
                 raise
     return True
-
-
-def _copy(storage: Storage, url: str, path: str, info: FileInfo) -> None:
-    file = storage.open(url, info.size)
-    with NewFile(path, sync_directory=False) as new:
-        for start in range(0, info.size, _RANGE):
-            new.write([file.read(start, min(_RANGE, info.size - start))])
-        if problem := info.difference(FileInfo(new.size, new.crc32c)):
-            raise IntegrityError(url, problem, "push the dataset again")

@@ -25,7 +25,7 @@ from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.schema import FILENAME, TEXT, Schema
 from shardfeed.storage.address import local_path
 from shardfeed.storage.building import locked
-from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, storage_error, write_file
+from shardfeed.storage.local import TEMPORARY, disk_errors, make_directory, remove_file, write_file
 from shardfeed.storage.storage import FileInfo
 
 _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"
@@ -71,7 +71,9 @@ def rebuild(
     damaged = {
         name: problem
         for name, info in sorted(manifest.files().items())
-        if not is_shard(name) and (problem := _problem(os.path.join(directory, name), info))
+        if not is_shard(name)
+        for path in [os.path.join(directory, name)]
+        if (problem := info.difference(FileInfo.of_file(path)) if os.path.exists(path) else "missing")
     }
     _check_shard_sizes(directory, manifest)
     made: dict[str, bytes] = {}
@@ -92,26 +94,18 @@ def rebuild(
     return Rebuilt(manifest, files, lost, bool(files) and not dry_run)
 
 
-def _problem(path: str, expected: FileInfo) -> str:
-    """Describe how a file differs from what is expected; "" if it does not."""
-    return expected.difference(FileInfo.of_file(path)) if os.path.exists(path) else "missing"
-
-
 def _check_shard_sizes(directory: str, manifest: Manifest) -> None:
     """Raise IntegrityError if a shard is missing or has another size: a new index would not repair it."""
     for split in manifest.splits.values():
         for number, info in enumerate(split.shards):
             path = os.path.join(directory, split.shard_file(number))
-            try:
+            if not os.path.lexists(path):
+                raise IntegrityError(path, "missing: it cannot be restored from the shards", _SALVAGE)
+            with disk_errors(path, "read"):
                 size = os.path.getsize(path)
-            except FileNotFoundError:
-                raise IntegrityError(path, "missing: it cannot be restored from the shards", _SALVAGE) from None
-            except OSError as error:
-                raise storage_error(path, "read", error) from error
             if size != info.data.size:
-                raise IntegrityError(
-                    path, f"got {size} bytes, expected {info.data.size}: the shard itself is damaged", _SALVAGE
-                )
+                problem = f"got {size} bytes, expected {info.data.size}: the shard itself is damaged"
+                raise IntegrityError(path, problem, _SALVAGE)
 
 
 def _of_split(
@@ -134,9 +128,8 @@ def _of_split(
         if split.format == NATIVE.name:
             content = Index.from_sizes(tally.sizes).to_bytes()
             if FileInfo.of(content) != info.index:
-                raise IntegrityError(
-                    path, "its records changed since they were written: the shard itself is damaged", _SALVAGE
-                )
+                problem = "its records changed since they were written: the shard itself is damaged"
+                raise IntegrityError(path, problem, _SALVAGE)
             if index in damaged:
                 made[index] = content
         if columns:
@@ -190,15 +183,13 @@ def _tally(
     """Tally the records of a shard, for its index and these columns. Raise IntegrityError if it is damaged."""
     labels = manifest.schema.class_names
     tally = ShardTally(labels.__contains__, [key for key in columns if key not in labels])
-    try:
+    with disk_errors(path, "read"):
         for payload, start, size in records:
             features = decode(payload) if columns else {}
             if columns and (problem := nonconformity(features, manifest.schema)):
                 raise RecordError(f"{path}, record {len(tally.sizes)}, offset {start}", problem, _SALVAGE)
             tally.add(features, size)
             progress(size)
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
     return tally
 
 
@@ -208,19 +199,14 @@ def _sidecars(manifest: Manifest, damaged: Collection[str]) -> dict[str, bytes]:
     views = [shard_format(manifest.format).describe(Described(manifest.name, manifest.schema, shards))]
     if manifest.format in TFDS_FORMATS:
         of = manifest.name, manifest.schema, manifest.splits
-        views += [tfds_files(*of, image, manifest.format) for image in _stored_as(manifest)]
+        size = manifest.options.get("size")
+        ways = [ImageOptions(), ImageOptions(encode="raw")]  # to store images; the checksum of the result decides
+        if isinstance(size, list) and len(size) == 2:
+            ways.append(ImageOptions(encode="raw", size=(size[0], size[1])))
+        views += [tfds_files(*of, image, manifest.format) for image in ways]
     return {
         name: content
         for view in views
         for name, content in view.items()
         if name in damaged and manifest.sidecars[name] == FileInfo.of(content)
     }
-
-
-def _stored_as(manifest: Manifest) -> Iterator[ImageOptions]:
-    """List the ways in which the images may be stored; the checksum of the result decides."""
-    size = manifest.options.get("size")
-    yield ImageOptions()
-    yield ImageOptions(encode="raw")
-    if isinstance(size, list) and len(size) == 2:
-        yield ImageOptions(encode="raw", size=(size[0], size[1]))

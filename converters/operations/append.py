@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
+from shardfeed.converters.commit.output import check_outside
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.operations.grown_source import GrownSource
-from shardfeed.converters.operations.making import MakingOptions, check_outside, convert_anew
+from shardfeed.converters.operations.making import MakingOptions, convert_anew
 from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
@@ -19,6 +20,7 @@ from shardfeed.manifest import has_manifest
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256
+from shardfeed.storage.address import is_address, local_path
 
 
 def append(
@@ -65,7 +67,8 @@ def append(
         print(report.images, report.notes)
     """
     opened = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
-    check_outside(out, [os.path.abspath(opened.directory)])
+    if not is_address(out):
+        check_outside(local_path(out), [os.path.abspath(opened.directory)])
     to = opened.manifest.format
     if making.get("to") not in (None, to):
         problem = f"got {making.get('to')!r}, but the existing shards, which are kept, have the format {to}"

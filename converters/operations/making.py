@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from shardfeed.converters.commit.output import check_outside
 from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.conversion import Progress, convert
 from shardfeed.converters.engines.choose_engine import Workers
@@ -11,7 +12,6 @@ from shardfeed.converters.operations.dataset_source import ChosenRecords, Opened
 from shardfeed.converters.planning.groups import feature_of_groups
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
-from shardfeed.errors import UsageError, escape
 from shardfeed.schema import SHA256
 from shardfeed.storage.address import is_address, local_path
 
@@ -65,7 +65,8 @@ def make_dataset(
     """
     if unknown := making.keys() - MakingOptions.__optional_keys__:  # some have a meaning for `convert`
         raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
-    check_outside(out, [opened.directory for opened in datasets])
+    if not is_address(out):
+        check_outside(local_path(out), [opened.directory for opened in datasets])
     options: dict[str, Any] = {**making, "to": making.get("to") or datasets[0].manifest.format}
     groups = groups or Groups()
     if groups.column is not None:
@@ -74,18 +75,6 @@ def make_dataset(
         source.carried.append(SHA256)
     by = {f"group_{name}": value for name, value in groups.to_json().items()}
     return convert(source, out, split=split, seed=seed, **by, **options)
-
-
-def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> None:
-    """Raise UsageError for an output that is, or lies in, one of the datasets' directories: they are only read."""
-    if is_address(out):
-        return
-    place = os.path.realpath(local_path(out))
-    for directory in directories:
-        root = os.path.realpath(directory)
-        if os.path.commonpath([root, place]) == root:
-            problem = f"is inside the dataset {escape(directory)}, which is only read"
-            raise UsageError(os.fspath(out), problem, "choose a location outside of it")
 
 
 def convert_anew(format: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.converters.commit.new_dataset import new_dataset
+from shardfeed.converters.commit.output import new_dataset
 from shardfeed.errors import BusyError, OutputExistsError, StorageError, UsageError
 from shardfeed.storage import local as files
 

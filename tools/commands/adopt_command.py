@@ -4,7 +4,7 @@ import argparse
 import json
 import time
 
-from shardfeed.converters.commit.new_dataset import check_new_output
+from shardfeed.converters.commit.output import check_new_output
 from shardfeed.converters.existing.adopt import adopt, check_names
 from shardfeed.converters.existing.surveying import Survey, splits_of, survey
 from shardfeed.converters.sources.files.class_names import read_named_classes

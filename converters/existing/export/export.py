@@ -3,12 +3,13 @@
 import hashlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
 
 from shardfeed.annotations import XMIN
-from shardfeed.converters.commit.output import check_parent
+from shardfeed.converters.commit.output import check_new_output, check_outside
 from shardfeed.converters.existing.export.coco import CocoForm
 from shardfeed.converters.existing.export.folder import FolderForm
 from shardfeed.converters.existing.export.form import Form
@@ -16,12 +17,11 @@ from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses, losses_of
 from shardfeed.converters.existing.export.masks import MasksForm
 from shardfeed.converters.existing.export.read_back import Found, check
-from shardfeed.converters.existing.export.report import Exported
 from shardfeed.converters.existing.export.table import TableForm
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.existing.export.voc import VocForm
 from shardfeed.converters.existing.export.yolo import YoloForm
-from shardfeed.errors import OutputExistsError, StorageError, UsageError, escape
+from shardfeed.errors import StorageError, UsageError, escape
 from shardfeed.formats.registry import FORMATS
 from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset
@@ -37,6 +37,50 @@ FORMS: dict[str, type[Form]] = {
     form.NAME: form for form in (FolderForm, CocoForm, YoloForm, VocForm, MasksForm, TableForm)
 }
 _KINDS = {b".jpg": b".jpg", b".jpeg": b".jpg", b".png": b".png"}  # what an extension promises
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Result of an export or, with `dry_run`, of a planned export.
+
+    Attributes:
+        out: the absolute path of the folder.
+        to: the format.
+        splits: images by split.
+        files, size: number of files in the folder, and their size in bytes.
+        left_out: kind of data that the format cannot store -> how many were left out.
+        renamed: number of images that get a different name when they are converted again.
+        notes: further remarks for the user, a sentence each.
+        convert_commands: the commands that convert the folder again; each converts a different part.
+        dry_run: whether nothing was written.
+        seconds: duration of the export.
+
+    Example:
+        exported = export("flowers", "flowers-folder", to="folder")
+        print(exported.splits, exported.convert_commands)
+    """
+
+    out: str
+    to: str
+    splits: Mapping[str, int]
+    files: int
+    size: int
+    left_out: Mapping[str, int]
+    renamed: int
+    notes: tuple[str, ...]
+    convert_commands: tuple[str, ...]
+    dry_run: bool
+    seconds: float
+
+    @property
+    def images(self) -> int:
+        """Number of images in all splits."""
+        return sum(self.splits.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as a JSON value, for scripts."""
+        found = {**asdict(self), "seconds": round(self.seconds, 3)}
+        return {"bytes" if name == "size" else name: value for name, value in found.items()}
 
 
 def export(
@@ -131,11 +175,8 @@ def shard_remedy(to: str) -> str:
 
 
 def _check_out(target: str, directory: str) -> None:
-    if os.path.lexists(target):
-        raise OutputExistsError(target, "exists already", "choose another name")
-    check_parent(target)
-    if os.path.realpath(target).startswith(os.path.realpath(directory) + os.sep):
-        raise UsageError(target, "is inside the dataset, which is only read", "choose a location outside of it")
+    check_new_output(target)
+    check_outside(target, [directory])
 
 
 def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:

@@ -9,29 +9,27 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shardfeed.column import column_keys
 from shardfeed.converters.commit.finish import split_info, stage_manifest
-from shardfeed.converters.commit.new_dataset import check_new_output, new_dataset
+from shardfeed.converters.commit.output import check_new_output, check_outside, new_dataset
 from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard, kept_json
-from shardfeed.converters.existing.salvage.search import SurvivingShard, Survivors, look_for_survivors
+from shardfeed.converters.existing.salvage.search import SurvivingShard, Survivors, look_for_survivors, pieces_of
 from shardfeed.converters.existing.tally import ShardTally, shards_fingerprint, tfds_view
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, shard_paths
-from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
 from shardfeed.formats.registry import NATIVE
 from shardfeed.formats.tfrecord.framing import unframe
-from shardfeed.formats.tfrecord.scan import Piece, pieces
 from shardfeed.manifest import Manifest
 from shardfeed.naming import REJECTED, SALVAGED, dataset_name, shard_file
 from shardfeed.schema import FILENAME
 from shardfeed.storage.address import local_output, local_path
-from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import FileInfo
 from shardfeed.version import __version__
 
@@ -64,8 +62,7 @@ def salvage(
     started = time.monotonic()
     directory, target = local_path(path), local_output(out)
     check_new_output(target)
-    if os.path.realpath(target).startswith(os.path.realpath(directory) + os.sep):
-        raise UsageError(target, "is inside the dataset, which is only read", "choose a location outside of it")
+    check_outside(target, [directory])
     survivors = look_for_survivors(directory, progress)
     with new_dataset(target) as building:
         taken = _NewRecords(survivors)
@@ -79,7 +76,8 @@ def salvage(
         recovered = sum(copy.receipt.info.records for copy in ordered)
         if not recovered:
             raise IntegrityError(directory, "no intact record in it", "restore it from a copy, or convert again")
-        expected = _expected(survivors)
+        counts = [shard.records for shard in survivors.shards]  # of the dataset as it was written
+        expected = None if None in counts else sum(count or 0 for count in counts)
         damaged = tuple(copy.damage for copy in ordered if copy.damage is not None)
         schema, old, kept = survivors.schema, survivors.manifest, survivors.kept
         splits = {name: split_info(building, name, schema, of_split) for name, of_split in receipts.items()}
@@ -161,7 +159,7 @@ def _copy_shard(
     reasons: list[str] = []
     paths = shard_paths(building, shard.split, shard.number, shard.count)
     with NATIVE.sink(*paths, schema) as sink:
-        for piece in _pieces(shard.path):
+        for piece in pieces_of(shard.path) if shard.path is not None else ():
             progress(piece.end - piece.start)
             if piece.framed is None:
                 broken += piece.end - piece.start
@@ -204,20 +202,6 @@ def _copy_shard(
     receipt = save_receipt(waiting, tally.receipt(shard.split, shard.number, schema, sink.info))
     tally.release()
     return _Copy(receipt, tally, damage)
-
-
-def _pieces(path: str | None) -> Iterator[Piece]:
-    """Yield the pieces of a shard's file; none if it is missing. Raise StorageError."""
-    try:
-        yield from pieces(path) if path is not None else ()
-    except OSError as error:
-        raise storage_error(path or "", "read", error) from error
-
-
-def _expected(survivors: Survivors) -> int | None:
-    """Records of the whole dataset as it was written; None unless that is known of every shard."""
-    counts = [shard.records for shard in survivors.shards]
-    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def _fingerprint(old: Manifest | None, receipts: Mapping[str, Sequence[Receipt]]) -> str:

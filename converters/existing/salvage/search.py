@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +12,12 @@ from shardfeed.converters.sources.containers.records.shard_names import find_spl
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
-from shardfeed.formats.tfrecord.scan import pieces
+from shardfeed.formats.tfrecord.scan import Piece, pieces
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, label_names_file
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import extend_crc32c
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import disk_errors, storage_error
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 
 _MOST_BYTES = 256 << 20  # of a side file that no checksum vouches for
@@ -56,13 +56,10 @@ class Survivors:
 
 def read_side_file(path: str) -> bytes | None:
     """Read a side file; None if it is missing, or larger than any can be. Raise StorageError."""
-    try:
-        if not os.path.isfile(path):
-            return None
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
+    if not os.path.isfile(path):
+        return None
+    with disk_errors(path, "read"), open(path, "rb") as file:
+        data = file.read(_MOST_BYTES + 1)
     return data if len(data) <= _MOST_BYTES else None
 
 
@@ -166,25 +163,28 @@ def unlisted_survivors(
     return Survivors(found.schema, None, tuple(split.name for split in splits), shards, notes=[note])
 
 
+def pieces_of(path: str) -> Iterator[Piece]:
+    """Yield the pieces of a shard's file. Raise StorageError."""
+    with disk_errors(path, "read"):
+        yield from pieces(path)
+
+
 def _content(path: str, records: int | None, look: FeatureLook, progress: Callable[[int], object]) -> FileInfo | None:
     """Size and CRC-32C of an undamaged file of Examples, `records` of them if that is known; None if it is damaged."""
     size = crc = count = 0
     whole = True
-    try:
-        for piece in pieces(path):
-            progress(piece.end - piece.start)
-            if piece.framed is None:
-                whole = False
-                continue
-            try:
-                look.add(decode(piece.payload), f"{path}, offset {piece.start}")
-            except IntegrityError:
-                whole = False
-            size += len(piece.framed)
-            crc = extend_crc32c(crc, piece.framed)
-            count += 1
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
+    for piece in pieces_of(path):
+        progress(piece.end - piece.start)
+        if piece.framed is None:
+            whole = False
+            continue
+        try:
+            look.add(decode(piece.payload), f"{path}, offset {piece.start}")
+        except IntegrityError:
+            whole = False
+        size += len(piece.framed)
+        crc = extend_crc32c(crc, piece.framed)
+        count += 1
     return FileInfo(size, crc) if whole and records in (None, count) else None
 
 
