@@ -1,6 +1,7 @@
 """Arguments shared by several commands: shares, numbers of shards, sizes in bytes."""
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,34 @@ def add_group_arguments(group: argparse._ActionsContainer) -> None:
     group.add_argument("--group-duplicates", action="store_true", help="keep identical files in one split")
 
 
+def add_worker_arguments(
+    group: argparse._ActionsContainer, *, address: str = "address of the Ray cluster (default: RAY_ADDRESS)"
+) -> None:
+    """The options of `workers_of`; `address`: help of the option."""
+    group.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one per core)")
+    engines = "where workers run; ray needs shardfeed[ray]"
+    group.add_argument("--engine", choices=("local", "ray"), default="local", help=engines)
+    group.add_argument("--address", metavar="HOST:PORT", help=address)
+
+
+def add_limit_arguments(group: argparse._ActionsContainer) -> None:
+    """The limits for what a conversion leaves out."""
+    for name, what in (("--max-bad", "images"), ("--max-bad-objects", "annotations")):
+        group.add_argument(name, metavar="N|P%", default="0", help=f"rejected {what} allowed (default 0)")
+
+
+def add_run_arguments(group: argparse._ActionsContainer, *, dry_run: str = "print the result, write nothing") -> None:
+    """RUN, and the options of commands that print a report and show a bar; `dry_run`: its help."""
+    add = group.add_argument
+    add("--no-leaks", action="store_true", help="fail if a file or a group is in two splits")
+    add("--replace", action="store_true", help="replace OUT when the new dataset is complete")
+    add("--restart", action="store_true", help="discard an interrupted run and start over")
+    add("--verify", action="store_true", help="read every byte again before committing")
+    add("--dry-run", action="store_true", help=dry_run)
+    add("--json", action="store_true", help="print the report as JSON")
+    add("--quiet", action="store_true", help="no progress bar, no summary")
+
+
 def given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
     """These arguments, for a function that has parameters of the same names."""
     return {name: getattr(args, name) for name in names}
@@ -83,6 +112,14 @@ def size_argument(text: str) -> str:
         problem = f"got {text!r}, expected a size with its unit like 256MB{remedy}"
         raise argparse.ArgumentTypeError(problem) from None
     return text
+
+
+def check_output(option: str, name: str, *ends: str) -> None:
+    """Raise UsageError unless the name of a file to write ends in one of `ends`, and its directory exists."""
+    if not name.lower().endswith(ends):
+        raise UsageError(option, f"got {escape(name)!r}, expected a name that ends in {', '.join(ends)}")
+    if not os.path.isdir(os.path.dirname(name) or "."):
+        raise UsageError(option, f"no directory {escape(os.path.dirname(name))!r}", "create it first")
 
 
 def workers_of(args: argparse.Namespace) -> LocalWorkers | RayWorkers:

@@ -12,7 +12,7 @@ from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.objects import Account
 from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.naming import LEFT_OUT, REJECTED
-from shardfeed.schema import IMAGE_KEYS, LABEL, Feature, Schema
+from shardfeed.schema import IMAGE_KEYS, LABEL, Schema
 from shardfeed.text import in_usual_order, listing, number, size_text, table
 from shardfeed.tools.colour import coloured
 
@@ -173,11 +173,6 @@ def feature_table(schema: Schema, keys: Iterable[str] | None = None) -> str:
     for key in sorted(schema.features if keys is None else keys):
         feature = schema.features[key]
         called = f"readers use the name {feature.alias}" if feature.alias else ""
-        rows.append([escape(key), feature.dtype, schema.kind(key), _values(feature), called])
+        values = "one" if feature.scalar else "any number" if feature.ragged else "x".join(map(str, feature.shape))
+        rows.append([escape(key), feature.dtype, schema.kind(key), values, called])
     return table(rows)
-
-
-def _values(feature: Feature) -> str:
-    if feature.scalar:
-        return "one"
-    return "any number" if feature.ragged else "x".join(map(str, feature.shape))

@@ -10,7 +10,15 @@ from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.errors import TooManyRejectedError
 from shardfeed.formats.registry import FORMATS
 from shardfeed.text import shell_quoted
-from shardfeed.tools.arguments import RUN, given, shards_of, size_argument, workers_of
+from shardfeed.tools.arguments import (
+    RUN,
+    add_run_arguments,
+    add_worker_arguments,
+    given,
+    shards_of,
+    size_argument,
+    workers_of,
+)
 from shardfeed.tools.convert_report import print_failed, print_report
 from shardfeed.tools.progress import EventLog, ProgressReporter
 
@@ -32,18 +40,8 @@ def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) ->
         written.add_argument("--to", metavar="FORMAT", help=f"shard format: {names} (default: unchanged)")
     written.add_argument("--shards", metavar="N|A=N,B=N", help="number of shards per split (default: by --shard-size)")
     written.add_argument("--shard-size", metavar="SIZE", type=size_argument, help="maximum shard size (default 256MB)")
-    written.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one per core)")
-    written.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="where workers run; ray needs shardfeed[ray]"
-    )
-    written.add_argument("--address", metavar="HOST:PORT", help="address of the Ray cluster (default: RAY_ADDRESS)")
-    written.add_argument("--no-leaks", action="store_true", help="fail if a file or a group is in two splits")
-    written.add_argument("--replace", action="store_true", help="replace OUT when the new dataset is complete")
-    written.add_argument("--restart", action="store_true", help="discard an interrupted run and start over")
-    written.add_argument("--verify", action="store_true", help="read every byte again before committing")
-    written.add_argument("--dry-run", action="store_true", help="print the result, write nothing")
-    written.add_argument("--json", action="store_true", help="print the report as JSON")
-    written.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add_worker_arguments(written)
+    add_run_arguments(written)
 
 
 def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) -> int:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardfeed.converters.operations.change import DROPPED
 from shardfeed.errors import UsageError, escape
@@ -103,21 +103,22 @@ def mapped(names: Sequence[str], classes: Mapping[str, str | None], order: Seque
     return Mapped(new, numbers, names)
 
 
-class Mapped:
-    """New class `names`, and the number in them of each old class, or DROPPED."""
+class Mapped(NamedTuple):
+    """New class `names`, and the number in them of each of the `old` classes, or DROPPED."""
 
-    def __init__(self, names: tuple[str, ...], numbers: tuple[int, ...], old: Sequence[str]) -> None:
-        self.names, self.numbers, self._old = names, numbers, old
+    names: tuple[str, ...]
+    numbers: tuple[int, ...]
+    old: Sequence[str]
 
     @property
     def same(self) -> bool:
         """Whether nothing is other."""
-        return tuple(self._old) == self.names and self.numbers == tuple(range(len(self.names)))
+        return tuple(self.old) == self.names and self.numbers == tuple(range(len(self.names)))
 
-    def ids(self, old: Sequence[int]) -> tuple[int, ...]:
+    def ids_of(self, old: Sequence[int]) -> tuple[int, ...]:
         """The source's number of each new class: that of the class of its name, else of the first it is made of."""
         found: dict[int, int] = {}
-        for name, number, id_ in zip(self._old, self.numbers, old, strict=True):
+        for name, number, id_ in zip(self.old, self.numbers, old, strict=True):
             if number != DROPPED and (number not in found or name == self.names[number]):
                 found[number] = id_
         return tuple(found[number] for number in range(len(self.names)))
@@ -126,7 +127,7 @@ class Mapped:
 def with_classes(schema: Schema, lists: Mapping[str, Mapped]) -> Schema:
     """Return the schema with the new class lists of label features, and their class ids if they have any."""
     names = {**schema.class_names, **{key: of_key.names for key, of_key in lists.items()}}
-    ids = {key: lists[key].ids(old) if key in lists else old for key, old in schema.class_ids.items()}
+    ids = {key: lists[key].ids_of(old) if key in lists else old for key, old in schema.class_ids.items()}
     return replace(schema, class_names=names, class_ids=ids)
 
 
@@ -154,16 +155,16 @@ def joined(key: str, lists: Sequence[tuple[str, Sequence[str], Sequence[int] | N
     return Joined(tuple(names), ids, [tuple(number[name] for name in of_one) for _, of_one, _ in lists], bool(id_of))
 
 
-class Joined:
+class Joined(NamedTuple):
     """Class `names` of several lists; their `ids`, None where not all have one; and of each list the new `numbers`.
 
     `had_ids`: whether any of them had.
     """
 
-    def __init__(
-        self, names: tuple[str, ...], ids: tuple[int, ...] | None, numbers: list[tuple[int, ...]], had_ids: bool
-    ) -> None:
-        self.names, self.ids, self.numbers, self.had_ids = names, ids, numbers, had_ids
+    names: tuple[str, ...]
+    ids: tuple[int, ...] | None
+    numbers: list[tuple[int, ...]]
+    had_ids: bool
 
 
 def schema_difference(one: Schema, other: Schema, *, other_place: str) -> str:

@@ -187,15 +187,8 @@ def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: fl
     report: dict[str, Any] = {
         "rounds": [{"images_per_s": each.rate, "cpu_us_per_image": each.cpu_us} for each in rounds.whole],
         "refused": asdict(refused) if refused else None,
-        "pipeline": None,
-        "stages": None,
-        "decoder": None,
-        "model": None,
-        "model_bound": None,
-        "advice": None,
+        **dict.fromkeys(("pipeline", "stages", "decoder", "model", "model_bound", "advice", "first_batch", "memory")),
         "not_tried": [],
-        "first_batch": None,
-        "memory": None,
     }
     if refused:
         return report

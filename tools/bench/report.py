@@ -69,7 +69,9 @@ def _rates(report: dict[str, Any]) -> list[list[str]]:
     if disk := report.get("disk"):
         read = f"{disk['images_per_s']:,.0f} images/s, {disk['mb_per_s']:,.1f} MB/s: {disk['images']:,} records,"
         rows += [["disk", read], ["", "not in the page cache; all other figures are with the data in memory"]]
-        if report.get("pipeline") and _disk_bound(report):
+        pipeline = report.get("pipeline")
+        slower = pipeline and disk["images_per_s"] < pipeline["images_per_s"]
+        if slower and disk["dataset_bytes"] > disk["memory_free_bytes"]:
             rows += [
                 ["", "the dataset does not fit into memory: the disk is the limit, so try a faster one,"],
                 ["", 'cached(split, "DIRECTORY ON A FASTER DISK") for train_batches'],
@@ -82,12 +84,6 @@ def _rates(report: dict[str, Any]) -> list[list[str]]:
         growth = f"{size_text(memory['growth_bytes'])} more than after its imports"
         rows += [["first batch", f"after {first['iterator_s']:.2f} s; {fresh}"], ["peak memory", f"{peak}, {growth}"]]
     return rows
-
-
-def _disk_bound(report: dict[str, Any]) -> bool:
-    disk = report["disk"]
-    slower = disk["images_per_s"] < report["pipeline"]["images_per_s"]
-    return slower and disk["dataset_bytes"] > disk["memory_free_bytes"]
 
 
 def _throughput(report: dict[str, Any]) -> list[list[str]]:

@@ -6,7 +6,7 @@ from functools import partial
 from shardfeed.converters.operations.append import append, check_no_dataset
 from shardfeed.manifest import read_manifest
 from shardfeed.storage.address import local_path
-from shardfeed.tools.arguments import GROUPS, add_group_arguments, assignments, given
+from shardfeed.tools.arguments import GROUPS, add_group_arguments, add_limit_arguments, assignments, given
 from shardfeed.tools.commands import convert_command
 from shardfeed.tools.making import add_making_arguments, run_operation
 
@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_group_arguments(new)
     new.add_argument("--seed", type=int, help="seed of order and splits (default: as before)")
     new.add_argument("--new-classes", action="store_true", help="add classes that the dataset does not have")
-    new.add_argument("--max-bad", metavar="N|P%", default="0", help="rejected images allowed (default 0)")
-    new.add_argument("--max-bad-objects", metavar="N|P%", default="0", help="rejected annotations allowed (default 0)")
+    add_limit_arguments(new)
     convert_command.add_source_arguments(parser)
     add_making_arguments(parser, to=False)
 

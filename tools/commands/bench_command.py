@@ -19,6 +19,7 @@ from shardfeed.machine.processes import MOST_WORKERS
 from shardfeed.pipelines.arguments import MOST_PIXELS
 from shardfeed.storage.address import check_local
 from shardfeed.text import in_usual_order, shell_quoted
+from shardfeed.tools.arguments import check_output
 from shardfeed.tools.bench.report import head_text, report_text
 from shardfeed.tools.next_steps import training_lines
 from shardfeed.version import __version__
@@ -28,22 +29,17 @@ _ORDERS = ("stream", "global", "blocks", "stored")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `bench`."""
-    parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("--split", metavar="NAME", help="split to read (default: train, else the first)")
-    parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="images per batch (default 64)")
-    parser.add_argument(
-        "--image-size", metavar="PX", type=int, default=224, help="side of the crops in pixels (default 224)"
-    )
-    parser.add_argument(
-        "--order", metavar="O", choices=_ORDERS, default="stream", help="stream (default), global, blocks or stored"
-    )
-    parser.add_argument("--workers", metavar="N", type=int, help="threads (default: available cores)")
-    parser.add_argument(
-        "--seconds", metavar="S", type=float, default=60.0, help="approximate duration, without imports (default 60)"
-    )
-    parser.add_argument("--model-ms", metavar="X", type=float, help="check whether training steps of X ms would wait")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    parser.add_argument("--plot", metavar="FILE.png", help="draw a chart; needs shardfeed[bench]")
+    add = parser.add_argument
+    add("dataset", help="dataset directory")
+    add("--split", metavar="NAME", help="split to read (default: train, else the first)")
+    add("--batch-size", metavar="N", type=int, default=64, help="images per batch (default 64)")
+    add("--image-size", metavar="PX", type=int, default=224, help="side of the crops in pixels (default 224)")
+    add("--order", metavar="O", choices=_ORDERS, default="stream", help="stream (default), global, blocks or stored")
+    add("--workers", metavar="N", type=int, help="threads (default: available cores)")
+    add("--seconds", metavar="S", type=float, default=60.0, help="approximate duration, without imports (default 60)")
+    add("--model-ms", metavar="X", type=float, help="check whether training steps of X ms would wait")
+    add("--json", action="store_true", help="print all figures as JSON")
+    add("--plot", metavar="FILE.png", help="draw a chart; needs shardfeed[bench]")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,10 +103,7 @@ def _check(args: argparse.Namespace) -> None:
         if number is not None and not 0 < number < 1e6:
             raise UsageError(option, f"got {number:g}, expected more than 0 and less than a million")
     if args.plot:
-        if not args.plot.lower().endswith(".png"):
-            raise UsageError("--plot", f"got {escape(args.plot)!r}, expected a name that ends in .png")
-        if not os.path.isdir(os.path.dirname(args.plot) or "."):
-            raise UsageError("--plot", f"no directory {escape(os.path.dirname(args.plot))!r}", "create it first")
+        check_output("--plot", args.plot, ".png")
         check_extra("matplotlib", "--plot")
 
 

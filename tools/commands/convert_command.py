@@ -29,6 +29,9 @@ from shardfeed.tools.arguments import (
     GROUPS,
     RUN,
     add_group_arguments,
+    add_limit_arguments,
+    add_run_arguments,
+    add_worker_arguments,
     assignments,
     given,
     named_once,
@@ -55,75 +58,51 @@ IN_PYTHON = {  # arguments that have another name here
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the options for labels, annotations and file selection, and return the group of the latter."""
-    source = parser.add_argument_group("labels and annotations")
-    source.add_argument("--labels", metavar="FILE", help="labels: CSV, TSV, JSON Lines, or 'path label' text")
-    source.add_argument("--path-column", metavar="NAME|N", help="column of the image path (numbers start at 1)")
-    source.add_argument(
-        "--label-column", metavar="NAME|N", action="append", help="label column; repeat for more labels"
-    )
-    source.add_argument(
-        "--label-separator", metavar="S", action="append", help="separates labels within a cell; C=S: only in column C"
-    )
-    source.add_argument("--one-hot", metavar="A,B,C", help="columns of 0 and 1, each named after its class")
-    source.add_argument(
-        "--text-column", metavar="NAME|N", action="append", help="column of free text, such as captions"
-    )
-    source.add_argument(
-        "--number-column", metavar="C", action="append", help="column of numeric values: C, C:int, C:float, C:float:3"
-    )
-    source.add_argument(
-        "--missing", metavar="COLUMN=VALUE", action="append", help="value for empty cells, e.g. age=nan"
-    )
-    source.add_argument(
-        "--unlabelled", action="store_true", help="convert images without labels, from a folder or a list"
-    )
-    source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if present)")
-    source.add_argument(
+    add = parser.add_argument_group("labels and annotations").add_argument
+    add("--labels", metavar="FILE", help="labels: CSV, TSV, JSON Lines, or 'path label' text")
+    add("--path-column", metavar="NAME|N", help="column of the image path (numbers start at 1)")
+    add("--label-column", metavar="NAME|N", action="append", help="label column; repeat for more labels")
+    add("--label-separator", metavar="S", action="append", help="separates labels within a cell; C=S: only in column C")
+    add("--one-hot", metavar="A,B,C", help="columns of 0 and 1, each named after its class")
+    add("--text-column", metavar="NAME|N", action="append", help="column of free text, such as captions")
+    add("--number-column", metavar="C", action="append", help="column of numeric values: C, C:int, C:float, C:float:3")
+    add("--missing", metavar="COLUMN=VALUE", action="append", help="value for empty cells, e.g. age=nan")
+    add("--unlabelled", action="store_true", help="convert images without labels, from a folder or a list")
+    add("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if present)")
+    add(
         "--format",
         metavar="F",
         choices=("csv", "tsv", "jsonl", "text", "parquet"),
         help="format of the label file: csv, tsv, jsonl, text",
     )
-    source.add_argument("--encoding", metavar="E", help="encoding of the label file (default: UTF-8)")
-    source.add_argument("--pattern", metavar="REGEX", help="labels from file names, by the group (?P<label>...)")
-    source.add_argument(
-        "--class-names",
-        metavar="FILE",
-        help="class names in order: lines, JSON, YAML, label map",
-    )
-    source.add_argument("--images", metavar="DIR", help="folder of the images, if SOURCE is an annotation file")
-    source.add_argument("--tasks", metavar="A,B", help="annotations: boxes, masks, keypoints, captions, ...")
-    source.add_argument("--reader", metavar="NAME", help="read SOURCE as this format: coco, labels, ...")
-    source.add_argument("--colours", metavar="FILE", help="table of masks: name,r,g,b or name,value per class")
-    source.add_argument(
-        "--columns",
-        metavar="A=B,C=D",
-        action="append",
-        help="columns to use, in Parquet etc.: image=jpg,label=cls",
-    )
-    source.add_argument(
-        "--label-offset", metavar="N", type=int, default=0, help="number of the first class in the file (default 0)"
-    )
-    source.add_argument("--label-map", metavar="FILE", help="numbers and names of the classes, as in a .pbtxt")
+    add("--encoding", metavar="E", help="encoding of the label file (default: UTF-8)")
+    add("--pattern", metavar="REGEX", help="labels from file names, by the group (?P<label>...)")
+    add("--class-names", metavar="FILE", help="class names in order: lines, JSON, YAML, label map")
+    add("--images", metavar="DIR", help="folder of the images, if SOURCE is an annotation file")
+    add("--tasks", metavar="A,B", help="annotations: boxes, masks, keypoints, captions, ...")
+    add("--reader", metavar="NAME", help="read SOURCE as this format: coco, labels, ...")
+    add("--colours", metavar="FILE", help="table of masks: name,r,g,b or name,value per class")
+    add("--columns", metavar="A=B,C=D", action="append", help="columns to use, in Parquet etc.: image=jpg,label=cls")
+    add("--label-offset", metavar="N", type=int, default=0, help="number of the first class in the file (default 0)")
+    add("--label-map", metavar="FILE", help="numbers and names of the classes, as in a .pbtxt")
     # Rarely needed: messages and notes name them when they are.
-    source.add_argument("--delimiter", help=argparse.SUPPRESS)
-    source.add_argument("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
-    source.add_argument("--unit", choices=("pixels", "fractions"), help=argparse.SUPPRESS)  # of boxes
-    source.add_argument("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
-    source.add_argument("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
-    source.add_argument("--void", type=_void, help=argparse.SUPPRESS)
+    add("--delimiter", help=argparse.SUPPRESS)
+    add("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
+    add("--unit", choices=("pixels", "fractions"), help=argparse.SUPPRESS)  # of boxes
+    add("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
+    add("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
+    add("--void", type=_void, help=argparse.SUPPRESS)
     files = parser.add_argument_group("file selection")
-    files.add_argument(
+    add = files.add_argument
+    add(
         "--include",
         metavar="PATTERN",
         action="append",
         default=[],
         help="only matching files: '*.png', 'a/**/*.jpg'; repeatable",
     )
-    files.add_argument(
-        "--exclude", metavar="PATTERN", action="append", default=[], help="skip matching files or folders; repeatable"
-    )
-    files.add_argument("--follow-links", action="store_true", help="also follow links that point outside SOURCE")
+    add("--exclude", metavar="PATTERN", action="append", default=[], help="skip matching files or folders; repeatable")
+    add("--follow-links", action="store_true", help="also follow links that point outside SOURCE")
     return files
 
 
@@ -139,84 +118,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=MAX_PIXELS,
         help=f"reject larger images (default and maximum: {MAX_PIXELS})",
     )
-    bytes_ = parser.add_argument_group("stored data")
-    bytes_.add_argument("--split", metavar="A=F,B=F", help="fractions: train=0.9,test=0.1 (default: all train)")
-    bytes_.add_argument(
+    stored = parser.add_argument_group("stored data")
+    add = stored.add_argument
+    add("--split", metavar="A=F,B=F", help="fractions: train=0.9,test=0.1 (default: all train)")
+    add(
         "--split-by",
         choices=SPLIT_BY,
         default="exact",
         metavar="HOW",
         help="exact (default): exact shares per class; hash: by path",
     )
-    add_group_arguments(bytes_)
+    add_group_arguments(stored)
     formats = ", ".join(FORMATS)
-    bytes_.add_argument(
-        "--to", metavar="FORMAT", choices=tuple(FORMATS), default=NATIVE.name, help=f"shard format: {formats}"
-    )
-    bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="number of shards per split (default: by --shard-size)")
-    bytes_.add_argument(
+    add("--to", metavar="FORMAT", choices=tuple(FORMATS), default=NATIVE.name, help=f"shard format: {formats}")
+    add("--shards", metavar="N|A=N,B=N", help="number of shards per split (default: by --shard-size)")
+    add(
         "--shard-size",
         metavar="SIZE",
         type=size_argument,
         help="maximum shard size (default 256MB; at least 16 shards)",
     )
-    bytes_.add_argument("--seed", type=int, default=0, help="seed of the order and the splits (default 0)")
-    bytes_.add_argument(
+    add("--seed", type=int, default=0, help="seed of the order and the splits (default 0)")
+    add(
         "--check",
         metavar="HOW",
         choices=("decode", "header", "none"),
         default="decode",
         help="check of each image: decode (default), header, none",
     )
-    bytes_.add_argument("--no-hash", action="store_true", help="do not store the SHA-256 of each source file")
-    bytes_.add_argument("--resize-shorter", metavar="PX", type=int, help="shrink images so that the shorter side is PX")
-    bytes_.add_argument("--size", metavar="HxW|PX", type=_shape, help="scale to cover HxW pixels, then crop the center")
+    add("--no-hash", action="store_true", help="do not store the SHA-256 of each source file")
+    add("--resize-shorter", metavar="PX", type=int, help="shrink images so that the shorter side is PX")
+    add("--size", metavar="HxW|PX", type=_shape, help="scale to cover HxW pixels, then crop the center")
     # Rarely needed: docs/convert.md explains when.
-    bytes_.add_argument("--resize-filter", choices=get_args(Filter), default="lanczos", help=argparse.SUPPRESS)
-    bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of re-encoded images, 1 to 100")
-    bytes_.add_argument(
-        "--encode", choices=("keep", "raw"), default="keep", help="store files (keep, default) or raw RGB pixels (raw)"
-    )
-    bytes_.add_argument(
-        "--baseline", action="store_true", help="convert progressive JPEGs to baseline; needs shardfeed[baseline]"
-    )
-    bytes_.add_argument(
-        "--seekable", action="store_const", const=True, help="faster decoding of crops; needs the compiled module"
-    )
-    bytes_.add_argument("--no-seekable", action="store_const", const=False, dest="seekable", help=argparse.SUPPRESS)
-    bytes_.add_argument(
-        "--png-to-jpeg", action="store_true", help="store PNGs as JPEG, for readers that only decode JPEG"
-    )
-    bytes_.add_argument(
-        "--background",
-        metavar="COLOR",
-        default="white",
-        help="colour behind transparent pixels; none drops alpha",
-    )
-    bytes_.add_argument(
-        "--bits",
-        metavar="N",
-        type=int,
-        default=16,
-        help="bits used by 16-bit gray images: 12 makes 4095 white",
-    )
+    add("--resize-filter", choices=get_args(Filter), default="lanczos", help=argparse.SUPPRESS)
+    add("--quality", metavar="Q", type=int, help="JPEG quality of re-encoded images, 1 to 100")
+    add("--encode", choices=("keep", "raw"), default="keep", help="store files (keep, default) or raw RGB pixels (raw)")
+    add("--baseline", action="store_true", help="convert progressive JPEGs to baseline; needs shardfeed[baseline]")
+    add("--seekable", action="store_const", const=True, help="faster decoding of crops; needs the compiled module")
+    add("--no-seekable", action="store_const", const=False, dest="seekable", help=argparse.SUPPRESS)
+    add("--png-to-jpeg", action="store_true", help="store PNGs as JPEG, for readers that only decode JPEG")
+    add("--background", metavar="COLOR", default="white", help="colour behind transparent pixels; none drops alpha")
+    add("--bits", metavar="N", type=int, default=16, help="bits used by 16-bit gray images: 12 makes 4095 white")
     run = parser.add_argument_group("run options")
-    run.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one per core)")
-    run.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="where workers run; ray needs shardfeed[ray]"
-    )
-    run.add_argument("--address", metavar="HOST:PORT", help=argparse.SUPPRESS)  # default: RAY_ADDRESS, or one here
+    add_worker_arguments(run, address=argparse.SUPPRESS)
     run.add_argument("--start-method", choices=("auto", "spawn", "forkserver"), default="auto", help=argparse.SUPPRESS)
-    run.add_argument("--max-bad", metavar="N|P%", default="0", help="rejected images allowed (default 0)")
-    run.add_argument("--max-bad-objects", metavar="N|P%", default="0", help="rejected annotations allowed (default 0)")
-    run.add_argument("--no-leaks", action="store_true", help="fail if a file or a group is in two splits")
-    run.add_argument("--replace", action="store_true", help="replace OUT when the new dataset is complete")
-    run.add_argument("--restart", action="store_true", help="discard an interrupted run and start over")
-    run.add_argument("--verify", action="store_true", help="read every byte again before committing")
-    run.add_argument("--dry-run", action="store_true", help="print the plan, write nothing")
-    run.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_limit_arguments(run)
+    add_run_arguments(run, dry_run="print the plan, write nothing")
     run.add_argument("--log", metavar="FILE", help="append events to FILE, as JSON Lines")
-    run.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
 
 def run(args: argparse.Namespace) -> int:

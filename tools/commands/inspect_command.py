@@ -16,7 +16,7 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.text import in_usual_order, listing, number, table
 from shardfeed.tools.convert_report import feature_table
 from shardfeed.tools.dataset_summary import summary
-from shardfeed.tools.image_sizes import ImageSize, ImageSizes, image_sizes, sizes_text
+from shardfeed.tools.image_sizes import ImageSize, image_sizes, sizes_text
 from shardfeed.tools.object_counts import counts_text, object_counts
 
 _BYTES_SHOWN = 64  # a SHA-256 in hexadecimal digits is shown whole
@@ -54,14 +54,14 @@ def description(data: Dataset, records: int) -> dict[str, Any]:
     splits: dict[str, Any] = {}
     for name, info in manifest.splits.items():
         split = data[name]
-        objects = object_counts(split)
+        objects, sizes = object_counts(split), image_sizes(split, info)
         splits[name] = {
             "records": info.records,
             "bytes": info.size,
             "shards": len(info.shards),
             "class_counts": {key: list(counts) for key, counts in info.class_counts.items()},
             "formats": dict(info.formats),
-            "sizes": _sizes_json(image_sizes(split, info)),
+            "sizes": None if sizes is None else {**asdict(sizes), "expensive": [*map(_image_json, sizes.expensive)]},
             "objects": None if objects is None else asdict(objects),
             "first": [_shown(split[i]) for i in range(min(records, len(split)))],
         }
@@ -76,11 +76,8 @@ def description(data: Dataset, records: int) -> dict[str, Any]:
     }
 
 
-def _sizes_json(sizes: ImageSizes | None) -> dict[str, Any] | None:
-    if sizes is None:
-        return None
-    expensive = [{**asdict(image), "filename": name_text(image.filename)} for image in sizes.expensive]
-    return {**asdict(sizes), "expensive": expensive}
+def _image_json(image: ImageSize) -> dict[str, Any]:
+    return {**asdict(image), "filename": name_text(image.filename)}
 
 
 def _expensive_row(image: ImageSize) -> list[str]:

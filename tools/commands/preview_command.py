@@ -18,6 +18,7 @@ from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.storage.local import write_file
 from shardfeed.text import listing, number
+from shardfeed.tools.arguments import check_output
 from shardfeed.tools.pictures.contact_sheet import TILE, WIDE_TILE, Row, Tile, draw_sheet
 from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations, raster_legend
 
@@ -29,32 +30,25 @@ _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `preview`."""
-    parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="sheet.png", help="image file to write (default sheet.png)"
-    )
-    parser.add_argument("--split", metavar="NAME", help="split to show (default: train, else the first)")
-    parser.add_argument("--columns", metavar="N", type=int, help="images per row (default 10; 6 for large images)")
-    parser.add_argument(
-        "--classes", metavar="A,B", help=f"names or labels of the classes to show (default: {ROWS} classes)"
-    )
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed that selects the images (default 0)")
+    add = parser.add_argument
+    add("dataset", help="dataset directory")
+    add("-o", "--output", metavar="FILE", default="sheet.png", help="image file to write (default sheet.png)")
+    add("--split", metavar="NAME", help="split to show (default: train, else the first)")
+    add("--columns", metavar="N", type=int, help="images per row (default 10; 6 for large images)")
+    add("--classes", metavar="A,B", help=f"names or labels of the classes to show (default: {ROWS} classes)")
+    add("--seed", metavar="S", type=int, default=0, help="seed that selects the images (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the sheet and print what is on it."""
-    kind = _FORMATS.get(os.path.splitext(args.output)[1].lower())
-    if kind is None:
-        raise UsageError("--output", f"got {escape(args.output)!r}, expected a name that ends in {', '.join(_FORMATS)}")
-    if not os.path.isdir(os.path.dirname(args.output) or "."):
-        raise UsageError("--output", f"no directory {escape(os.path.dirname(args.output))!r}", "create it first")
+    check_output("--output", args.output, *_FORMATS)
     data = shardfeed.open(args.dataset)
     split = data[args.split or ("train" if "train" in data else next(iter(data)))]
     chosen = _labels_of(split, args.classes.split(",")) if args.classes else None
     title = f"{os.path.basename(data.directory)} / {split.name}"
     sheet = contact_sheet(split, title=title, columns=args.columns, labels=chosen, seed=args.seed)
     encoded = io.BytesIO()
-    sheet.save(encoded, kind)
+    sheet.save(encoded, _FORMATS[os.path.splitext(args.output)[1].lower()])
     write_file(args.output, encoded.getvalue())
     shown = " ".join(_extent(split, _shown_labels(split, chosen)))
     print(f"{escape(args.output)}: {sheet.width}x{sheet.height} pixels, split {split.name}: {shown}")

@@ -10,16 +10,13 @@ from shardfeed.tools.report.report import check_page, files_of, report
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `report`."""
-    parser.add_argument("dataset", help="dataset directory or URL; it is only read")
-    parser.add_argument("newer", nargs="?", help="newer dataset to compare it with")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="report.html", help="page to write (default report.html)"
-    )
-    parser.add_argument(
-        "--source", metavar="DIR", help="image folder that was converted, to show the images that were left out"
-    )
-    parser.add_argument("--json", action="store_true", help="also print findings and figures as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    add = parser.add_argument
+    add("dataset", help="dataset directory or URL; it is only read")
+    add("newer", nargs="?", help="newer dataset to compare it with")
+    add("-o", "--output", metavar="FILE", default="report.html", help="page to write (default report.html)")
+    add("--source", metavar="DIR", help="image folder that was converted, to show the images that were left out")
+    add("--json", action="store_true", help="also print findings and figures as JSON")
+    add("--quiet", action="store_true", help="no progress bar, no summary")
 
 
 def run(args: argparse.Namespace) -> int:

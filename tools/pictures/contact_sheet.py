@@ -45,7 +45,19 @@ class Tile:
         `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds. `drawn`: gives
         the picture, at the size it has in the tile, with something drawn over it.
         """
-        return cls(_picture(encoded, raw, side, drawn), caption, texts)
+        try:
+            picture = rgb_picture(encoded, raw, side)
+            scale = side / max(picture.size)
+            width, height = (max(1, round(length * scale)) for length in picture.size)
+            picture = picture.resize((width, height), Image.Resampling.LANCZOS)
+            tile = Image.new("RGB", (side, side), _GROUND)
+            tile.paste(drawn(picture) if drawn else picture, ((side - width) // 2, (side - height) // 2))
+        except Exception:  # decoders raise any error for damaged bytes; here all mean the same
+            tile = Image.new("RGB", (side, side), _BROKEN)
+            near, far = side // 5, side - side // 5
+            for ends in ([(near, near), (far, far)], [(near, far), (far, near)]):
+                ImageDraw.Draw(tile).line(ends, _ALARM, 7)
+        return cls(tile, caption, texts)
 
 
 @dataclass(frozen=True)
@@ -72,10 +84,14 @@ def draw_sheet(
     `legend`: colours and their meaning, below the notes; entries that do not fit are left out. Text that is not ASCII
     is escaped, and long text is cut.
     """
-    label_width = max((_label_width(row) for row in rows), default=0)
+    labels = ((text, size) for row in rows for text, size in ((row.number, 30), (row.name, 16), (row.remark, 12)))
+    label_width = min(_LABEL_WIDTH, max((text_width(*label) for label in labels), default=0))
     left = _MARGIN + (label_width + 2 * _GAP if label_width else 0)
     heading = 34 + _LINE * (len(notes) + bool(legend)) + _GAP
-    lines = [[_lines(tile, side) for tile in row.tiles] for row in rows]
+    lines = [
+        [[line for text in tile.texts for line in in_lines(text, 10, side, _MOST_LINES)] for tile in row.tiles]
+        for row in rows
+    ]
     heights = [side + _LINE + 2 * _GAP + _SMALL * max(map(len, of_row), default=0) for of_row in lines]
     width = left + columns * (side + _GAP) - _GAP + _MARGIN
     texts = [(title, 24), *((note, 13) for note in notes)]
@@ -100,38 +116,6 @@ def draw_sheet(
     return sheet
 
 
-def _lines(tile: Tile, side: int) -> list[str]:
-    return [line for text in tile.texts for line in in_lines(text, 10, side, _MOST_LINES)]
-
-
-def _picture(
-    encoded: bytes, raw: tuple[int, int] | None, side: int, drawn: Callable[[Image.Image], Image.Image] | None
-) -> Image.Image:
-    """A square image with the picture in its middle, or a cross."""
-    try:
-        return _in_tile(rgb_picture(encoded, raw, side), side, drawn)
-    except Exception:  # decoders raise any error for damaged bytes; here all mean the same
-        return _cross(side)
-
-
-def _in_tile(picture: Image.Image, side: int, drawn: Callable[[Image.Image], Image.Image] | None) -> Image.Image:
-    scale = side / max(picture.size)
-    width, height = (max(1, round(length * scale)) for length in picture.size)
-    picture = picture.resize((width, height), Image.Resampling.LANCZOS)
-    tile = Image.new("RGB", (side, side), _GROUND)
-    tile.paste(drawn(picture) if drawn else picture, ((side - width) // 2, (side - height) // 2))
-    return tile
-
-
-def _cross(side: int) -> Image.Image:
-    tile = Image.new("RGB", (side, side), _BROKEN)
-    near, far = side // 5, side - side // 5
-    canvas = ImageDraw.Draw(tile)
-    canvas.line([(near, near), (far, far)], _ALARM, 7)
-    canvas.line([(near, far), (far, near)], _ALARM, 7)
-    return tile
-
-
 def _write_legend(
     canvas: ImageDraw.ImageDraw, place: tuple[int, int], legend: Sequence[tuple[tuple[int, int, int], str]], end: int
 ) -> None:
@@ -154,8 +138,3 @@ def _write_label(canvas: ImageDraw.ImageDraw, place: tuple[int, int], row: Row) 
         if text:
             write(canvas, (x, y), shortened(text, size, _LABEL_WIDTH), size, ink)
             y += height
-
-
-def _label_width(row: Row) -> int:
-    widest = max(text_width(row.number, 30), text_width(row.name, 16), text_width(row.remark, 12))
-    return min(widest, _LABEL_WIDTH)

@@ -12,6 +12,7 @@ from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.storage.local import make_directory, write_file
 from shardfeed.text import number
+from shardfeed.tools.arguments import check_output
 from shardfeed.tools.report.about import About
 from shardfeed.tools.report.compare import Comparison
 from shardfeed.tools.report.measure import measure
@@ -131,11 +132,7 @@ class DatasetReport:
 
 def check_page(output: str | os.PathLike[str]) -> str:
     """Return the path of the page to write. Raises UsageError if it is not a valid place."""
-    name = os.fspath(output)
-    if os.path.splitext(name)[1].lower() not in (".html", ".htm"):
-        raise UsageError("output", f"got {escape(name)!r}, expected a name that ends in .html")
-    if not os.path.isdir(os.path.dirname(name) or "."):
-        raise UsageError("output", f"no directory {escape(os.path.dirname(name))!r}", "create it first")
+    check_output("output", name := os.fspath(output), ".html", ".htm")
     return name
 
 

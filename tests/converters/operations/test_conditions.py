@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import shardfeed
 from shardfeed.converters import convert
-from shardfeed.converters.operations.choosing.evaluate import evaluate
-from shardfeed.converters.operations.choosing.parse import MOST, Comparison, Joined, Not, parse
+from shardfeed.converters.operations.conditions import MOST, Comparison, Joined, Not, evaluate, parse
 from shardfeed.errors import UsageError
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
