@@ -14,8 +14,8 @@ from shardfeed.converters.planning.append_target import ColumnsBefore
 from shardfeed.converters.planning.groups import GroupShares
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
-from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.converters.sources.objects import Account, LeftOut
+from shardfeed.converters.shards.task import Noted, Receipt, noted_of
+from shardfeed.converters.sources.objects import Account
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, escape, name_text
 from shardfeed.formats.format import ShardInfo
@@ -157,7 +157,7 @@ class Report:
         notes += [f"split {name} is empty: every image of it was rejected" for name in empty]
         notes += [*_absent_classes(plan, manifest), *noticed.same.notes()]
         if plan.options.made_with is None:  # existing records: reported when they were made
-            notes += [*_kept_progressive(noticed.progressive), *_kept_pngs(manifest)]
+            notes += _kept_slow(noticed.progressive, manifest)
         notes += engine.warnings
         return cls(
             out=out,
@@ -233,16 +233,13 @@ class Report:
         """Return a copy that marks the dataset as committed. `notes`: remarks to add about the commit."""
         return replace(self, committed=True, notes=[*self.notes, *notes])
 
-    def _left_out(self) -> list[dict[str, str]]:
-        found = () if self.account is None else self.account.left_out
-        return [noted_json(Noted(one.key, one.code, one.reason)) for one in found]
-
     def to_json(self) -> dict[str, Any]:
         """A JSON value for scripts; the field names are stable.
 
         `splits` and `dataset_*` describe the whole dataset; `images`, `source_bytes` and `seconds` describe this run
         alone: a run that only commits reads nothing.
         """
+        left_out = [noted_json(noted) for noted in noted_of(self.account.left_out if self.account else ())]
         splits: dict[str, Any] = {}
         for name, split in self.manifest.splits.items():
             splits[name] = {
@@ -271,7 +268,7 @@ class Report:
             "images": self.images,
             "source_bytes": self.source_bytes,
             "seconds": round(self.seconds, 3),
-            "planned": None if self.planned is None else {**self.planned._asdict(), "left_out": self._left_out()},
+            "planned": None if self.planned is None else {**self.planned._asdict(), "left_out": left_out},
         }
 
 
@@ -299,13 +296,8 @@ def noted_json(noted: Noted) -> dict[str, str]:
 
 
 def noted_lines(entries: Sequence[Noted]) -> bytes:
-    """The content of `rejected.jsonl` and `normalised.jsonl`: one object per line, in this order."""
+    """The content of `rejected.jsonl` and its like: one object per line, in this order."""
     return b"".join(json.dumps(noted_json(noted), sort_keys=True).encode() + b"\n" for noted in entries)
-
-
-def left_out_lines(entries: Sequence[LeftOut]) -> bytes:
-    """The content of `left_out.jsonl` and `clipped.jsonl`: one line each, in this order."""
-    return noted_lines([Noted(one.key, one.code, one.reason) for one in entries])
 
 
 def unrequested(normalised: Sequence[Noted]) -> list[Noted]:
@@ -325,16 +317,12 @@ def _account(plan: Plan, receipts: Sequence[Receipt]) -> Account | None:
     return replace(account, left_out=left_out, clips=clips)
 
 
-def _kept_progressive(count: int) -> Iterator[str]:
-    """A sentence about the progressive JPEGs that were kept, which may be very many."""
-    if count:
-        images = number(count, "progressive JPEG was", "progressive JPEGs were")
+def _kept_slow(progressive: int, manifest: Manifest) -> Iterator[str]:
+    """Sentences about progressive JPEGs, which may be very many, and PNGs among JPEGs, at which some decoders stop."""
+    if progressive:
+        images = number(progressive, "progressive JPEG was", "progressive JPEGs were")
         remedy = "--baseline (in Python ImageOptions(baseline=True)) converts them without loss"
         yield f"{images} kept, which decode 2.7 times slower than baseline JPEGs: {remedy}"
-
-
-def _kept_pngs(manifest: Manifest) -> Iterator[str]:
-    """A sentence about PNGs among JPEGs, which decoders that take JPEG alone stop at."""
     pngs, jpegs = (sum(split.formats.get(name, 0) for split in manifest.splits.values()) for name in ("png", "jpeg"))
     if pngs and jpegs:
         remedy = "--png-to-jpeg (in Python ImageOptions(png_to_jpeg=True)) stores all as JPEG"
@@ -359,8 +347,7 @@ def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
 
 def listed_rejects(plan: Plan) -> list[Noted]:
     """Images that the source itself left out, sorted by key."""
-    found = [Noted(entry.key, str(entry.code), entry.reason) for entry in plan.findings.rejected]
-    return sorted(found, key=lambda noted: noted.key)
+    return sorted(noted_of(plan.findings.rejected), key=lambda noted: noted.key)
 
 
 def counts_by_code(rejected: Sequence[Noted]) -> Mapping[str, int]:

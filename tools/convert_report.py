@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.report import Report, counts_by_code, noted_json
-from shardfeed.converters.shards.task import Noted
+from shardfeed.converters.shards.task import Noted, noted_of
 from shardfeed.converters.sources.objects import Account
 from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.naming import LEFT_OUT, REJECTED
@@ -137,8 +137,7 @@ def _print_account(report: Report, account: Account) -> None:
         left_out = f"{len(account.left_out):,} left out"
         line = f"annotations: {account.read:,} read = {account.written:,} written{clipped} + {left_out}"
         print(f"{line}, listed in {where}" if account.left_out else line)
-    left_out = [Noted(one.key, one.code, one.reason) for one in account.left_out]
-    _print_listed(left_out, "annotation", "left out", where)
+    _print_listed(noted_of(account.left_out), "annotation", "left out", where)
 
 
 def _print_pixels(report: Report, args: argparse.Namespace, images: int) -> None:

@@ -11,8 +11,8 @@ from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.counted_ids import COUNTED_IDS
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unrequested
-from shardfeed.converters.shards.task import Receipt
+from shardfeed.converters.report import Noticed, counts_by_code, noted_lines, unrequested
+from shardfeed.converters.shards.task import Receipt, noted_of
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format
@@ -55,9 +55,9 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
     if changed := unrequested(noticed.normalised):
         sidecars[NORMALISED] = noted_lines(changed)
     if noticed.account and noticed.account.left_out:
-        sidecars[LEFT_OUT] = left_out_lines(noticed.account.left_out)
+        sidecars[LEFT_OUT] = noted_lines(noted_of(noticed.account.left_out))
     if noticed.account and noticed.account.clips:
-        sidecars[CLIPPED] = left_out_lines(noticed.account.clips)
+        sidecars[CLIPPED] = noted_lines(noted_of(noticed.account.clips))
     rejected = counts_by_code(noticed.rejected)
     if onto is not None:
         for file in (REJECTED, NORMALISED, LEFT_OUT, CLIPPED):

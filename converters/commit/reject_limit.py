@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Report, counts_by_code, listed_rejects
-from shardfeed.converters.shards.task import Noted
-from shardfeed.converters.sources.objects import NOTHING, Account
+from shardfeed.converters.shards.task import Noted, noted_of
+from shardfeed.converters.sources.objects import NOTHING
 from shardfeed.errors import TooManyRejectedError, UsageError, argument, name_text
 from shardfeed.text import number, some
 
@@ -72,7 +72,7 @@ class RejectLimits(NamedTuple):
             raise _too_many(out, rejected, "input", f"{allowed:,} allowed", remedy + enough)
         remedy = "nothing was written; repair them, or run again with "
         account = plan.findings.account or NOTHING
-        bad, allowed = _bad(account), self.objects.allowed(account.read + plan.annotations)
+        bad, allowed = noted_of(account.bad), self.objects.allowed(account.read + plan.annotations)
         if len(bad) > allowed:
             enough = f"{self._enough('objects', len(bad))} (or more: the images have not been read yet)"
             raise _too_many(out, bad, "annotation", f"{allowed:,} allowed", remedy + enough)
@@ -100,17 +100,13 @@ class RejectLimits(NamedTuple):
         elif len(rejected) > allowed:
             remedy = f"{kept}or run again with {self._enough('images', len(rejected))} to commit at once"
             error = _too_many(report.out, rejected, "input", f"{allowed:,} allowed", remedy)
-        elif len(bad := _bad(account)) > (allowed := self.objects.allowed(account.read)):
+        elif len(bad := noted_of(account.bad)) > (allowed := self.objects.allowed(account.read)):
             remedy = f"{kept}or run again with {self._enough('objects', len(bad))} to commit at once"
             error = _too_many(report.out, bad, "annotation", f"{allowed:,} allowed", remedy)
         else:
             return
         error.report = report
         raise error
-
-
-def _bad(account: Account) -> list[Noted]:
-    return [Noted(one.key, one.code, one.reason) for one in account.bad]
 
 
 def _too_many(out: str, rejected: Sequence[Noted], what: str, limit: str, remedy: str) -> TooManyRejectedError:

@@ -153,3 +153,14 @@ class _Draw:
             excess[classes[moved], split] += counted
             split_of[best] = split
         self.split_of[groups] = split_of
+
+
+def join(root: np.ndarray, one: np.ndarray, other: np.ndarray) -> None:
+    """Merge the sets of each pair, int64 [k] each. `root`: the smallest member of each member's set, int64 [n]."""
+    while len(apart := np.flatnonzero(root[one] != root[other])):
+        one, other = one[apart], other[apart]
+        least = np.minimum(root[one], root[other])
+        np.minimum.at(root, root[one], least)
+        np.minimum.at(root, root[other], least)
+        while (root[root] != root).any():
+            root[:] = root[root]

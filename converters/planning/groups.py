@@ -13,9 +13,8 @@ import numpy as np
 
 from shardfeed.column import column_dtype, parse_column
 from shardfeed.converters.planning.append_target import AppendTarget, ColumnsBefore
-from shardfeed.converters.planning.group_shares import draw_group_splits
+from shardfeed.converters.planning.group_shares import draw_group_splits, join
 from shardfeed.converters.planning.options import PlanOptions
-from shardfeed.converters.planning.sets import join
 from shardfeed.converters.planning.split_shares import draw
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.guard import EVERY, report_progress

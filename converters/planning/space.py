@@ -122,13 +122,11 @@ class Forecast(NamedTuple):
 
 def make_forecast(source: Source, shards: int, source_bytes: int, schema: Schema, image: ImageOptions) -> Forecast:
     """Forecast for the images of `source`, of `source_bytes` in all; for raw pixels up to 200 of them are read."""
-    images = len(source)
+    images, first = len(source), source[0]
     exact = image.encode == "raw" and image.shape is not None
-    pixels = _pixels(source, image) if image.encode == "raw" else None
-    content = pixels
+    pixels = content = _pixels(source, image) if image.encode == "raw" else None
     if image.encode != "raw" and not (image.shape or image.resize_shorter or image.quality):
         content = source_bytes or None
-    first = source[0]
     beside = _beside(first, schema) if first.record is None else _LINE_BYTES
     size = None if content is None else content + images * beside
     return Forecast(images, shards, size, pixels, exact)
@@ -167,13 +165,8 @@ def _beside(sample: Sample, schema: Schema) -> int:
     Those are there twice in the end: with the receipts of shards, which go when all is done, and in their files.
     """
     known: dict[str, Value] = {ENCODED: b"", FORMAT: b"jpeg", HEIGHT: 1, WIDTH: 1, FILENAME: sample.key}
-    known |= {
-        RESTARTS: bytes(128),
-        SOURCE_ID: b"0",
-        SHA256: bytes(64),
-        RASTER: b"",
-        RASTER_FORMAT: b"png",
-    }  # masks are with the images
+    known |= {RESTARTS: bytes(128), SOURCE_ID: b"0", SHA256: bytes(64)}
+    known |= {RASTER: b"", RASTER_FORMAT: b"png"}  # masks are with the images
     objects: dict[str, Value] = {key: [] for key in schema.object_keys}  # too few bytes to look for
     values = {**known, **objects, **checked_values(sample, own_features(schema))}
     record = NATIVE.encoder(schema.features)({key: values[key] for key in schema.features})
@@ -190,8 +183,8 @@ def check_space(forecast: Forecast, out: str, begun: str) -> None:
     """
     where = os.path.dirname(out)
     free, finished = free_space(where), _finished(begun)
-    needed = 0 if forecast.size is None else forecast.size - finished.size
-    files = _FILES_A_SHARD * (forecast.shards - finished.shards) + _MORE_FILES
+    needed = 0 if forecast.size is None else forecast.size - sum(finished)
+    files = _FILES_A_SHARD * (forecast.shards - len(finished)) + _MORE_FILES
     if needed > free.size:
         problem = f"{forecast.images} images need {needed} bytes of disk, {free.size} are free in {escape(where)}"
         if forecast.exact:
@@ -202,18 +195,10 @@ def check_space(forecast: Forecast, out: str, begun: str) -> None:
         warnings.warn(f"{escape(out)}: {problem}", SpaceWarning, stacklevel=3)
 
 
-class _Finished(NamedTuple):
-    """Shards under their final names: how many, and their bytes."""
-
-    shards: int
-    size: int
-
-
-def _finished(directory: str) -> _Finished:
+def _finished(directory: str) -> list[int]:
+    """The bytes of each shard that has its final name."""
     try:
         below = [entry.name for entry in LOCAL.entries(directory) if entry.size < 0]
-        present = sizes_by_name(LOCAL, directory, below)
-        sizes = [size for name, size in present.items() if is_shard(name)]
-        return _Finished(len(sizes), sum(sizes))
+        return [size for name, size in sizes_by_name(LOCAL, directory, below).items() if is_shard(name)]
     except OSError:
-        return _Finished(0, 0)
+        return []

@@ -28,10 +28,7 @@ from shardfeed.storage.storage import LOCAL, OpenFile, whole
 
 User = tuple[str, int]  # split and number of a shard that takes images over
 
-
 _FILE = struct.Struct("<IIq")  # CRC-32 of the key, size, time of modification
-
-
 _RECEIPT, _DATA, _INDEX = ".json", ".data", ".index"
 _BYTES = _FILE.size  # of an image's fingerprint
 

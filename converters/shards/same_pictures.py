@@ -84,23 +84,9 @@ class SamePictures:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value; keys that are not UTF-8 with lone surrogates."""
-        splits = [
-            {
-                "split": pair.split,
-                "other": pair.other,
-                "images": pair.images,
-                "of": pair.of,
-                "examples": _keys(pair.examples),
-            }
-            for pair in self.splits
-        ]
-        if self.classes is None:
-            return {"splits": splits, "classes": None}
-        of = self.classes
-        return {
-            "splits": splits,
-            "classes": {"pictures": of.pictures, "images": of.images, "examples": _keys(of.examples)},
-        }
+        splits = [{**vars(pair), "examples": _keys(pair.examples)} for pair in self.splits]
+        classes = self.classes and {**vars(self.classes), "examples": _keys(self.classes.examples)}
+        return {"splits": splits, "classes": classes}
 
 
 def same_pictures(schema: Schema, receipts: Sequence[Receipt | StoredSplit]) -> SamePictures:

@@ -1,14 +1,14 @@
 """Work order for one shard, and the receipt of what was written."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.objects import NOTHING, Account
-from shardfeed.converters.sources.source import Sample
+from shardfeed.converters.sources.objects import NOTHING, Account, LeftOut
+from shardfeed.converters.sources.source import Sample, Skipped
 from shardfeed.errors import spell_out
 from shardfeed.formats.format import ShardFormat, ShardInfo, shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE
@@ -103,6 +103,11 @@ class Noted:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "why", spell_out(self.why))
+
+
+def noted_of(listed: Iterable[Skipped | LeftOut]) -> list[Noted]:
+    """What a source listed, as reports have it."""
+    return [Noted(one.key, str(one.code), one.reason) for one in listed]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from shardfeed.converters.planning.sets import join
+from shardfeed.converters.planning.group_shares import join
 from shardfeed.tools.report.image_numbers import TINY
 from shardfeed.tools.report.measure import Measured
 
