@@ -75,21 +75,17 @@ class Budget:
         """Draw `size` bytes that `stored` bytes unpack to; both of the whole file so far."""
         most = max(UNPACKED_FREE, stored * MOST_RATIO)
         if size > most:
-            problem = (
-                f"{size_text(stored)} decompress to {size_text(size)} or more, the limit is {MOST_RATIO} times as much"
-            )
-            raise HostileError(
-                place or self.place, problem, "if you trust it, decompress it by hand and convert the result"
-            )
+            problem = f"{size_text(stored)} decompress to {size_text(size)} or more"
+            remedy = "if you trust it, decompress it by hand and convert the result"
+            raise HostileError(place or self.place, f"{problem}, the limit is {MOST_RATIO} times as much", remedy)
         self._progress = time.monotonic()
 
     def rows(self, count: int, stored: int, place: str = "", what: str = "rows") -> None:
         """Draw `count` rows, samples or members that a file of `stored` bytes declares."""
         if count > max(ROWS_FREE, stored * MOST_ROWS_PER_BYTE):
-            problem = (
-                f"declares {count:,} {what} in {size_text(stored)}, expected at most {MOST_ROWS_PER_BYTE:,} per byte"
-            )
-            raise HostileError(place or self.place, problem, _REMEDY)
+            problem = f"declares {count:,} {what} in {size_text(stored)}"
+            most = f"expected at most {MOST_ROWS_PER_BYTE:,} per byte"
+            raise HostileError(place or self.place, f"{problem}, {most}", _REMEDY)
 
     def memory(self, size: int, stored: int, place: str = "", what: str = "its values") -> None:
         """Draw `size` bytes of memory that `stored` bytes of a file ask for."""
@@ -155,7 +151,7 @@ def guarded(place: str) -> Iterator[Budget]:
     except (ShardfeedError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except OSError as error:
-        if _is_of_content(error):
+        if _library(error) in _LIBRARIES or error.errno in _OF_CONTENT:
             raise damaged(place, error) from error
         raise storage_error(str(error.filename or place), "read", error) from error
     except Exception as error:
@@ -178,10 +174,6 @@ def _library(error: BaseException) -> str:
     return type(error).__module__.partition(".")[0]
 
 
-def _is_of_content(error: OSError) -> bool:
-    return _library(error) in _LIBRARIES or error.errno in _OF_CONTENT
-
-
 # Folders that represent buckets, with "/" at the end (see mirror.py) -> function that opens files that are not copies.
 mirrors: dict[bytes, Callable[[bytes], BinaryIO | None]] = {}
 
@@ -191,15 +183,12 @@ def open_regular(path: str | bytes | os.PathLike[str], buffering: int = -1) -> B
     for root, open_there in mirrors.items():
         if os.fsencode(path).startswith(root) and (there := open_there(os.fsencode(path))) is not None:
             return there
-    file = open(path, "rb", buffering, opener=_open_nonblocking)  # noqa: SIM115  # the caller closes it
+    opener = lambda name, flags: os.open(name, flags | os.O_NONBLOCK)  # noqa: E731
+    file = open(path, "rb", buffering, opener=opener)  # noqa: SIM115  # the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "not a regular file", path)
     return cast("BinaryIO", file)
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ copy: so all readers work on it as on any folder. Modification times are numbers
 workers read them there.
 """
 
-import copy
 import errno
 import io
 import os
@@ -15,7 +14,7 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from shardfeed.annotations import Raster
 from shardfeed.converters.sources.archives.unpack import Unpacked
@@ -23,7 +22,7 @@ from shardfeed.converters.sources.files.listing import Choice, Globs, is_hidden
 from shardfeed.converters.sources.guard import EVERY, mirrors, report_progress
 from shardfeed.converters.sources.remote import Ranges, placed, read_in_place, storage_of, version_number
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Rasters
-from shardfeed.converters.sources.source import Content, RasterImage, Source
+from shardfeed.converters.sources.source import Content, RasterImage, Source, changed
 from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
 from shardfeed.machine.free_space import room_in
 from shardfeed.storage.address import check_url
@@ -124,21 +123,18 @@ class Mirror:
         count = 0
         for page in storage.below(address, partial(_names, storage, address)):
             for name, size, version in page:
-                key = name[len(storage.key(address)) :].lstrip("/")
+                key = os.fsencode(name[len(storage.key(address)) :].lstrip("/"))
                 one = _Copy(f"{storage.root}/{name}", size, version_number(version), "")
                 one = one._replace(path=self.path_of(one.address))
                 if not self._make_empty_file(one):
                     continue
                 count += 1
-                if not (read_in_place(name.encode()) or self._passed_over(key)):
+                passed_over = any(map(is_hidden, key.split(b"/"))) or self._choice.leaves_out(key)
+                if not (read_in_place(name.encode()) or passed_over):
                     copies.append(one)
                 if not count % EVERY:
                     report_progress("listing", count)
         return count
-
-    def _passed_over(self, key: str) -> bool:
-        encoded = os.fsencode(key)
-        return any(map(is_hidden, encoded.split(b"/"))) or (bool(self._choice) and self._choice.leaves_out(encoded))
 
     def _make_empty_file(self, one: _Copy) -> bool:
         """Make an empty file in place of an object; False if no file can have this name."""
@@ -180,11 +176,14 @@ class Mirror:
         room_in(self.folder).check(sum(one.size for one in copies) + _KEPT_FREE, _MORE_ROOM)
         for group in _groups(copies):
             files: dict[_Copy, OpenFile] = {one: storage.open(one.address, one.size) for one, _, _ in group}
-            with _unchanged():
+            try:
                 pieces = storage.read_many([Part(files[one], start, size) for one, start, size in group])
                 for one, file in files.items():
                     if version_number(file.version) != one.version:  # type: ignore[arg-type]  # of this storage
                         raise IntegrityError(one.address, "has another ETag")
+            except (FileNotFoundError, IntegrityError) as error:
+                place = error.filename if isinstance(error, FileNotFoundError) else error.place
+                raise StorageError(place, "changed while it was copied", "run the same command again") from None
             for (one, start, _), data in zip(group, pieces, strict=True):
                 with open(one.path, "r+b") as copied:
                     copied.seek(start)
@@ -212,8 +211,7 @@ class Mirror:
         if not isinstance(made, ColumnarSource):
             problem, remedy = f"{type(made).__name__} is its own kind of source", "copy the files to this machine"
             raise UsageError("reader", f"{problem}, which only reads local disks", remedy)
-        source, root = copy.copy(made), os.fsencode(self.folder) + b"/"
-        found = made.findings
+        found, root = made.findings, os.fsencode(self.folder) + b"/"
         notes = [*map(self._shown, found.notes)]
         if self._copies:
             copied = f"{number(len(self._copies), 'file')} of {size_text(sum(self._copies.values()))}"
@@ -222,16 +220,14 @@ class Mirror:
             odd = [*map(self._shown, self._odd)]
             notes.append(counted("objects skipped, as their names cannot be file names", odd, len(odd)))
         rejected = [replace(one, reason=self._shown(one.reason)) for one in found.rejected]
-        values: dict[str, Any] = {
-            "images": _Images(made.images, root),
-            "rasters": made.rasters and _Masks(made.rasters, root),
-            "findings": replace(found, notes=notes, rejected=rejected, folder=None),
-            "described": self._shown(made.described),
-            "kept": (self, made.kept),
-        }
-        for name, value in values.items():
-            object.__setattr__(source, name, value)
-        return source
+        return changed(
+            made,
+            images=_Images(made.images, root),
+            rasters=made.rasters and _Masks(made.rasters, root),
+            findings=replace(found, notes=notes, rejected=rejected, folder=None),
+            described=self._shown(made.described),
+            kept=(self, made.kept),
+        )
 
 
 def _opened(root: bytes, copies: Container[bytes], path: bytes) -> BinaryIO | None:
@@ -248,15 +244,6 @@ def _names(storage: ObjectStorage, address: str) -> list[str]:
         above = storage.key(address)
         return sorted((f"{above}/{name}".lstrip("/").removesuffix("/") for name in found), key=str.encode)
     return []
-
-
-@contextmanager
-def _unchanged() -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, IntegrityError) as error:
-        place = error.filename if isinstance(error, FileNotFoundError) else error.place
-        raise StorageError(place, "changed while it was copied", "run the same command again") from None
 
 
 def _groups(copies: Sequence[_Copy]) -> Iterator[list[tuple[_Copy, int, int]]]:

@@ -1,6 +1,5 @@
 """Selection of the source for a path: one look, one list of readers, one check of the options."""
 
-import copy
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from shardfeed.converters.sources.readers import (
     Evidence,
     Reader,
 )
-from shardfeed.converters.sources.source import Findings, Source, findings_of
+from shardfeed.converters.sources.source import Findings, Source, changed, findings_of
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
@@ -77,9 +76,10 @@ def open_source(
         LabelFileError: a label file is ambiguous.
         StorageError: the folder cannot be read.
     """
-    values = given(options)
+    values: Mapping[str, Any] = given(options)
+    wanted: Mapping[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
     if is_address(path) or any(is_address(values.get(name)) for name in _PLACES):
-        return _open_remote(path, values, reader, include, exclude, follow_links, options)
+        return _open_remote(path, values, reader, wanted, options)
     look = Look(os.fsdecode(path), include, exclude, follow_links)
     for name in _PLACES:
         _check_place(values.get(name))
@@ -93,24 +93,28 @@ def open_source(
     with guarded(look.path):
         if chosen is not None:
             return _read(chosen, look, values, f"read as {chosen.name}, as requested")
-        _check_no_dataset(look)
+        if look.is_folder and os.path.isfile(os.path.join(look.path, MANIFEST)) and has_manifest(look.path):
+            remedy = (
+                "`shardfeed reshard DIR OUT` rewrites its shards; `append`, `merge` and `filter` change its contents"
+            )
+            raise UsageError(look.path, "is already a dataset", remedy)
         if table := _table_of_labels(look, values):
             return table
         _check_label_file(look, values)
         found = recognise(look, values)
         if fit := _choose_reader(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
-        again = {"include": include, "exclude": exclude, "follow_links": follow_links, "options": options}
         if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS):
             from shardfeed.converters.sources.archives.archive import is_archive, unpack  # not above: folders are usual
 
             if is_archive(look.path):
-                unpacked = unpack(look.path)
-                notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *unpacked.notes]
-                return _noted(open_source(unpacked.folder, **again), notes, kept=unpacked)
+                unpacked, notes = unpack(look.path)
+                notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *notes]
+                source = _noted(open_source(unpacked.folder, options=options, **wanted), notes)
+                return changed(source, kept=(unpacked, getattr(source, "kept", None)))
         if "labels" not in values and (inner := _only_folder(look)):
             notes = [f"the only folder in it is read: {escape(inner)}"]
-            return _noted(open_source(os.path.join(look.path, inner), **again), notes)
+            return _noted(open_source(os.path.join(look.path, inner), options=options, **wanted), notes)
         try:
             _check_name(look)
             if look.is_file and "format" not in values:
@@ -127,15 +131,13 @@ def _open_remote(
     path: str | os.PathLike[str],
     values: Mapping[str, Any],
     reader: str | Reader | None,
-    include: Globs,
-    exclude: Globs,
-    follow_links: bool,
+    wanted: Mapping[str, Any],
     options: Options | None,
 ) -> Source:
     """The source of a path, a label file or a folder of images at URLs, by folders that stand for the URLs."""
     from shardfeed.converters.sources.mirror import Mirror  # not above: local sources need no client
 
-    mirror, alone = Mirror(exclude), not any(name in values for name in _PLACES)
+    mirror, alone = Mirror(wanted["exclude"]), not any(name in values for name in _PLACES)
 
     def local(place: Any) -> Any:
         if not is_address(place):
@@ -146,7 +148,6 @@ def _open_remote(
     path, places = local(path), {name: local(values[name]) for name in _PLACES if name in values}
     if options is not None:
         options = replace(options, **places)
-    wanted: Any = {"include": include, "exclude": exclude, "follow_links": follow_links}
     with mirror.addresses_in_errors():
         return mirror.source(open_source(path, reader=reader, options=options, **wanted))
 
@@ -157,25 +158,17 @@ def _only_folder(look: Look) -> str:
     "" if there is none: a folder of images may be the only class, and a folder named like a split is a split.
     """
     folders, files = look.names() if look.is_folder else ((), ())
-    if len(folders) != 1 or usual_split(folders[0]) or not all(_is_remark(name) for name in files):
+    remarks = {"readme", "license", "licence", "citation", "changelog"}  # which say nothing about the images
+    if len(folders) != 1 or usual_split(folders[0]) or {name.casefold().partition(".")[0] for name in files} - remarks:
         return ""
     _, inner = look.names(folders[0])
     return "" if any(names_image(os.fsencode(name)) for name in inner) else folders[0]
 
 
-def _is_remark(name: str) -> bool:
-    """Whether a file next to a folder is unrelated to its images: a README, a licence."""
-    return name.casefold().partition(".")[0] in ("readme", "license", "licence", "citation", "changelog")
-
-
-def _noted(source: Source, notes: Sequence[str], *, kept: object = None) -> Source:
-    """Return the source with `notes` in front of its own; `kept`: an object that must live as long as the source."""
-    findings: Findings = findings_of(source)
-    made = copy.copy(source)
-    object.__setattr__(made, "findings", replace(findings, notes=[*notes, *findings.notes]))
-    if kept is not None:
-        object.__setattr__(made, "kept", (kept, getattr(source, "kept", None)))
-    return made
+def _noted(source: Source, notes: Sequence[str]) -> Source:
+    """Return the source with `notes` in front of its own."""
+    findings = findings_of(source)
+    return changed(source, findings=replace(findings, notes=[*notes, *findings.notes]))
 
 
 def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
@@ -184,7 +177,8 @@ def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
     Readers that take all of the options are meant before those that do not. Where an option is one that only plain
     readers have, no other is asked but those that take all of them.
     """
-    plain = _is_plain(values)
+    taken_by_others = {name for one in READERS if one.options is not LabelOptions for name in one.takes}
+    plain = not values.keys() <= taken_by_others or isinstance(values.get("class_names"), Mapping)
     found: list[tuple[bool, Evidence]] = []
     for one in READERS:
         if plain and (one.name in PLAIN or one.options is not LabelOptions or not set(values) <= set(one.takes)):
@@ -259,12 +253,6 @@ def _check_known(path: str, look: Look) -> None:
     raise UsageError(path, f"is {found.what}, in no known annotation format, expected a label file", remedy)
 
 
-def _is_plain(values: Mapping[str, Any]) -> bool:
-    """Whether an option was given that only folders and label files have."""
-    taken = {name for one in READERS if one.options is not LabelOptions for name in one.takes}
-    return not values.keys() <= taken or isinstance(values.get("class_names"), Mapping)
-
-
 def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", found: str = "") -> Source:
     """The source that `reader` makes; `by`, `found`: how it was chosen, and its evidence.
 
@@ -287,10 +275,8 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
     in_files = reader.options is ColumnOptions
     shown = ([] if in_files else [found]) + [described]  # of a container, `described` alone says the same
     description = ": ".join([by, "; ".join(filter(None, shown))]).removesuffix(": ")
-    made = copy.copy(source)  # not `replace`: classes of sources may have their own constructors
-    object.__setattr__(made, "described", description)
-    object.__setattr__(made, "findings", replace(findings, notes=[description, *findings.notes], in_files=in_files))
-    return made
+    findings = replace(findings, notes=[description, *findings.notes], in_files=in_files)
+    return changed(source, described=description, findings=findings)
 
 
 def _unsupported_option(name: str, reader: Reader, look: Look) -> UsageError:
@@ -335,9 +321,7 @@ def _incomplete_match(look: Look, found: Sequence[Evidence]) -> UsageError | Non
     near = next((one for one in found if one.missing), None)
     if near is None:
         return None
-    asking_helps = (
-        BY_NAME[near.name].options is not ColumnOptions
-    )  # column readers find nothing more if they are chosen
+    asking_helps = BY_NAME[near.name].options is not ColumnOptions  # which find nothing more if they are chosen
     remedy = f"give {argument('reader', near.name)} to read it anyway" if asking_helps else ""
     problem = f"looks like a source for the reader {near.name}: {near.found}; {near.missing}"
     return UsageError(look.path, problem, remedy)
@@ -372,13 +356,6 @@ def _is_missing(path: str) -> bool:
     except OSError:
         pass  # the source raises the error
     return False
-
-
-def _check_no_dataset(look: Look) -> None:
-    """Raise UsageError if the folder is a shardfeed dataset already."""
-    if look.is_folder and os.path.isfile(os.path.join(look.path, MANIFEST)) and has_manifest(look.path):
-        remedy = "`shardfeed reshard DIR OUT` rewrites its shards; `append`, `merge` and `filter` change its contents"
-        raise UsageError(look.path, "is already a dataset", remedy)
 
 
 def _check_name(look: Look) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -196,9 +196,12 @@ def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str,
     return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, **more)
 
 
-def _tool(name: str, marks: Marks, *suffixes: str, more: Collection[str] = ()) -> Reader:
+def _tool(
+    name: str, found: str, *ends: str, words: Sequence[bytes] = (), more: Collection[str] = (), **begin: Any
+) -> Reader:
     """A reader of the files of an annotation tool; `more`: options that it takes besides those of boxes."""
-    return _annotations(name, f"tools.{name.replace('-', '_')}", {*_OF_BOXES, *more}, *suffixes, marks=marks)
+    marks, module = _marks(found, *words, **begin), f"tools.{name.replace('-', '_')}"
+    return _annotations(name, module, {*_OF_BOXES, *more}, *ends, marks=marks)
 
 
 _RECORDS = re.compile(r"\.(tfr|record)|[-_]of[-_]\d|^part-([rm]-)?\d")
@@ -248,67 +251,46 @@ READERS: tuple[Reader, ...] = (
         *("metadata.jsonl", "metadata.csv", "metadata.parquet"),
     ),
     _annotations("caption-files", "tables.caption_files", _OF_ANNOTATIONS | {"encoding"}, ".txt", ".caption"),
-    _tool("labelme", _marks("{} has shapes, as LabelMe saves them", b'"shapes"', b'"imagePath"|"flags"'), ".json"),
+    _tool("labelme", "{} has shapes, as LabelMe saves them", ".json", words=(b'"shapes"', b'"imagePath"|"flags"')),
     _tool(
-        "via",
-        _marks(
-            "{} has regions, as VIA saves them",
-            begins=rb'(?=.*"shape_attributes")(?=.*"filename")|filename,file_size,file_attr',
-        ),
-        *(".json", ".csv"),
+        *("via", "{} has regions, as VIA saves them", ".json", ".csv"),
+        begins=rb'(?=.*"shape_attributes")(?=.*"filename")|filename,file_size,file_attr',
         more=_CLASS,
     ),
     _tool(
-        "label-studio",
-        _marks(
-            "{} has tasks, as Label Studio exports them",
-            begins=rb'(?=.*"annotations")(?=.*"data")(?=.*(?:"result"|"file_upload"))'
-            rb'|(?=\s*\[)(?=.*"annotator")(?=.*"id")|(?=[^\n]*annotator)(?=[^\n]*annotation_id|.*rectanglelabels)',
-        ),
-        *(".json", ".csv"),
+        *("label-studio", "{} has tasks, as Label Studio exports them", ".json", ".csv"),
+        begins=rb'(?=.*"annotations")(?=.*"data")(?=.*(?:"result"|"file_upload"))'
+        rb'|(?=\s*\[)(?=.*"annotator")(?=.*"id")|(?=[^\n]*annotator)(?=[^\n]*annotation_id|.*rectanglelabels)',
         more=_CLASS,
     ),
     _tool(
-        "cvat",
-        _marks(
-            "{} begins with <annotations>, as in CVAT", b"<image |<track |<meta>", begins=b"(?=.{0,387}<annotations>)"
-        ),
-        ".xml",
+        *("cvat", "{} begins with <annotations>, as in CVAT", ".xml"),
+        words=(b"<image |<track |<meta>",),
+        begins=b"(?=.{0,387}<annotations>)",
         more=_GROUPS,
     ),
     _tool(
-        "createml",
-        _marks(
-            "{} is a list of images with coordinates",
-            *(b'"image"', b'"annotations"', b'"coordinates"', b'"label"'),
-            begins=rb"(?=[\xef\xbb\xbf\s]*\[)",
-        ),
-        ".json",
+        *("createml", "{} is a list of images with coordinates", ".json"),
+        words=(b'"image"', b'"annotations"', b'"coordinates"', b'"label"'),
+        begins=rb"(?=[\xef\xbb\xbf\s]*\[)",
     ),
     _tool(
-        "supervisely",
-        _marks(
-            "{} has objects, as Supervisely saves them",
-            *(b'"objects"', b'"size"', b'"classTitle"|"description"'),
-            inside="ann",
-        ),
-        ".json",
+        *("supervisely", "{} has objects, as Supervisely saves them", ".json"),
+        words=(b'"objects"', b'"size"', b'"classTitle"|"description"'),
+        inside="ann",
     ),
     _tool(
-        "fiftyone",
-        _marks(
-            "{} has labels, as FiftyOne exports them",
-            begins=rb'(?=\s*\{.{0,190}"samples")(?=.*"filepath")'
-            rb'|(?!\s*.{0,190}"images")(?=\s*.{0,190}"classes")(?=.*"labels")',
-            beside="data",
-        ),
-        *("samples.json", "labels.json"),
+        *("fiftyone", "{} has labels, as FiftyOne exports them", "samples.json", "labels.json"),
+        begins=rb'(?=\s*\{.{0,190}"samples")(?=.*"filepath")'
+        rb'|(?!\s*.{0,190}"images")(?=\s*.{0,190}"classes")(?=.*"labels")',
+        beside="data",
         more=_GROUPS | _CLASS,
     ),
     _tool(
-        "sagemaker",
-        _marks("{} names images as source-ref, as SageMaker Ground Truth does", b'"source-ref"', begins=rb"\s*\{"),
+        *("sagemaker", "{} names images as source-ref, as SageMaker Ground Truth does"),
         *(".manifest", ".jsonl", ".json"),
+        words=(b'"source-ref"',),
+        begins=rb"\s*\{",
         more={"encoding"},
     ),
     _annotations("split-lists", "split_lists", _NAMES, ".txt"),

@@ -103,10 +103,8 @@ def _read_file(file: SourceFile) -> bytes:
     if not stat.S_ISREG(state.st_mode):
         raise RejectedError(RejectCode.NOT_REGULAR, "no longer a regular file")
     if len(data) != file.size or state.st_size != file.size or state.st_mtime_ns != file.mtime_ns:
-        raise RejectedError(
-            RejectCode.SOURCE_CHANGED,
-            f"listed with {file.size} bytes, now {max(len(data), state.st_size)}; or its modification time differs",
-        )
+        sizes = f"listed with {file.size} bytes, now {max(len(data), state.st_size)}"
+        raise RejectedError(RejectCode.SOURCE_CHANGED, f"{sizes}; or its modification time differs")
     return data
 
 

@@ -5,9 +5,10 @@ twice, once to plan (key, split, labels) and once to write, so `source[i]` must 
 give a `SourceFile` or a callable for the image, and its bytes are only read by the worker that writes them.
 """
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from shardfeed.converters.sources.objects import Account, MaskTable, Objects
 from shardfeed.errors import spell_out
@@ -163,6 +164,9 @@ class Source(Protocol):
     def __getitem__(self, index: int, /) -> Sample: ...
 
 
+SourceT = TypeVar("SourceT", bound=Source)
+
+
 @runtime_checkable
 class FindingSource(Source, Protocol):
     """A source with findings of its listing, such as skipped files."""
@@ -175,6 +179,14 @@ def findings_of(source: Source) -> Findings:
     """Return the findings of a source, options in notes spelled out; empty findings if it is no FindingSource."""
     found = source.findings if isinstance(source, FindingSource) else Findings()
     return replace(found, notes=[*map(spell_out, found.notes)])
+
+
+def changed(source: SourceT, **values: Any) -> SourceT:
+    """A copy of the source with other attributes: not `replace`, as classes of sources may have own constructors."""
+    made = copy.copy(source)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 @runtime_checkable

@@ -1,6 +1,7 @@
 """KITTI: `image_2` and `label_2` with a text file an image; a line an object: its type, its box, its place in space."""
 
 import os
+from contextlib import suppress
 from itertools import islice
 
 import numpy as np
@@ -28,9 +29,7 @@ _IGNORED = b"DontCare"  # an unlabelled region: a crowd, which training and eval
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """Text files of KITTI's 15 columns in a folder next to a folder of images."""
     found = _folders(look)
-    return (
-        None if found is None else Evidence("kitti", f"{found[0]} and {found[1]} with 15 columns per line", sure=True)
-    )
+    return Evidence("kitti", f"{found[0]} and {found[1]} with 15 columns per line", sure=True) if found else None
 
 
 def _folders(look: Look) -> tuple[str, str] | None:
@@ -72,7 +71,9 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     found.take_rest("images without a label file, treated as images without objects")
     for number, key in enumerate(files):
         if number not in named and key.endswith(b".txt") and f"/{folders[1]}/".encode() in b"/" + key:
-            _list_orphan(found, files, number)
+            with suppress(RejectedError):
+                for n, _ in read_lines(files.file(number)):
+                    found.leave_out(name_text(key), AnnotationCode.ORPHAN, f"line {n}: this label file has no image")
     found.note("KITTI columns that are ignored: alpha, dimensions, location, rotation_y, score")
     return found.source()
 
@@ -107,12 +108,3 @@ def _add_lines(found: Annotations, image: int, files: Listing, number: int) -> N
             found.leave_out(image, error.code, f"line {n}: {error.reason}")
             continue
         found.object(image, n, box, texts[0], flags=flags)
-
-
-def _list_orphan(found: Annotations, files: Listing, number: int) -> None:
-    try:
-        lines = read_lines(files.file(number))
-    except RejectedError:
-        return
-    for n, _ in lines:
-        found.leave_out(name_text(files.key(number)), AnnotationCode.ORPHAN, f"line {n}: this label file has no image")

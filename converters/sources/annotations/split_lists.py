@@ -19,6 +19,7 @@ from shardfeed.errors import LabelFileError, UsageError, escape
 _IMAGES = "images"
 _LISTS = ("meta/{}.txt", "labels/{}1.txt")
 _SPLITS = {"train": "train", "val": "validation", "test": "test"}
+_SPLIT_OF = {form.format(word): split for form in _LISTS for word, split in _SPLITS.items()}
 _NUMBERED = ("images.txt", "train_test_split.txt")
 
 
@@ -60,16 +61,14 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """
     names = list(_lists(look))
     if not names:
-        raise UsageError(
-            look.path, "no lists of splits next to a folder `images`", "give the folder that contains both"
-        )
+        problem = "no lists of splits next to a folder `images`"
+        raise UsageError(look.path, problem, "give the folder that contains both")
     found = Annotations(look.path, look, options, root=os.path.join(look.path, _IMAGES), tasks=("classes",))
     found.unnamed = "image files in no list, left out"
-    found.note(
-        f"splits from {', '.join(names)}; --reader folder on `images` (in Python reader='folder') ignores these lists"
-    )
-    numbered = names[0] == _NUMBERED[0]
-    for where, path, split in _by_number(look) if numbered else _by_path(look, names):
+    folders = "--reader folder on `images` (in Python reader='folder')"
+    found.note(f"splits from {', '.join(names)}; {folders} ignores these lists")
+    by_path = ((where, path, _SPLIT_OF[name]) for name in names for where, path in _lines(look, name))
+    for where, path, split in _by_number(look) if names[0] == _NUMBERED[0] else by_path:
         image = found.image(path, where=where, split=split)
         label = path.rpartition("/")[0].rpartition("/")[2]
         if not label:
@@ -86,16 +85,11 @@ def _lines(look: Look, name: str) -> Iterator[tuple[str, str]]:
     yield from ((f"{name}:{line}", text) for line, (text,) in table.texts())
 
 
-def _by_path(look: Look, names: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Place, path and split of each image, of lists that are called like splits."""
-    for name in names:
-        called = os.path.basename(name).removesuffix(".txt").removesuffix("1")
-        for where, path in _lines(look, name):
-            yield where, path, _SPLITS[called]
-
-
 def _by_number(look: Look) -> Iterator[tuple[str, str, str]]:
-    """Likewise of CUB's. Raises LabelFileError for a line that is not clear, and an image without a split."""
+    """Place, path and split of each image of CUB's.
+
+    Raises LabelFileError for a line that is not clear, and an image without a split.
+    """
     of_train: dict[str, str] = {}
     for where, line in _lines(look, _NUMBERED[1]):
         number, _, flag = line.partition(" ")

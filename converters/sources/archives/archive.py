@@ -8,8 +8,8 @@ import os
 import stat
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import IO, BinaryIO, cast
+from functools import partial
+from typing import BinaryIO, cast
 
 from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header, members
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Stream, Unpacked, form_of, unpacked
@@ -21,20 +21,6 @@ _PIECE = 1 << 20
 _SKIPPED = 1 << 62  # bytes of a tar of unknown length
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _OF_MACOS = "__MACOSX"
-
-
-@dataclass
-class UnpackedArchive:
-    """An unpacked archive: `folder` is removed when nothing refers to this object any more.
-
-    `files`: number of files, of `size` bytes in total. `notes`: sentences for the report, also on members left out.
-    """
-
-    folder: str
-    files: int
-    size: int
-    notes: list[str]
-    _kept: Unpacked = field(repr=False)
 
 
 def is_archive(path: str) -> bool:
@@ -51,10 +37,11 @@ def is_archive(path: str) -> bool:
         return False
 
 
-def unpack(path: str) -> UnpackedArchive:
-    """Unpack an archive into a temporary folder. Files have its modification time.
+def unpack(path: str) -> tuple[Unpacked, list[str]]:
+    """Unpack an archive into a temporary folder, which is removed when nothing refers to the result any more.
 
-    Raises HostileError if it is damaged, unpacks to far more than its size, or has a name that leads out of the folder;
+    Files have its modification time. The sentences are for the report, also on members left out. Raises HostileError if
+    it is damaged, unpacks to far more than its size, or has a name that leads out of the folder;
     StorageError if there is no room; MissingExtraError for zstd without its package.
     """
     with guarded(path):
@@ -65,7 +52,7 @@ def unpack(path: str) -> UnpackedArchive:
                 _unpack_tar(path, form, into)
             else:
                 _unpack_zip(path, into)
-            return into.finish()
+            return into.into, into.finish()
         except BaseException as error:
             into.into.remove()
             if isinstance(error, DamagedStreamError):
@@ -94,9 +81,8 @@ class _Folder:
         """Write a member below the folder. Raises HostileError for a name that leads out of it."""
         parts = name.replace(b"\\", b"/").split(b"/")
         if name.startswith(b"/") or b".." in parts or b"\0" in name or parts[0][1:2] == b":":
-            raise HostileError(
-                self.path, f"has a member '{escape(name[:200])}', which points outside its folder", "do not unpack it"
-            )
+            problem = f"has a member '{escape(name[:200])}', which points outside its folder"
+            raise HostileError(self.path, problem, "do not unpack it")
         parts = [part for part in parts if part not in (b"", b".")]
         budget().depth(len(parts), self.path)
         clean = b"/".join(parts)
@@ -119,19 +105,17 @@ class _Folder:
                     budget().unpacked(self.into.size + len(data), self.stored, self.path)
                     file.write(data)
 
-    def finish(self) -> UnpackedArchive:
-        """Give all folders the archive's modification time."""
+    def finish(self) -> list[str]:
+        """Give all folders the archive's modification time. Returns the notes."""
         if not self._seen:
             raise HostileError(self.path, "is an empty archive", "check its contents")
         mtime = os.stat(self.path).st_mtime_ns
         for folder, _, _ in os.walk(self.into.folder):
             os.utime(folder, ns=(mtime, mtime))
-        notes = [
-            f"unpacked {escape(os.path.basename(self.path))}: {number(self.into.files, 'file')}, "
-            f"{size_text(self.into.size)}, in {self.into.folder}, removed at the end"
-        ]
-        notes += [counted(f"{why}, in the archive", self._left_out.get(why, []), n) for why, n in self._counts.items()]
-        return UnpackedArchive(self.into.folder, self.into.files, self.into.size, notes, self.into)
+        what = f"{number(self.into.files, 'file')}, {size_text(self.into.size)}, in {self.into.folder}"
+        left_out = ((f"{why}, in the archive", self._left_out[why], n) for why, n in self._counts.items())
+        name = escape(os.path.basename(self.path))
+        return [f"unpacked {name}: {what}, removed at the end", *(counted(*one) for one in left_out)]
 
 
 def _unpack_tar(path: str, form: str, into: _Folder) -> None:
@@ -184,9 +168,4 @@ def _unpack_zip(path: str, into: _Folder) -> None:
             if info.flag_bits & 1:
                 raise HostileError(path, f"'{escape(name[:200])}' is encrypted", "unpack it with its password")
             with archive.open(info) as member:
-                into.add(name, _read(member))
-
-
-def _read(member: IO[bytes]) -> Iterator[bytes]:
-    while data := member.read(_PIECE):
-        yield data
+                into.add(name, iter(partial(member.read, _PIECE), b""))

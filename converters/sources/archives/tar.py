@@ -17,9 +17,7 @@ from shardfeed.text import number
 
 BLOCK = 512
 _ZEROS = bytes(BLOCK)
-_FIELDS = struct.Struct(
-    "100s 24x 12s 12x 8x c 100x 6s 82x 155s 12x"
-)  # name, size, kind, magic, and what precedes a name
+_FIELDS = struct.Struct("100s 24x 12s 12x 8x c 100x 6s 82x 155s 12x")  # name, size, kind, magic, name's beginning
 _CHECKSUM = slice(148, 156)
 _MOST_SUM = 65521  # sum of bytes at which the lower half of an Adler-32 wraps around
 _MOST_EXTRA = 1 << 20  # bytes of a long name or of pax records
@@ -78,10 +76,8 @@ def members(file: BinaryIO, place: str, length: int | None = None) -> Iterator[M
         data = offset + BLOCK
         name = long_name or records.get(b"path") or _joined(prefix if magic == b"ustar\0" else b"", name)
         if data + size > length:
-            problem = (
-                f"'{escape(name)}' at byte {data:,} has {number(size, 'byte')}, the tar ends at {length:,}: truncated"
-            )
-            raise UsageError(place, problem, _WHOLE)
+            problem = f"'{escape(name)}' at byte {data:,} has {number(size, 'byte')}"
+            raise UsageError(place, f"{problem}, the tar ends at {length:,}: truncated", _WHOLE)
         if kind == b"S":
             problem = f"'{escape(name)}' at byte {offset:,} is sparse, so its bytes are not stored in one piece"
             raise UsageError(place, problem, "write the tar without `--sparse`")

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.errors import escape, without_secrets
+from shardfeed.errors import escape, name_bytes, without_secrets
 from shardfeed.text import some
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
@@ -66,7 +66,8 @@ class PathLookup:
                 return found
         if found is not None:
             return found
-        return Skipped(_unsigned(text), RejectCode.PATH_ESCAPE.value, why or "it points outside the root")
+        unsigned = name_bytes(without_secrets(text))  # its query may be a credential
+        return Skipped(unsigned, RejectCode.PATH_ESCAPE.value, why or "it points outside the root")
 
     def find_rest(self, missing: Iterable[Skipped], taken: Collection[int]) -> tuple[dict[bytes, int], list[str]]:
         """The files of paths that name none, once all are known; and a note on these.
@@ -98,8 +99,9 @@ class PathLookup:
         alike = self._by_base.get(key.rpartition(b"/")[2], [])
         found = []
         for i in alike:
-            listed = self.listing.key(i)
-            if listed.startswith(folder) and _same_end(listed.removeprefix(folder), key):
+            inside = b"/" + self.listing.key(i).removeprefix(folder)
+            alike_ends = inside.endswith(b"/" + key) or (b"/" + key).endswith(inside)
+            if self.listing.key(i).startswith(folder) and alike_ends:
                 found.append(i)
         if len(found) == 1:
             return found[0]
@@ -127,19 +129,24 @@ class PathLookup:
         matches from the root, with a path that ends in "/" and the id. Raises AmbiguousIdError if two images match, or
         two files not named like images.
         """
-        ids = list(dict.fromkeys(keys))
+        ids, found = list(dict.fromkeys(keys)), dict[bytes, int]()
         for below in (False, True):
-            found = {key: files for key in ids if (files := self._of_id(key, below=below))}
+            for key in ids:
+                files = self._of_id(key, below=below)
+                images = [i for i in files if names_image(self.listing.key(i))] or files
+                if len(images) > 1:
+                    raise AmbiguousIdError(key, (self.listing.key(images[0]), self.listing.key(images[1])))
+                if images:
+                    found[key] = images[0]
             if found:
-                return {key: self._only(key, files) for key, files in found.items()}
-        return {}
+                break
+        return found
 
     def images_of(self, stem: bytes) -> list[int]:
         """The numbers of the images at a path without its extension."""
         found = self._of_id(stem, below=False)
-        return [
-            i for i in found if os.path.splitext(self.listing.key(i))[0] == stem and names_image(self.listing.key(i))
-        ]
+        names = ((i, self.listing.key(i)) for i in found)
+        return [i for i, name in names if os.path.splitext(name)[0] == stem and names_image(name)]
 
     def is_id(self, text: str) -> bool:
         """Whether `text` may be the id of an image."""
@@ -164,12 +171,6 @@ class PathLookup:
             if key in forms or (below and any(form.endswith(b"/" + key) for form in forms)):
                 found.append(i)
         return found
-
-    def _only(self, key: bytes, files: list[int]) -> int:
-        images = [i for i in files if names_image(self.listing.key(i))] or files
-        if len(images) > 1:
-            raise AmbiguousIdError(key, map(self.listing.key, images[:2]))
-        return images[0]
 
     def _relative(self, path: bytes) -> bytes | None:
         path = posixpath.normpath(path)
@@ -205,11 +206,6 @@ def path_of(text: str) -> str:
     return local[0] if local else unquote(parts.path)
 
 
-def _unsigned(address: str) -> bytes:
-    """An address as errors name it: its query may be a credential."""
-    return without_secrets(address).encode("utf-8", "surrogateescape")
-
-
 def _nfc(key: bytes) -> str:
     return unicodedata.normalize("NFC", key.decode("utf-8", "surrogateescape"))
 
@@ -238,8 +234,3 @@ class ImageLookup(PathLookup):
         if isinstance(found, int) or found.code == RejectCode.PATH_ESCAPE.value:
             return found
         return self.by_end(text.replace("\\", "/"), folder)
-
-
-def _same_end(one: bytes, other: bytes) -> bool:
-    """Whether one of two paths is the end of the other, by whole names."""
-    return (b"/" + one).endswith(b"/" + other) or other.endswith(b"/" + one)

@@ -292,6 +292,5 @@ def joined(root: bytes, parts: Iterable[Listing]) -> Listing:
     keys = sorted(files)
     ends = np.cumsum([0, *map(len, keys)], dtype=np.int64)
     sizes, mtimes = (np.array([files[key][i] for key in keys], np.int64) for i in (0, 1))
-    return Listing(
-        root, b"".join(keys), ends, sizes, mtimes, tuple(map(skipped.__getitem__, sorted(skipped))), notes=tuple(notes)
-    )
+    in_order = tuple(skipped[key] for key in sorted(skipped))
+    return Listing(root, b"".join(keys), ends, sizes, mtimes, in_order, notes=tuple(notes))

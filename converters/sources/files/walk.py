@@ -29,7 +29,7 @@ from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import StorageError, UsageError, argument, escape
 from shardfeed.storage.local import storage_error
-from shardfeed.text import counted, listing, some
+from shardfeed.text import counted, listing, number, some
 
 # The machine's trouble, not the input's: rejecting the file would hide it.
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -43,6 +43,7 @@ _KINDS = {
 }
 _TAIL = 5  # bytes at the end of a name that may hold an image's extension: none is longer
 _SHOWN = 5  # extensions in a sentence
+_READABLE = "check that the folder can be read"
 _NEAR = 3  # files before and after one in a listing that may have its name
 _MOST_LABELS = 1000  # files that may label images are searched for until there are so many
 _REMARKS = (
@@ -118,7 +119,7 @@ class _Walk:
         except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the path
             raise UsageError(self.root, "no such folder", "check the path") from None
         except OSError as error:
-            raise StorageError(self.root, error.strerror or str(error), "check that the folder can be read") from None
+            raise StorageError(self.root, error.strerror or str(error), _READABLE) from None
         if not stat.S_ISDIR(mode):
             raise UsageError(self.root, "not a folder", "give the folder of the images")
         self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
@@ -179,9 +180,7 @@ class _Walk:
                 names = [name for name in names if self._wants(prefix + name)]
         except OSError as error:
             if not prefix:
-                raise StorageError(
-                    self.root, error.strerror or str(error), "check that the folder can be read"
-                ) from None
+                raise StorageError(self.root, error.strerror or str(error), _READABLE) from None
             self._skip_unreadable(prefix[:-1], error)
             return []
         return sorted(names)
@@ -225,11 +224,8 @@ class _Walk:
                 return [name]
             # The link's own text, not its target on this machine: the report is part of the dataset.
             written = escape(os.readlink(self.base + key))
-            self._skip(
-                key,
-                RejectCode.PATH_ESCAPE,
-                f"a link that points outside the root: {written} (follow_links includes it)",
-            )
+            reason = f"a link that points outside the root: {written} (follow_links includes it)"
+            self._skip(key, RejectCode.PATH_ESCAPE, reason)
             if stat.S_ISDIR(mode):
                 self.bare.append(key)
             return []
@@ -269,12 +265,9 @@ class _Walk:
         self._skip(key, RejectCode.UNREADABLE, f"{name}: {error.strerror or error}")
 
     def _notes(self) -> tuple[str, ...]:
-        notes = []
-        if self.hidden.count:
-            notes.append(counted("ignored hidden names", self.hidden.least, self.hidden.count))
-        if self.unwanted.count:
-            what = "files and folders left out by include and exclude"
-            notes.append(counted(what, self.unwanted.least, self.unwanted.count))
+        unwanted = ("files and folders left out by include and exclude", self.unwanted)
+        passed = [("ignored hidden names", self.hidden), unwanted]
+        notes = [counted(what, names.least, names.count) for what, names in passed if names.count]
         notes += self.choice.unused()
         if self.aliases:
             links = [link + b" -> " + (folder or b".") for link, folder in sorted(self.aliases)]
@@ -313,7 +306,9 @@ def only_images(files: Listing) -> tuple[Listing, SkippedFiles]:
     chosen = np.array(others, np.int64)
     archives = [files.key(i) for i in others if (kind := kinds[i]) and kind.archive]
     passed = files.take(chosen)
-    notes = [_note(passed)]
+    counts = Counter(map(_extension, passed))
+    ignored = f"{number(len(passed), 'file')} ignored, not images by name or content: {_kinds_text(counts)}"
+    notes = [f"{ignored} ({some(_examples(passed, counts))})"]
     if archives:
         notes.append(counted("archives among them, which were not opened", archives, len(archives)))
     if labels:
@@ -393,21 +388,11 @@ def _extension(key: bytes) -> str:
     return escape(extension) if 1 < len(extension) <= 12 else "without extension"
 
 
-def _by_extension(files: Listing) -> Counter[str]:
-    return Counter(map(_extension, files))
-
-
 def _kinds_text(counts: Counter[str]) -> str:
     """`5,210 .ogg, 12 .txt and 3 more kinds`."""
     known = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     more = f" and {len(known) - _SHOWN} more kinds" if len(known) > _SHOWN else ""
     return listing([f"{count:,} {extension}" for extension, count in known[:_SHOWN]]) + more
-
-
-def _note(passed: Listing) -> str:
-    counts = _by_extension(passed)
-    files = "1 file" if len(passed) == 1 else f"{len(passed):,} files"
-    return f"{files} ignored, not images by name or content: {_kinds_text(counts)} ({some(_examples(passed, counts))})"
 
 
 def _examples(passed: Listing, counts: Counter[str]) -> Iterator[bytes]:
@@ -435,7 +420,7 @@ _FOREIGN = (
 
 def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
     """Create the error for a folder without any usable file; it names the most frequent kinds, if known."""
-    counts = _by_extension(files)
+    counts = Counter(map(_extension, files))
     usual = min(counts, key=lambda name: (-counts[name], name))
     first = next(i for i, key in enumerate(files) if _extension(key) == usual)
     kind = kinds[first]

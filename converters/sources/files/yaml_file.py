@@ -43,9 +43,8 @@ def load_yaml(path: str, data: bytes | str) -> Mapping[str, Any]:
             return node
 
     if len(data) > MOST_BYTES:
-        raise LabelFileError(
-            path, f"more than {MOST_BYTES:,} bytes, too large for YAML", "check that it is the right file"
-        )
+        problem = f"more than {MOST_BYTES:,} bytes, too large for YAML"
+        raise LabelFileError(path, problem, "check that it is the right file")
     try:
         document = yaml.load(data, Loader)  # a SafeLoader
     except yaml.YAMLError as error:

@@ -148,10 +148,8 @@ def _usual_pattern(listing: Listing, others: SkippedFiles) -> re.Pattern[str]:
     fits = [pattern for pattern in _USUAL if any(_fit(pattern, key, False) for key in listing)]
     if len(fits) == 1:
         return fits[0]
-    problem = (
-        "some names are a class and a number, others a number and a class" if fits else "file names contain no class"
-    )
-    raise _unlike(listing, problem, others)
+    both = "some names are a class and a number, others a number and a class"
+    raise _unlike(listing, both if fits else "file names contain no class", others)
 
 
 def _check_names(listing: Listing, others: SkippedFiles, names: Sequence[str]) -> None:

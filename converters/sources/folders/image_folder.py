@@ -135,20 +135,14 @@ def _splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]
     usual = [top for top in tops if usual_split(top)]
     if not splits and len({usual_split(top) for top in usual}) > 1:
         rest = [top for top in tops if top not in usual]
-        got = f"{some(usual)} beside {some(rest)}"
-        problem = f"got the splits {got}, expected only splits or only classes"
-        raise UsageError(
-            listing.root, problem, f"move the others out, or give {argument('class_names')} when all are classes"
-        )
+        problem = f"got the splits {some(usual)} beside {some(rest)}, expected only splits or only classes"
+        remedy = f"move the others out, or give {argument('class_names')} when all are classes"
+        raise UsageError(listing.root, problem, remedy)
     return splits
 
 
 def _check(
-    listing: Listing,
-    found: _Found,
-    splits: dict[bytes, str],
-    given: tuple[str, ...] | None,
-    others: SkippedFiles,
+    listing: Listing, found: _Found, splits: dict[bytes, str], given: tuple[str, ...] | None, others: SkippedFiles
 ) -> None:
     root = listing.root
     names = argument("pattern", python="FileNames", typed="REGEX")
@@ -176,10 +170,8 @@ def _check(
         one = argument("class_names", python=f"class_names=['{only}']", typed=f"FILE with the line '{only}'")
         way = f"give {root_} {argument('path', python='as the root')}, "
         if others.labels:
-            problem, way = (
-                f"{problem}, next to annotations or lists: {shown_annotations(others.labels)}",
-                way + without_labels(),
-            )
+            problem += f", next to annotations or lists: {shown_annotations(others.labels)}"
+            way += without_labels()
         raise UsageError(root, problem, f"{way}or {one} for one class")
 
 
@@ -225,13 +217,9 @@ def _notes(
     for folder in found.folders if not splits else ():
         if usual_split(folder):
             yield f"the folder {escape(folder)} is used as a class, not as a split"
-    for top in splits or [None]:
-        there = found.folders if top is None else [folder for one, folder in found.filled if one == top]
+    for top in splits or (b"",):
+        there = [folder for t, folder in found.filled if t == top] if splits else found.folders
         have = {label_of[class_text(folder)] for folder in there}
         if lacking := [name for label, name in enumerate(names) if label not in have]:
-            what = (
-                "listed classes without a folder"
-                if top is None
-                else f"classes without files in the split {splits[top]}"
-            )
+            what = f"classes without files in the split {splits[top]}" if splits else "listed classes without a folder"
             yield counted(what, lacking, len(lacking))

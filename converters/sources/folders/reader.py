@@ -46,15 +46,12 @@ def recognise(look: Look, options: LabelOptions) -> Evidence | None:
         names = class_list(options.class_names) if not isinstance(options.class_names, Mapping) else ()
         if {*folders} <= {*(names or ())}:
             return Evidence("folder", f"class folders ({some(folders)})", sure=True)
-    holding = [name for name in folders if any(_has_image(look, place) for place in inside[name])]
+    files = {name: (file for place in inside[name] for file in look.names(place)[1]) for name in folders}
+    holding = [name for name in folders if any(names_image(os.fsencode(file)) for file in files[name])]
     named = [name for name in holding if not is_generic(name) and not _NUMBERED.fullmatch(name)]
     if len(named) > 1 and len(named) == len(holding):
         return Evidence("folder", f"class folders ({some(named)})")
     return None
-
-
-def _has_image(look: Look, folder: str) -> bool:
-    return any(names_image(os.fsencode(name)) for name in look.names(folder)[1])
 
 
 def read(look: Look, options: LabelOptions) -> ListedSource:

@@ -64,7 +64,7 @@ def test_all_files_come_with_the_time_of_the_archive(name: str, tmp_path: Path, 
     path = write(tmp_path / name, FILES)
     os.utime(path, ns=(1, 123_456_789_000))
     assert is_archive(str(path))
-    archive = unpack(str(path))
+    archive, _ = unpack(str(path))
     root = Path(archive.folder)
     assert {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()} == FILES
     assert {file.stat().st_mtime_ns for file in [root, *root.rglob("*")]} == {123_456_789_000}
@@ -90,11 +90,11 @@ def test_links_twins_and_resource_forks_are_named(tmp_path: Path) -> None:
     members = {"cat/1.jpg": b"1", "Cat/1.jpg": b"2", "__MACOSX/cat/._1.jpg": b"3"}
     data = tar_bytes(members, {"cat/passwd.jpg": "/etc/passwd"})
     (tmp_path / "a.tgz").write_bytes(gzip.compress(data))
-    archive = unpack(str(tmp_path / "a.tgz"))
+    archive, notes = unpack(str(tmp_path / "a.tgz"))
     root = Path(archive.folder)
     assert sorted(str(file.relative_to(root)) for file in root.rglob("*.jpg")) == ["Cat/1.jpg", "cat/1.jpg"]
     assert not [file for file in root.rglob("*") if stat.S_ISLNK(file.lstat().st_mode)]
-    told = " ".join(archive.notes)
+    told = " ".join(notes)
     assert all(word in told for word in ("cat/passwd.jpg", "Cat/1.jpg", "__MACOSX"))
 
 
@@ -103,10 +103,10 @@ def test_a_name_twice_counts_once(tmp_path: Path) -> None:
         archive.writestr("1.jpg", b"first")
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("1.jpg", b"second")
-    found = unpack(str(tmp_path / "a.zip"))
+    found, notes = unpack(str(tmp_path / "a.zip"))
     assert found.files == 1
     assert (Path(found.folder) / "1.jpg").read_bytes() == b"first"
-    assert "members with a duplicate name" in " ".join(found.notes)
+    assert "members with a duplicate name" in " ".join(notes)
 
 
 def test_a_file_where_a_folder_is_needed(tmp_path: Path, temporary: Path) -> None:

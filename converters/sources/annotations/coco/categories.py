@@ -75,11 +75,9 @@ def agreed(of_files: Mapping[str, Sequence[Category]]) -> Sequence[Category]:
         other = of_files[path]
         differing = sorted({(one.id, one.name) for one in first} ^ {(one.id, one.name) for one in other})
         if differing:
-            names = some(f"{own} '{name}'" for own, name in differing)
-            problem = (
-                f"has different categories than {shown}: {names} {'is' if len(differing) == 1 else 'are'} only in one"
-            )
-            raise LabelFileError(path, f"{problem} of the two", "give both the same list, with the same ids")
+            names = some(f"{own} '{name}'" for own, name in differing) + (" is" if len(differing) == 1 else " are")
+            problem = f"has different categories than {shown}: {names} only in one of the two"
+            raise LabelFileError(path, problem, "give both the same list, with the same ids")
         for one, before in zip(other, first, strict=True):
             if one.keypoints != before.keypoints:
                 problem = f"the key points of '{escape(one.name)}' differ from those in {shown}"

@@ -83,7 +83,10 @@ def recognise_coco(path: str, *, to_the_end: bool = False) -> What | None:
     whole = most is None or size <= most
     try:
         if stream.peek() == "[":
-            return "results" if _is_result(next(iter(stream.elements()), None)) else None
+            entry = next(iter(stream.elements()), None)
+            fields = ("bbox", "segmentation", "keypoints", "caption", "score")
+            is_result = isinstance(entry, dict) and "image_id" in entry and any(field in entry for field in fields)
+            return "results" if is_result else None
         for key in stream.members():
             if stream.peek() == "[" and key in ("images", "annotations", "categories"):
                 seen[key] = None  # an empty list
@@ -99,11 +102,6 @@ def recognise_coco(path: str, *, to_the_end: bool = False) -> What | None:
     found, family = _of_first(seen, whole=whole), CocoFile(path).family
     # If only images were read, or there is no annotation, the name may decide.
     return family if found == "instances" and (family == "captions" or family == "panoptic") else found
-
-
-def _is_result(entry: Any) -> bool:
-    fields = ("bbox", "segmentation", "keypoints", "caption", "score")
-    return isinstance(entry, dict) and "image_id" in entry and any(field in entry for field in fields)
 
 
 def _of_first(seen: dict[str, Any], *, whole: bool) -> What | None:
@@ -215,18 +213,14 @@ def _split_of(name: str) -> tuple[str, str | None]:
 
 def _folder_of(root: str, word: str) -> str:
     """The folder of a split's images, relative to `root`, with "/" at its end; empty if there is no such folder."""
-    words = [word, *[other for other in ("train", "valid", "val", "validation", "test") if _same(word, other)]]
+    split = usual_split(re.sub(r"[_-]?\d{4}$", "", word))
+    others = ("train", "valid", "val", "validation", "test") if split else ()
+    words = [word, *[other for other in others if usual_split(other) == split]]
     for name in words if word else ():
         for folder in (name, f"images/{name}", f"{name}/images", f"{name}/data"):
             if os.path.isdir(os.path.join(root, folder)):
                 return folder + "/"
     return ""
-
-
-def _same(word: str, other: str) -> bool:
-    """Whether two words mean the same split."""
-    plain = re.sub(r"[_-]?\d{4}$", "", word)
-    return usual_split(plain) is not None and usual_split(plain) == usual_split(other)
 
 
 def _beside(path: str) -> str:

@@ -102,10 +102,10 @@ class Segments:
         if isinstance(name, str):
             before = self._named[-1].setdefault(image, name)
             if before != name:
-                problem = (
-                    f"two annotations are of the image {shown_value(entry.get('image_id'))}: {escape(before)} and "
+                of = f"the image {shown_value(entry.get('image_id'))}: {escape(before)} and {escape(name)}"
+                raise LabelFileError(
+                    path, f"two annotations are of {of}", "give each image one annotation, with one PNG"
                 )
-                raise LabelFileError(path, problem + escape(name), "give each image one annotation, with one PNG")
         if not isinstance(segments, list):
             self._found.leave_out(image, AnnotationCode.LINE, f"entry {i}: got {shown_value(entry)}, not its segments")
             return

@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Keypoints
-from shardfeed.converters.sources.annotations.coco.categories import (
-    Category,
-    agreed,
-    keypoints_of,
-    read_categories,
-)
+from shardfeed.converters.sources.annotations.coco.categories import Category, agreed, keypoints_of, read_categories
 from shardfeed.converters.sources.annotations.coco.layout import (
     CocoFile,
     Layout,
@@ -286,9 +281,8 @@ class _File:
     def _object(self, image: int, number: int, entry: Mapping[str, Any], own: Any) -> None:
         category = plain_id(entry.get("category_id"))
         if isinstance(category, str):
-            raise BadAnnotationError(
-                AnnotationCode.CATEGORY, f"its category_id is {shown_value(category)}, expected a number"
-            )
+            reason = f"its category_id is {shown_value(category)}, expected a number"
+            raise BadAnnotationError(AnnotationCode.CATEGORY, reason)
         self.ignored += entry.get("ignore") in (1, True)
         self._found.objects.add(
             image,
@@ -333,9 +327,8 @@ def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOpt
             raise LabelFileError(path, 'no category names "keypoints"', "give the file of key points")
         if len(lists) > 1:
             problem = f"{some(one.name for one in having)} have different key points"
-            raise LabelFileError(
-                path, problem, "make one dataset per list: all objects of a dataset have the same key points"
-            )
+            remedy = "make one dataset per list: all objects of a dataset have the same key points"
+            raise LabelFileError(path, problem, remedy)
     elif len(lists) != 1 or len(having) < len(categories) or options.tasks:
         return None
     return keypoints_of(having[0])

@@ -78,7 +78,8 @@ class JsonStream:
             at = self._base, self._place
             yield key
             if (self._base, self._place) in (before, at):
-                self._pass_over()
+                for _ in self.elements() if self._next() == "[" else [self.value()]:
+                    pass
             if self._ends("}"):
                 return
 
@@ -122,13 +123,6 @@ class JsonStream:
         """Check that the file ends here; raise LabelFileError otherwise."""
         if self._next():
             raise self._broken("extra data after the JSON value")
-
-    def _pass_over(self) -> None:
-        if self._next() == "[":
-            for _ in self.elements():
-                pass
-        else:
-            self.value()
 
     def _ends(self, closing: str) -> bool:
         """Whether `closing` comes next, and is passed; else a comma is."""
@@ -179,9 +173,8 @@ class JsonStream:
         byte = self._base + len(self._text[:place].encode("utf-8", "surrogatepass"))
         got = f", got {self._text[place : place + 20]!r}" if place < len(self._text) else ", the file ends here"
         problem = f"broken JSON: {problem[:1].lower()}{problem[1:]}{got}"
-        return LabelFileError(
-            f"{self.path}, byte {byte}", problem, "check that the file is complete, or export it again"
-        )
+        remedy = "check that the file is complete, or export it again"
+        return LabelFileError(f"{self.path}, byte {byte}", problem, remedy)
 
 
 def elements_of(path: str, key: str) -> Iterator[Any]:

@@ -218,9 +218,8 @@ def _unnamed(place: bytes, seen: Seen, options: AnnotationOptions) -> UsageError
     problem = f"the meaning of its mask values is unknown: {number(seen.looked_at, 'mask')} sampled, with {shown}"
     if len(seen.values) > _MOST_VALUES:
         problem += "; so many values may number objects, and are not their classes"
-        return UsageError(
-            place, problem, f"save the class of each pixel instead, or list the class of each value in {_table()}"
-        )
+        remedy = f"save the class of each pixel instead, or list the class of each value in {_table()}"
+        return UsageError(place, problem, remedy)
     if count > 2 * len(seen.values):
         return UsageError(place, problem, f"list the class of each value, void for no class, in {_table()}")
     without = f" ({void} is void)" if void in seen.values else ""

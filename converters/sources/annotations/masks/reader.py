@@ -297,12 +297,9 @@ def _ade(files: Listing) -> _Layout:
     numbers = [str(number) for number in range(1, _ADE_CLASSES + 1)]
     names, notes = numbers, ["masks: 1 to 150 become the classes 0 to 149, and 0 void"]
     key = next((key for key in files if key.rpartition(b"/")[2] == b"objectInfo150.txt"), None)
-    lines = (
-        []
-        if key is None
-        else read_whole(name_text(files.file(files.find(key)).path)).decode("utf-8", "replace").splitlines()
-    )
-    names_of = {row[0].strip(): row[-1].strip() for row in (line.split("\t") for line in lines) if len(row) > 1}
+    text = b"" if key is None else read_whole(name_text(files.file(files.find(key)).path))
+    lines = (line.split("\t") for line in text.decode("utf-8", "replace").splitlines())
+    names_of = {row[0].strip(): row[-1].strip() for row in lines if len(row) > 1}
     if len({names_of.get(number) or "" for number in numbers} - {""}) == len(numbers):
         names = [names_of[number] for number in numbers]
     else:

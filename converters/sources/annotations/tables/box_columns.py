@@ -155,9 +155,8 @@ def _dicts(image: int, column: int) -> Callable[[list[str]], list[list[str]]]:
     def expand(cells: list[str]) -> list[list[str]]:
         try:
             found = json.loads(cells[column].replace("'", '"'))
-            return [[cells[image], *(str(one[key]) for key in ("x", "y", "width", "height"))] for one in found] or [
-                [cells[image]]
-            ]
+            sides = [[str(one[key]) for key in ("x", "y", "width", "height")] for one in found]
+            return [[cells[image], *box] for box in sides or [[]]]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError("expected a list of {'x': ..., 'y': ..., 'width': ..., 'height': ...}") from None
 
@@ -202,9 +201,8 @@ def region_of(cell: str, size: tuple[int, int]) -> Region:
     except (ValueError, OverflowError):
         numbers = None
     if numbers is None or not len(numbers) or len(numbers) % 2:
-        raise BadAnnotationError(
-            AnnotationCode.OUTLINE, f"got '{escape(cell[:40])}', expected pairs of integers: start and length"
-        )
+        reason = f"got '{escape(cell[:40])}', expected pairs of integers: start and length"
+        raise BadAnnotationError(AnnotationCode.OUTLINE, reason)
     starts, lengths = numbers[0::2] - 1, numbers[1::2]
     order = np.argsort(starts, kind="stable")
     starts, lengths = starts[order], lengths[order]
@@ -277,9 +275,8 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
         used = {image, *columns, *(size or ()), *flags.values(), label, split}
         fields = {name: i for i, name in enumerate(names) if i not in used}
         known = {"label": label, "split": split, "size": size, "flags": flags, "fields": fields, **more}
-        return Dialect(
-            name, kind, tuple(columns), image or 0, True, unit, width=len(header), unused=tuple(fields), **known
-        )
+        known |= {"width": len(header), "unused": tuple(fields)}
+        return Dialect(name, kind, tuple(columns), image or 0, True, unit, **known)
 
     if "encodedpixels" in place and image is not None:
         return made("Kaggle's, with runs of pixels", "runs", [place["encodedpixels"]])

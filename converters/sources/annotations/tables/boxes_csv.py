@@ -72,9 +72,8 @@ def find_tables(look: Look, options: AnnotationOptions) -> list[BoxTable]:
         if not path.lower().endswith(_ENDS) or not os.path.isfile(path):
             continue
         lines = path.lower().endswith(".txt")
-        table = LabelTable(
-            path, "text" if lines else None, None if lines else options.delimiter, options.encoding, paths_only=lines
-        )
+        form, delimiter = ("text", None) if lines else (None, options.delimiter)
+        table = LabelTable(path, form, delimiter, options.encoding, paths_only=lines)
         dialect = dialect_of(table)
         if dialect is not None:
             found.append(BoxTable(table, dialect, folder, usual_split(split) if split else None))
@@ -102,9 +101,8 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         dialects.append(one.dialect)
     first = dialects[0]
     if len({(one.place, one.unit) for one in dialects}) > 1:
-        raise LabelFileError(
-            tables[1].table.path, "its format differs from that of the first table", "convert them separately"
-        )
+        problem = "its format differs from that of the first table"
+        raise LabelFileError(tables[1].table.path, problem, "convert them separately")
     runs = first.place == "runs"
     found = Annotations(
         look.path if len(tables) > 1 else tables[0].table.path,
@@ -184,7 +182,10 @@ class _Reading:
                 self.found.leave_out(one.table.name, AnnotationCode.LINE, f"{escape(name)}:{line}: {problem}")
                 continue
             image = self._image(one, dialect, line, cells, f"{escape(name)}:{line}" if several else f"line {line}")
-            label = self._label(dialect, cells)
+            label = self.only
+            if dialect.label is not None:
+                text = cells[dialect.label].strip() if dialect.label < len(cells) else ""
+                label = self.display.get(text, text)
             if dialect.empty(cells):
                 if label and self.only is None:
                     self.nowhere.add(f"line {line}")
@@ -220,13 +221,6 @@ class _Reading:
             problem = f"'{escape(text)}' and '{escape(self.buckets[number])}' end alike, so their files cannot be told "
             raise LabelFileError(one.table.place(line), problem + "apart", "keep the folders of the bucket")
         return number
-
-    def _label(self, dialect: Dialect, cells: Sequence[str]) -> str | None:
-        """The class that a row names; "" without one."""
-        if dialect.label is None:
-            return self.only
-        text = cells[dialect.label].strip() if dialect.label < len(cells) else ""
-        return self.display.get(text, text)
 
     def _flag(self, text: str, line: int) -> int:
         text = text.strip()

@@ -31,11 +31,12 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     if not look.is_folder:
         return None
     texts = list(islice(look.files(_ENDS), _LOOKED_AT))
-    found = [name for name in texts if _is_beside_image(look.full(name))]
+    stems = {name: os.path.splitext(look.full(name))[0] for name in texts}
+    found = [name for name in texts if any(os.path.exists(stems[name] + end) for end in _IMAGE_ENDS)]
     images = look if options.images is None else Look(os.fsdecode(options.images))
     if not found:
-        stems = {_stem(name) for name in images.files() if names_image(os.fsencode(name))}
-        found = [name for name in texts if _stem(name) in stems]
+        of_images = {_stem(name) for name in images.files() if names_image(os.fsencode(name))}
+        found = [name for name in texts if _stem(name) in of_images]
     plain = Counter[str]()
     for head in (look.head(look.full(name)) for name in found):
         kind = recognise_annotations(head)
@@ -78,10 +79,6 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     if others := [key for i, key in enumerate(files) if i not in taken and not names_image(key)]:
         found.note(counted("files that are neither images nor their captions, not read", others, len(others)))
     return found.source()
-
-
-def _is_beside_image(path: str) -> bool:
-    return any(os.path.exists(os.path.splitext(path)[0] + end) for end in _IMAGE_ENDS)
 
 
 def _stem(name: str) -> str:

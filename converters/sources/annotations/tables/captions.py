@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -174,14 +175,9 @@ def _results(text: str) -> _Caption:
     return cells[0], cells[2], cells[1], None
 
 
-def _read_token(found: Annotations) -> None:
+def _read_lines(found: Annotations, parse: Callable[[str], _Caption], first: int = 0) -> None:
     table = LabelTable(found.place, "text", None, paths_only=True)
-    _take(found, table, table.texts(), lambda cells: _token(*cells))
-
-
-def _read_results(found: Annotations) -> None:
-    table = LabelTable(found.place, "text", None, paths_only=True)
-    _take(found, table, islice(table.texts(), 1, None), lambda cells: _results(*cells))
+    _take(found, table, islice(table.texts(), first, None), lambda cells: parse(*cells))
 
 
 def _read_table(found: Annotations) -> None:
@@ -256,8 +252,8 @@ def _read_karpathy(found: Annotations) -> None:
 
 # Name -> the format's name for messages, and its reader.
 _DIALECTS: Mapping[str, tuple[str, Callable[[Annotations], None]]] = {
-    "token": ("captions in lines NAME#NUMBER", _read_token),
-    "results": ("captions in lines image_name| comment_number| comment", _read_results),
+    "token": ("captions in lines NAME#NUMBER", partial(_read_lines, parse=_token)),
+    "results": ("captions in lines image_name| comment_number| comment", partial(_read_lines, parse=_results, first=1)),
     "karpathy": ("Karpathy's captions with splits", _read_karpathy),
     "table": ("a table of captions", _read_table),
 }

@@ -191,14 +191,8 @@ class _Reading:
         found.ledger.notes += self.again.note
         if texts and self.silent:
             found.note(f"{number(self.silent, 'sample')} without captions")
-        used = {
-            _FILE,
-            *labels,
-            *texts,
-            _SPLIT,
-            options.group_column,
-            *((_OBJECTS, "width", "height") if found.boxed else ()),
-        }
+        used = {_FILE, *labels, *texts, _SPLIT, options.group_column}
+        used |= {_OBJECTS, "width", "height"} if found.boxed else set()
         if unused := [key for key in self.columns if key not in used]:
             found.note(counted("ignored columns (used only in a label file)", unused, len(unused)))
 

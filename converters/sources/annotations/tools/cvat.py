@@ -4,8 +4,6 @@ import math
 import os
 from functools import partial
 
-import numpy as np
-
 from shardfeed.converters.sources.annotations.tools.documents import TASKS, Element, add_shape, ellipse, find, load_xml
 from shardfeed.converters.sources.annotations.tools.pixels import add_pixels, of_counts
 from shardfeed.converters.sources.look import Look
@@ -78,8 +76,7 @@ def _add(found: Annotations, image: int, number: int, one: Element, label: str) 
         add_shape(found, image, number, label, points, flags=flags)
     elif one.tag == "mask":
         left, top, width, height = (_whole(one.get(side)) for side in ("left", "top", "width", "height"))
-        text = one.get("rle", "")
-        decode = partial(_mask, text, width, height)
+        decode = partial(of_counts, map(int, one.get("rle", "").split(",")), width, height)
         add_pixels(found, image, number, label, decode, (left, top), flags=flags)
     else:
         problem = f"object {number}: a {escape(one.tag)}, expected a box, a polygon, an ellipse or a mask"
@@ -90,10 +87,6 @@ def _count_attributes(found: Annotations, what: str, one: Element) -> None:
     """Count the attributes of a shape or a tag as not read, but for boxes that are not checked."""
     texts = {of.get("name", ""): (of.text or "").strip() for of in one.findall("attribute")}
     found.unread(what, {name: text for name, text in texts.items() if text != "false"}, frozenset())
-
-
-def _mask(text: str, width: int, height: int) -> np.ndarray:
-    return of_counts([int(count) for count in text.split(",")], width, height)
 
 
 def _number(text: str | None) -> float | None:

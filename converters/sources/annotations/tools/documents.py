@@ -148,8 +148,11 @@ def add_shape(
     except BadAnnotationError as error:
         found.leave_out(image, error.code, f"{found.objects.what} {number}: {error.reason}")
         return
-    x, y = outline[0::2], outline[1::2]
-    found.object(image, number, (min(x), min(y), max(x), max(y)), label, outline=[_with_holes(outline, cut)], **known)
+    x, y, start = outline[0::2], outline[1::2], outline[:2]
+    # One polygon also goes around each hole, on a line from its start to the hole and back. Holes are outside for
+    # pycocotools, which counts borders, and the line covers no area.
+    whole = [*outline, *(value for hole in cut for value in (*start, *hole, *hole[:2])), *(start if cut else ())]
+    found.object(image, number, (min(x), min(y), max(x), max(y)), label, outline=[whole], **known)
 
 
 def ellipse(sides: Iterable[Any], angle: Any = 0.0) -> list[list[Any]]:
@@ -186,15 +189,6 @@ def choose_class(
     give = [argument("label_columns", python=f"label_columns=[{name!r}]", typed=shlex.quote(name)) for name in found]
     problem = f"it has the {what}s {some(found)}, and each may be the class"
     raise UsageError(place, problem, f"give {' or '.join(give[:3])}")
-
-
-def _with_holes(outline: list[float], holes: list[list[float]]) -> list[float]:
-    """One polygon that also goes around each hole, on a line from its start to the hole and back.
-
-    Holes are outside for pycocotools, which counts borders, and the line covers no area.
-    """
-    start = outline[:2]
-    return [*outline, *(value for hole in holes for value in (*start, *hole, *hole[:2])), *(start if holes else ())]
 
 
 def _outline(points: Any, kind: str) -> list[float]:

@@ -205,9 +205,8 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
         points = [list(map(_share, point)) if isinstance(point, list) else point for point in points]
         add_shape(found, image, number, label, points)
     elif "radiusX" in region and (not turned or (width and height)):
-        wide, high = (
-            (width, height) if turned else (1, 1)
-        )  # percent of the two sides: only in pixels does a rotation keep the form
+        # Percent of the two sides: only in pixels does a rotation keep the form.
+        wide, high = (width, height) if turned else (1, 1)
         scaled = [_times(sides[side], of) for side, of in zip(_ELLIPSE, (wide, high) * 2, strict=True)]
         outline = ellipse(scaled, turned)
         add_shape(found, image, number, label, [[_times(x, 1 / wide), _times(y, 1 / high)] for x, y in outline])

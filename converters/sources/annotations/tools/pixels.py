@@ -4,7 +4,7 @@ import base64
 import binascii
 import io
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,10 @@ def add_pixels(
                 raise BadAnnotationError(AnnotationCode.BOX_OUTSIDE, f"its mask leaves the {width} x {height} pixels")
             whole = np.zeros((width, height), bool)  # by columns, as in COCO
             whole[left : left + pixels.shape[1], top : top + pixels.shape[0]] = pixels.T
-            known["outline"] = {"size": [height, width], "counts": _runs(whole.ravel())}
+            inside = whole.ravel()
+            ends = [0, *(np.flatnonzero(inside[1:] != inside[:-1]) + 1).tolist(), len(inside)]
+            counts = [0] * bool(inside[0]) + np.diff(ends).tolist()  # of pixels outside first
+            known["outline"] = {"size": [height, width], "counts": counts}
         if found.objects.unit == "fractions":
             box = box[0] / width, box[1] / height, box[2] / width, box[3] / height
     except (BadAnnotationError, RejectedError) as error:
@@ -65,12 +68,6 @@ def add_pixels(
         found.leave_out(image, AnnotationCode.OUTLINE, f"{found.objects.what} {number}: {reason}")
         return
     found.object(image, number, tuple(map(float, box)), label, **known)
-
-
-def _runs(pixels: np.ndarray) -> list[int]:
-    """Lengths of runs of equal pixels, of those outside first."""
-    ends = [0, *(np.flatnonzero(pixels[1:] != pixels[:-1]) + 1).tolist(), len(pixels)]
-    return [0] * bool(pixels[0]) + np.diff(ends).tolist()
 
 
 def of_png(text: Any, *, deflated: bool = False) -> np.ndarray:
@@ -91,8 +88,9 @@ def of_png(text: Any, *, deflated: bool = False) -> np.ndarray:
         return pixels.reshape(image.height, image.width, -1).max(2) > 0
 
 
-def of_counts(counts: Sequence[int], width: int, height: int) -> np.ndarray:
+def of_counts(counts: Iterable[int], width: int, height: int) -> np.ndarray:
     """Bool [height, width] of run lengths by rows, of pixels outside first, as in CVAT."""
+    counts = list(counts)
     check_size(height, width, MAX_PIXELS)
     if min(counts) < 0 or sum(counts) != width * height:
         raise BadAnnotationError(AnnotationCode.OUTLINE, "its run lengths do not add up to the pixels of its mask")

@@ -71,9 +71,7 @@ def _values(value: Any) -> list[str]:
 def _of_entries(path: str) -> Iterator[tuple[str, Any]]:
     """Each image with its regions, by JSON."""
     document = load(path)
-    images = (
-        document["_via_img_metadata"] if isinstance(document, dict) and "_via_img_metadata" in document else document
-    )
+    images = document.get("_via_img_metadata", document) if isinstance(document, dict) else document
     for key, entry in part({"images": images}, "images", dict, path).items():
         yield part(entry, "filename", str, f"{path}, {escape(key)}"), entry
 

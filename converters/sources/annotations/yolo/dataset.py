@@ -237,7 +237,10 @@ def _resolve(base: str, text: str) -> str:
     folder in which a tool was started. Else with another word for the same split: Roboflow writes `valid`, and some
     users rename it.
     """
-    inside = (os.path.join(base, end) for end in (*path_ends(text), *_synonyms(text)))
+    cut = [*path_ends(text)]
+    parts = [(end.split("/"), i) for end in cut for i in range(end.count("/") + 1)]
+    renamed = ("/".join([*of[:i], word, *of[i + 1 :]]) for of, i in parts for word in split_words(of[i]))
+    inside = (os.path.join(base, end) for ends in (cut, renamed) for end in ends)
     return _written(base, text) or next((path for path in inside if os.path.exists(path)), "")
 
 
@@ -246,14 +249,6 @@ def path_ends(text: str) -> Iterator[str]:
     path = posixpath.normpath(text.strip().replace("\\", "/"))
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
     return ("/".join(parts[i:]) for i in range(len(parts)))
-
-
-def _synonyms(text: str) -> Iterator[str]:
-    """`val/images` of `../valid/images`."""
-    for end in path_ends(text):
-        parts = end.split("/")
-        for i, part in enumerate(parts):
-            yield from ("/".join([*parts[:i], word, *parts[i + 1 :]]) for word in split_words(part))
 
 
 # --- Darknet

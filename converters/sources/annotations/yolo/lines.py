@@ -135,12 +135,13 @@ class Lines:
         """
         if not self._counts and not self._bad and len(self._misfits) == 1:
             ((count, place),) = self._misfits.items()
+            without_rest = f"{ask_for('boxes')} converts the boxes, and leaves out what follows them"
             if self._shape != "either" and count >= _BOX:
                 problem = f"all lines have {count} numbers, expected {self._expected}"
                 other = f"request other {ask_for()}, or correct data.yaml"
-                raise _unclear(place, problem, _without_rest() if count in (_SCORED, _TRACKED) else other)
+                raise _unclear(place, problem, without_rest if count in (_SCORED, _TRACKED) else other)
             if count == _SCORED:
-                raise _unclear(place, f"all lines have {count} numbers: boxes with a confidence?", _without_rest())
+                raise _unclear(place, f"all lines have {count} numbers: boxes with a confidence?", without_rest)
             if self._shape == "either" and count >= _BOX + 3:
                 problem = f"all lines have {count} numbers, possibly key points"
                 raise _unclear(place, problem, f"write {_POINTS} into data.yaml")
@@ -155,9 +156,8 @@ class Lines:
             remedy = f"{boxes} converts the boxes, {masks} the outlines"
         elif _BOX in self._counts:
             file, number = self._places[_BOX]
-            problem = (
-                f"got a line of {outlines[0]} numbers, and one of {_BOX} at {escape(file)}:{number}: outlines or boxes?"
-            )
+            one = f"one of {_BOX} at {escape(file)}:{number}"
+            problem = f"got a line of {outlines[0]} numbers, and {one}: outlines or boxes?"
             remedy = f"{boxes} converts the box of each; {masks} converts outlines and lists the other lines"
         elif outlines == [_CORNERS]:
             problem = f"all lines have {_CORNERS} numbers: rotated boxes or outlines of four points?"
@@ -214,10 +214,6 @@ def _unclear(place: tuple[str, int], problem: str, remedy: str) -> LabelFileErro
 def ask_for(*tasks: str) -> str:
     """The argument that asks for these tasks, or for any, in a message."""
     return argument("tasks", python=f"tasks={list(tasks)}" if tasks else "", typed=",".join(tasks))
-
-
-def _without_rest() -> str:
-    return f"{ask_for('boxes')} converts the boxes, and leaves out what follows them"
 
 
 def _label(word: bytes, number: float) -> str:

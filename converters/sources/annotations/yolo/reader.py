@@ -42,9 +42,8 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """
     dataset = find_dataset(look, options)
     if dataset.names is None:
-        remedy = (
-            f"add a data.yaml with names: [...], or give {argument('class_names', typed='FILE')}, one class per line"
-        )
+        file = argument("class_names", typed="FILE")
+        remedy = f"add a data.yaml with names: [...], or give {file}, one class per line"
         raise UsageError(dataset.place, "labels are numbers, but no file names the classes", remedy)
     shape = _shape(dataset, options)
     wants_points = shape == "keypoints" and (not options.tasks or "keypoints" in options.tasks)
@@ -277,9 +276,8 @@ class _Reading:
         name = b"/" + first.rpartition(b"/")[2]
         other = next((found for found in self._files if (b"/" + found).endswith(name)), None)
         there = f"there is '{escape(other)}': " if other is not None else ""
-        return UsageError(
-            self._files.root, problem, f"{there}put them there; an empty .txt means that an image has no objects"
-        )
+        remedy = f"{there}put them there; an empty .txt means that an image has no objects"
+        return UsageError(self._files.root, problem, remedy)
 
     def read_labels(self) -> None:
         """Read the labels of all images, and report label files without an image."""

@@ -373,7 +373,7 @@ def test_an_output_that_cannot_be(folder: Callable[..., Path], tmp_path: Path) -
     (tmp_path / "there").mkdir()
     with pytest.raises(OutputExistsError, match="exists already"):
         export(data, tmp_path / "there", "folder")
-    with pytest.raises(UsageError, match="is inside the dataset .*, which is only read"):
+    with pytest.raises(UsageError, match=r"is inside the dataset .*, which is only read"):
         export(data, tmp_path / "dataset" / "out", "folder")
     with pytest.raises(UsageError, match="its parent directory does not exist"):
         export(data, tmp_path / "no" / "out", "folder")
