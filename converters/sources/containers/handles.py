@@ -70,9 +70,4 @@ def close(path: bytes) -> None:
             handle.close()
 
 
-def _close_all() -> None:
-    for path in list(_open):
-        close(path)
-
-
-os.register_at_fork(before=_close_all)
+os.register_at_fork(before=lambda: [close(path) for path in list(_open)])

@@ -18,6 +18,7 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import NewFile, Unpacked
+from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.parquet_pages import Places, column_chunks, places_in_file
 from shardfeed.converters.sources.files.parquet_file import (
     class_names_of,
@@ -33,7 +34,6 @@ from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
-from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes
 
 NAME = "parquet"
@@ -186,9 +186,8 @@ class _Images:
             ends = np.frombuffer(ends, np.int32 if images.type == pa.binary() else np.int64)[here].astype(np.int64)
             lengths = np.diff(ends)
             if valid is not None:
-                lengths[
-                    np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[here][: len(lengths)] == 0
-                ] = -1
+                bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[here]
+                lengths[bits[: len(lengths)] == 0] = -1
             offsets.extend((ends[0] - ends[:-1] - new.size - 1).tolist())
             sizes.extend(lengths.tolist())
             new.write(memoryview(data or b"")[ends[0] : ends[-1]])
@@ -202,9 +201,8 @@ class _Images:
             return Parts(files, numbers, offsets, sizes)
         of_new = np.full(len(files), -1, np.int32)
         for number, new in self._new.items():
-            state = os.stat(new.path)
             of_new[number] = len(files)
-            files.append(SourceFile(os.fsencode(new.path), state.st_size, state.st_mtime_ns))
+            files.append(listed(new.path))
         away = offsets < 0
         offsets[away] = -offsets[away] - 1  # in place: nothing else has them
         return Parts(files, np.where(away, of_new[numbers], numbers), offsets, sizes, self.unpacked)

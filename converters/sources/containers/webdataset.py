@@ -20,6 +20,7 @@ from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.archive import Forwards
 from shardfeed.converters.sources.archives.tar import Member, is_tar
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, form_of, unpacked
+from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.webdataset_columns import (
     URL,
     Chosen,
@@ -60,11 +61,11 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     found = "tars" if look.is_folder or first != look.path else "a tar"
     try:
         if packed:  # read forwards: an archive of images in folders has one member to a key
-            each = (samples(_unpacking(tar), tar, Names("")) for tar in tars if tar.lower().endswith(_COMPRESSED))
-            some_samples = islice(chain.from_iterable(each), _LOOKED_AT)
-            return (
-                Evidence(NAME, f"{found} of samples") if any(len(columns) > 1 for _, columns in some_samples) else None
-            )
+            streams = {tar: unpacked(tar, form_of(tar), tar) for tar in tars if tar.lower().endswith(_COMPRESSED)}
+            files = ((cast("BinaryIO", Forwards(stream, tar)), tar) for tar, stream in streams.items())
+            each = (samples(*file, Names("")) for file in files)
+            several = any(len(columns) > 1 for _, columns in islice(chain.from_iterable(each), _LOOKED_AT))
+            return Evidence(NAME, f"{found} of samples") if several else None
         chosen = _looked_at(options, [first]).choose(first)
     except DamagedStreamError:
         return None
@@ -104,10 +105,8 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     passing.check_unique()
     gather = passing.gather
     gather.roles = replace(gather.roles, unused=again.roles.unused)
-    parts = [
-        Parts(tars, gather.file_of, gather.where(2 * place), gather.where(2 * place + 1), into)
-        for place in range(2 if chosen.masks else 1)
-    ]
+    places = [(gather.where(2 * place), gather.where(2 * place + 1)) for place in range(2 if chosen.masks else 1)]
+    parts = [Parts(tars, gather.file_of, *place, into) for place in places]
     return gather.source(
         parts[0],
         "tar",
@@ -140,13 +139,7 @@ def _plain(file: SourceFile, into: Unpacked) -> SourceFile:
                 new.write(data)
     except DamagedStreamError as error:
         raise damaged(path, error) from None
-    state = os.stat(new.path)
-    return SourceFile(os.fsencode(new.path), state.st_size, state.st_mtime_ns)
-
-
-def _unpacking(path: str) -> BinaryIO:
-    """A compressed tar as a file that is read forwards."""
-    return cast("BinaryIO", Forwards(unpacked(path, form_of(path), path), path))
+    return listed(new.path)
 
 
 class _Shape(NamedTuple):
@@ -167,10 +160,8 @@ class _Pass:
         prefixes = [f"{stem}/" for stem in self._stems]
         self.gather = Gather(files, chosen.roles, seen.options, prefixes=prefixes, offered=chosen.offered)
         self.passed_over = Names("ignored members, not named KEY.COLUMN")
-        self._key_hashes, self._begins = (
-            array("q"),
-            [0] * len(tars),
-        )  # hashes of keys, and the place of each tar's first
+        self._key_hashes = array("q")
+        self._begins = [0] * len(tars)  # the place of each tar's first key among the hashes
         self._folders: set[bytes] = set()
         roles = {info.name: role for role, info in chosen.roles.by_role.items()}
         self._wanted = {name for name in chosen.roles.columns if roles.get(name) not in ("image", "mask")}
@@ -181,11 +172,11 @@ class _Pass:
 
     def add_tar(self, file: int) -> None:
         """Take all samples of a tar. Raises UsageError."""
-        listed, place = self.tars[file], os.fsdecode(self.files.files[file].path)
+        known, place = self.tars[file], os.fsdecode(self.files.files[file].path)
         self._begins[file] = len(self._key_hashes)
-        with open_regular(listed.path) as tar:
+        with open_regular(known.path) as tar:
             state = os.fstat(tar.fileno())
-            if not stat.S_ISREG(state.st_mode) or state.st_size != listed.size:
+            if not stat.S_ISREG(state.st_mode) or state.st_size != known.size:
                 raise UsageError(place, "it changed after it was listed", "wait until the writer has finished")
             for record, (key, columns) in enumerate(self._samples(tar, place, self.passed_over)):
                 own = self._own(file, key)

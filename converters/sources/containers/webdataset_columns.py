@@ -228,10 +228,8 @@ class SeenColumns:
         """
         asked = dict(self.options.columns)
         self._check_pickles(place, asked)
-        images, masks = (
-            tuple(filter(None, asked.pop(what, asked.pop(key, "")).lower().split(";")))
-            for what, key in (("image", ENCODED), ("mask", RASTER))
-        )
+        named = [asked.pop(what, asked.pop(key, "")) for what, key in (("image", ENCODED), ("mask", RASTER))]
+        images, masks = (tuple(filter(None, names.lower().split(";"))) for names in named)
         for what, columns in (("image", images), ("mask", masks)):
             if columns and not any(column in self.members for column in columns):
                 problem = f"there is no column {escape(';'.join(columns))!r} for {what}: it has {some(self.members)}"
@@ -267,9 +265,8 @@ class SeenColumns:
         pickles = [column for column in self.members if last(column) in _PICKLES]
         named = [name for name in asked.values() if name in pickles]
         if named or (pickles and not asked):
-            problem = (
-                f"the column {escape((named or pickles)[0])} is a pickle, which can run arbitrary code when loaded"
-            )
+            column = escape((named or pickles)[0])
+            problem = f"the column {column} is a pickle, which can run arbitrary code when loaded"
             taken = "" if named else f", or choose the columns: {naming('image', 'jpg')}"
             raise UsageError(place, problem, f"write it as cls, txt or json{taken}")
 

@@ -64,9 +64,8 @@ class Database:
             self.count, asked = next(lines)
             self.asked = {key.encode(): value.encode("latin1") for key, value in asked.items()}
             rows = (row for some in lines for row in some)
-            self._entries = (
-                Entry(key.encode("latin1"), size, head.encode("latin1"), *datum) for key, size, head, *datum in rows
-            )
+            parts = ((key.encode("latin1"), size, head.encode("latin1"), *datum) for key, size, head, *datum in rows)
+            self._entries = (Entry(*part) for part in parts)
             self.first = [*islice(self._entries, walk.FIRST)]
         except BaseException:
             self.__exit__()
@@ -88,9 +87,8 @@ class Database:
         self._stderr.seek(0)
         last = (self._stderr.read().decode(errors="replace").strip().splitlines() or [""])[-1]
         problem = escape(last[:200]) or f"reading it crashes the process ({status})"
-        raise UsageError(
-            self.place, f"is damaged, or not an LMDB database for this machine: {problem}", "copy it again"
-        )
+        problem = f"is damaged, or not an LMDB database for this machine: {problem}"
+        raise UsageError(self.place, problem, "copy it again")
 
 
 def _open(path: str) -> "_Mapped":
@@ -98,9 +96,7 @@ def _open(path: str) -> "_Mapped":
     with needing_extra(path):
         import lmdb
     try:
-        environment = lmdb.open(
-            path, subdir=False, readonly=True, lock=False, readahead=False, meminit=False, create=False
-        )
+        environment = lmdb.open(path, **walk.OPEN, meminit=False)
     except lmdb.Error as error:
         problem = f"cannot be opened as an LMDB database: {escape(error)}"
         raise UsageError(path, problem, "copy it again, and close it where this process has it open") from None

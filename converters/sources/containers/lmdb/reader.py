@@ -203,9 +203,8 @@ def _dialect(database: Database) -> Dialect:
         return "BasicSR" if os.path.isfile(os.path.join(os.path.dirname(place), "meta_info.txt")) else "LSUN"
     # Pickles of protocols 2 to 5 are recognised by their first two bytes.
     if pickled := [one.key for one in large if one.head[:1] == b"\x80" and one.head[1:2] in b"\x02\x03\x04\x05"]:
-        problem = (
-            f"has values that are pickles (of the key {escape(pickled[0])}), and loading one can run arbitrary code"
-        )
+        found = f"has values that are pickles (of the key {escape(pickled[0])})"
+        problem = f"{found}, and loading one can run arbitrary code"
         raise UsageError(place, problem, _ALTERNATIVE)
     if all(entry.flags & (walk.DATUM | walk.FLOATS) == walk.DATUM for entry in first):
         return "Caffe Datum"

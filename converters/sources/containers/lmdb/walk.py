@@ -19,6 +19,7 @@ ASKED = (b"__keys__", b"__len__", b"num-samples")  # keys that identify the layo
 ASKED_BYTES = 20
 DATUM, FLOATS, ENCODED = 1, 2, 4
 FIRST, FIRST_BYTES = 20, 4096  # entries with values that help to identify it
+OPEN: dict[str, Any] = {"subdir": False, "readonly": True, "lock": False, "readahead": False, "create": False}
 TEXT, TEXT_BYTES = "label-", 1 << 16  # of these keys the whole values, up to this size
 _AT_ONCE = 1000  # entries in a line
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5
@@ -87,7 +88,7 @@ def lines(path: str) -> Iterator[Any]:
     """Yield the number of keys with the values of `ASKED`, then lists of rows. Raises ValueError, lmdb.Error."""
     import lmdb
 
-    environment = lmdb.open(path, subdir=False, readonly=True, lock=False, readahead=False, create=False)
+    environment = lmdb.open(path, **OPEN)
     entries, found, datums, rows = environment.stat()["entries"], 0, True, []
     with environment.begin(buffers=True) as transaction:
         asked = [(key, value) for key in ASKED if (value := transaction.get(key)) is not None]

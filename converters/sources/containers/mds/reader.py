@@ -75,9 +75,8 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         kinds = _kinds(shards, look.path)
         own = next((name for name in NUMBERS if kinds.get(name) in ("integer", "text")), "")
         infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
-        roles = choose_roles(
-            look.path, infos, options.columns, unlabelled=options.unlabelled, one_hot=options.one_hot, names=NAMES
-        )
+        given = {"unlabelled": options.unlabelled, "one_hot": options.one_hot, "names": NAMES}
+        roles = choose_roles(look.path, infos, options.columns, **given)
         names, splits = [shard.name for shard in shards], [shard.split for shard in shards]
         whole = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
         of = SourceFiles([listed(shard.path) for shard in shards], names, whole, of_splits=splits)
