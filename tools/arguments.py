@@ -50,11 +50,10 @@ def shards_of(args: argparse.Namespace) -> int | str | Mapping[str, int] | None:
 
 def add_group_arguments(group: argparse._ActionsContainer) -> None:
     """The options that group samples, which then go to the same split."""
-    group.add_argument("--group-column", metavar="NAME", help="keep rows with the same value of a column in one split")
-    group.add_argument(
-        "--group-pattern", metavar="REGEX", help="keep names with the same (?P<group>...) in one split; or roboflow"
-    )
-    group.add_argument("--group-duplicates", action="store_true", help="keep identical files in one split")
+    add = group.add_argument
+    add("--group-column", metavar="NAME", help="keep rows with the same value of a column in one split")
+    add("--group-pattern", metavar="REGEX", help="keep names with the same (?P<group>...) in one split; or roboflow")
+    add("--group-duplicates", action="store_true", help="keep identical files in one split")
 
 
 def add_worker_arguments(

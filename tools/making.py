@@ -32,14 +32,12 @@ def add_datasets(parser: argparse.ArgumentParser) -> None:
 def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) -> None:
     """The options for writing a dataset; `to`: whether its format can be chosen."""
     written = parser.add_argument_group("how the dataset is written")
+    add = written.add_argument
     if to:
-        written.add_argument(
-            "--max-bad", metavar="N|P%", default="0", help="damaged records that may be left out (default 0)"
-        )
-        names = ", ".join(FORMATS)
-        written.add_argument("--to", metavar="FORMAT", help=f"shard format: {names} (default: unchanged)")
-    written.add_argument("--shards", metavar="N|A=N,B=N", help="number of shards per split (default: by --shard-size)")
-    written.add_argument("--shard-size", metavar="SIZE", type=size_argument, help="maximum shard size (default 256MB)")
+        add("--max-bad", metavar="N|P%", default="0", help="damaged records that may be left out (default 0)")
+        add("--to", metavar="FORMAT", help=f"shard format: {', '.join(FORMATS)} (default: unchanged)")
+    add("--shards", metavar="N|A=N,B=N", help="number of shards per split (default: by --shard-size)")
+    add("--shard-size", metavar="SIZE", type=size_argument, help="maximum shard size (default 256MB)")
     add_worker_arguments(written)
     add_run_arguments(written)
 

@@ -8,7 +8,6 @@ from shardfeed.text import in_usual_order, shell_quoted
 _SIZE = 224  # pixels
 _BATCH = 32
 _PAD = -1  # no label
-_IMAGE = IMAGE_KEYS
 
 
 def training_lines(
@@ -29,13 +28,17 @@ def training_lines(
     if order is None and RESTARTS in schema.features:
         order = "global"  # a stream decodes seekable JPEGs whole
     ordered = "" if order is None else f", order={order!r}"
-    numbers = [key for key in schema.features if key not in _IMAGE and schema.features[key].dtype != "bytes"]
+    numbers = [key for key in schema.features if key not in IMAGE_KEYS and schema.features[key].dtype != "bytes"]
     single = [key for key in numbers if schema.features[key].scalar]
     single += schema.of_kind("tags")  # a vector of each set
     ragged = [key for key in numbers if schema.features[key].ragged]
     opening = [f"data = shardfeed.open({out!r})"]
-    if wrapper := _wrapper(schema):
-        name, options = wrapper
+    name, options = "segmentation" if schema.raster is not None else "", ""
+    if OBJECT_LABEL in schema.object_keys:
+        flips = schema.keypoints is not None and bool(schema.keypoints.flip)
+        there = {"masks": OBJECT_MASK in schema.features, "keypoints": flips}
+        name, options = "detection", "".join(f", {what}=True" for what, has in there.items() if has)
+    if name:  # which transforms an image with its annotations
         return [
             "import shardfeed",
             f"from shardfeed.pipelines import {name}, make_batches, random_resized_crop",
@@ -46,11 +49,8 @@ def training_lines(
     if single and not schema.of_kind("place"):
         label = "" if LABEL in single else f", label={sorted(single)[0]!r}"
         sizes = f"batch_size={batch}, image_size={image_size}"
-        return [
-            "import shardfeed",
-            *opening,
-            f"train = shardfeed.train_batches(data[{split!r}], {sizes}{label}{ordered})",
-        ]
+        made = f"train = shardfeed.train_batches(data[{split!r}], {sizes}{label}{ordered})"
+        return ["import shardfeed", *opening, made]
     # A crop would cut boxes off; letterbox shows the whole image, and boxes stay those of the image.
     transform = "letterbox" if schema.of_kind("place") else "random_resized_crop"
     keys = sorted(numbers)
@@ -73,23 +73,13 @@ def training_lines(
     ]
 
 
-def _wrapper(schema: Schema) -> tuple[str, str] | None:
-    """Name of the function that transforms an image with its annotations, and its options; None without annotations."""
-    if OBJECT_LABEL in schema.object_keys:
-        flips = schema.keypoints is not None and bool(schema.keypoints.flip)
-        options = {"masks": OBJECT_MASK in schema.features, "keypoints": flips}
-        return "detection", "".join(f", {name}=True" for name, there in options.items() if there)
-    return ("segmentation", "") if schema.raster is not None else None
-
-
 def next_steps(out: str, manifest: Manifest) -> str:
     """Lines of Python and a command to use a dataset that has just been made."""
     split = in_usual_order(manifest.splits)[0]
     lines = training_lines(out, manifest.schema, split, manifest.splits[split].records)
-    rest = (
-        manifest.schema.features.keys() - _IMAGE - {*manifest.schema.of_kind("text"), *manifest.schema.of_kind("bytes")}
-    )
-    if FILENAME in manifest.schema.features and CAPTION not in manifest.schema.features and not rest:
+    schema = manifest.schema
+    rest = schema.features.keys() - IMAGE_KEYS - {*schema.of_kind("text"), *schema.of_kind("bytes")}
+    if FILENAME in schema.features and CAPTION not in schema.features and not rest:
         lines = [
             "import shardfeed",
             f"data = shardfeed.open({out!r})",

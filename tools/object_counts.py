@@ -87,7 +87,5 @@ def counts_text(counts: ObjectCounts) -> str:
     ]
     if counts.crowds:
         parts.append(number(counts.crowds, "crowd"))
-    sampled = (
-        f"; of {counts.read:,} images, sampled evenly from all {counts.images:,}" if counts.read < counts.images else ""
-    )
-    return ", ".join(parts) + sampled
+    sampled = f"; of {counts.read:,} images, sampled evenly from all {counts.images:,}"
+    return ", ".join(parts) + sampled * (counts.read < counts.images)

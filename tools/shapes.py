@@ -38,9 +38,8 @@ def draw_shapes(directory: str) -> None:
 def draw_shape(shape: str, number: int) -> Image.Image:
     """The RGB image [64, 64] of one `shape`; the same for the same `number`."""
     draw = random.Random(f"{shape} {number}").random
-    image = gradient(
-        (SIZE * SCALE, SIZE * SCALE), drawn_colour(draw, 0, DARK), drawn_colour(draw, 0, DARK), turned=draw() < 0.5
-    )
+    near, far = drawn_colour(draw, 0, DARK), drawn_colour(draw, 0, DARK)
+    image = gradient((SIZE * SCALE, SIZE * SCALE), near, far, turned=draw() < 0.5)
     radius = _REACH[shape] * SIZE * SCALE * (0.24 + 0.12 * draw())
     least = radius + _MARGIN * SIZE * SCALE
     room = SIZE * SCALE - 2 * least

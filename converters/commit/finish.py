@@ -13,6 +13,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Noticed, counts_by_code, noted_lines, unrequested
 from shardfeed.converters.shards.task import Receipt, noted_of
+from shardfeed.converters.sources.objects import NOTHING
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format
@@ -50,17 +51,13 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
     if plan.options.to in TFDS_FORMATS:
         image = ImageOptions.from_json(options)  # as records that are there were stored, too
         sidecars |= tfds_files(name, plan.schema, splits, image, plan.options.to)
-    if noticed.rejected:
-        sidecars[REJECTED] = noted_lines(noticed.rejected)
-    if changed := unrequested(noticed.normalised):
-        sidecars[NORMALISED] = noted_lines(changed)
-    if noticed.account and noticed.account.left_out:
-        sidecars[LEFT_OUT] = noted_lines(noted_of(noticed.account.left_out))
-    if noticed.account and noticed.account.clips:
-        sidecars[CLIPPED] = noted_lines(noted_of(noticed.account.clips))
+    account = noticed.account or NOTHING
+    lists = {REJECTED: noticed.rejected, NORMALISED: unrequested(noticed.normalised)}
+    lists |= {LEFT_OUT: noted_of(account.left_out), CLIPPED: noted_of(account.clips)}
+    sidecars |= {file: noted_lines(noted) for file, noted in lists.items() if noted}
     rejected = counts_by_code(noticed.rejected)
     if onto is not None:
-        for file in (REJECTED, NORMALISED, LEFT_OUT, CLIPPED):
+        for file in lists:
             if file in onto.manifest.sidecars:
                 sidecars[file] = onto.content(file, onto.manifest.sidecars[file]) + sidecars.get(file, b"")
         rejected = dict(sorted((Counter(onto.manifest.rejected) + Counter(rejected)).items()))
@@ -68,7 +65,10 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         for receipt in receipts:
             records[receipt.split] += receipt.info.records
         options["appended"][-1]["records"] = dict(records)
-    options[COUNTED_IDS] = [split for split in splits if _ids_are_counted(split, plan)]
+    counted = [split for split in splits if split in plan.counted or split not in plan.split_sizes()]
+    if onto is not None:  # and of the records before them
+        counted = [split for split in counted if not onto.shards(split) or split in onto.counted]
+    options[COUNTED_IDS] = counted
     return stage_manifest(
         directory,
         name=name,
@@ -80,14 +80,6 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         rejected=rejected,
         made_by=plan.made_by,
         format=plan.options.to,
-    )
-
-
-def _ids_are_counted(split: str, plan: Plan) -> bool:
-    """Whether the numbers of a split's new records, and of those before them, were counted."""
-    onto = plan.options.onto
-    return (split in plan.counted or split not in plan.split_sizes()) and (
-        onto is None or not onto.shards(split) or split in onto.counted
     )
 
 
@@ -119,9 +111,8 @@ def split_info(
             totals[: len(values)] = [a + b for a, b in zip(totals, values, strict=False)]
         for kind, number in part.formats.items():
             formats[kind] = formats.get(kind, 0) + number
-    shards = ShardTable.of(
-        [*(before.info.shards if before is not None else ()), *(receipt.info for receipt in receipts)]
-    )
+    there = before.info.shards if before is not None else ()
+    shards = ShardTable.of([*there, *(receipt.info for receipt in receipts)])
     columns = _write_columns(directory, name, schema, receipts, before)
     of_classes = {key: tuple(values) for key, values in counts.items()}
     return SplitInfo(name, shards, of_classes, formats, columns, version_of(format), format)

@@ -78,11 +78,16 @@ class Output:
         self.staging.note_commit()
         give_name(self.staging.dataset, self.path)
         last()
-        try:
-            self.staging.clear()
-        except StorageError as error:
-            return [f"the dataset is complete, but temporary files could not be removed: {error}"]
-        return []
+        return _clear(self.staging)
+
+
+def _clear(staging: Staging) -> list[str]:
+    """Remove the leftovers of a committed dataset; returns a sentence if that fails."""
+    try:
+        staging.clear()
+    except StorageError as error:
+        return [f"the dataset is complete, but temporary files could not be removed: {error}"]
+    return []
 
 
 @contextmanager

@@ -84,11 +84,8 @@ class LocalEngine:
 
     def done(self) -> tuple[int, int]:
         """Images read and their bytes so far, tries that were lost included."""
-        boards = [worker.board.done for worker in self._workers]
-        return (
-            self._retired[0] + sum(images for images, _ in boards),
-            self._retired[1] + sum(size for _, size in boards),
-        )
+        images, size = map(sum, zip(self._retired, *(worker.board.done for worker in self._workers), strict=True))
+        return images, size
 
     def start(self, tasks: int) -> None:
         """Start the workers that at most `tasks` tasks are likely to keep busy; `run` starts any others.

@@ -105,11 +105,8 @@ class RayEngine:
 
     def done(self) -> tuple[int, int]:
         """Images read and their bytes so far, tries that were lost included; of shards in progress, as of late."""
-        images, size = self._retired
-        return (
-            images + sum(writer.done[0] for writer in self._writers),
-            size + sum(writer.done[1] for writer in self._writers),
-        )
+        images, size = map(sum, zip(self._retired, *(writer.done for writer in self._writers), strict=True))
+        return images, size
 
     def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
         """Receipts as tasks are finished, in no particular order; `poll` is called a few times a second.
@@ -140,13 +137,16 @@ class RayEngine:
                 if waiting is not None:  # first, as putting a shard in place takes the disk a while
                     self._give(writer, waiting)
                     waiting = None
-                if directory:
-                    _put_in_place(task, directory)
+                if directory:  # of this try: the shard goes to that of the dataset
+                    for path, final in zip(replace(task, directory=directory).paths, task.paths, strict=True):
+                        move_file(path, final)
+                    with suppress(StorageError):  # a node considered lost may still have a file open there
+                        remove_tree(directory)
                 yield receipt  # before the next task is made, which may raise: finished work is kept
             if waiting is None:
                 waiting = again.popleft() if again else next(tasks, None)
         if self._made_tries:
-            with suppress(StorageError):  # a node considered lost may still have a file open there
+            with suppress(StorageError):  # likewise
                 remove_tree(self._tries)
 
     def _prepare(self, first: ShardTask) -> None:
@@ -281,11 +281,3 @@ def _sending() -> Iterator[None]:
 
 def _not_sent(error: Exception) -> UsageError:
     return UsageError("source", f"its samples cannot be pickled for workers: {escape(repr(error))}", IMPORTABLE)
-
-
-def _put_in_place(task: ShardTask, directory: str) -> None:
-    """Move a finished shard from the directory of its try to that of the dataset."""
-    for path, final in zip(replace(task, directory=directory).paths, task.paths, strict=True):
-        move_file(path, final)
-    with suppress(StorageError):  # as in `run`
-        remove_tree(directory)

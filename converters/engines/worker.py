@@ -26,7 +26,9 @@ def limit_memory(allowance: int = ALLOWANCE) -> None:
     """
     # Where the limit cannot be set a worker works without it, as it did before there was one.
     with suppress(OSError, ValueError):
-        limit = _data_bytes() + allowance
+        with open("/proc/self/statm", "rb") as file:
+            pages = int(file.read().split()[5])  # data and stack, which count against RLIMIT_DATA
+        limit = pages * os.sysconf("SC_PAGE_SIZE") + allowance
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limit = min([limit, *(given for given in (soft, hard) if given != resource.RLIM_INFINITY)])
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
@@ -41,12 +43,6 @@ def limited_memory(allowance: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def _data_bytes() -> int:
-    """Bytes that count against RLIMIT_DATA now: data and stack, the sixth number of /proc/self/statm (pages)."""
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
 IDLE = (-1, 0, 0, 0)  # the words of a board at first
@@ -99,9 +95,8 @@ def work(tasks: Connection, words: Any) -> None:
         except EOFError:
             return
         except Exception as error:  # for example, the sample's own class cannot be imported here
-            tasks.send(
-                (None, UsageError("source", f"its samples cannot be pickled for workers: {error!r}", IMPORTABLE), "")
-            )
+            problem = f"its samples cannot be pickled for workers: {error!r}"
+            tasks.send((None, UsageError("source", problem, IMPORTABLE), ""))
             continue
         try:
             receipt = write_shard(task, board.start)

@@ -69,9 +69,8 @@ def read_mask(data: bytes, max_pixels: int = MAX_PIXELS) -> MaskFile:
     """Decode the file of a mask. Raise RejectedError if it is lossy, turned, transparent, cut, or has many images."""
     kind = image_kind(data)
     if kind in ("jpeg", "webp", "avif", "heif", "jpeg2000"):
-        raise RejectedError(
-            RejectCode.MASK_LOSSY, f"a {kind} file, whose lossy compression may mix class values: {_SAVE}"
-        )
+        problem = f"a {kind} file, whose lossy compression may mix class values: {_SAVE}"
+        raise RejectedError(RejectCode.MASK_LOSSY, problem)
     if kind == "pnm":
         raise RejectedError(RejectCode.UNSUPPORTED, f"a mask as {kind}: {_SAVE}")
     if kind == "png":

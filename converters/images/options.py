@@ -140,9 +140,8 @@ class ImageOptions:
         if sides[0] * sides[-1] > MAX_PIXELS:
             raise UsageError("size", f"got {sides[0]} x {sides[-1]} pixels, expected at most {MAX_PIXELS}")
         if self.resize_shorter is not None:
-            raise UsageError(
-                "size", f"every image gets this size, so {argument('resize_shorter')} has no effect", "leave one out"
-            )
+            problem = f"every image gets this size, so {argument('resize_shorter')} has no effect"
+            raise UsageError("size", problem, "leave one out")
 
     @property
     def shape(self) -> tuple[int, int] | None:

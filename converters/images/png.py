@@ -81,9 +81,8 @@ def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
         if crcs == "all" or (crcs == "header" and name != b"IDAT"):
             found = zlib.crc32(memoryview(data)[at + 4 : stop])
             if found != int.from_bytes(data[stop : stop + 4], "big"):
-                raise RejectedError(
-                    RejectCode.CORRUPT, f"PNG has a wrong CRC in its {name.decode()} chunk at byte {at}"
-                )
+                problem = f"PNG has a wrong CRC in its {name.decode()} chunk at byte {at}"
+                raise RejectedError(RejectCode.CORRUPT, problem)
         if name in _PIXEL_CHUNKS:
             transparency |= name == b"tRNS"
             palette_bytes = stop - body if name == b"PLTE" else palette_bytes
@@ -126,10 +125,8 @@ def _inflated_size(name: bytes, body: bytes) -> int:
     except zlib.error:
         return 0  # decoders drop such text; it does not affect the pixels
     if inflater.unconsumed_tail:
-        raise RejectedError(
-            RejectCode.TOO_LARGE,
-            f"PNG has a {name.decode()} chunk that inflates to more than {MAX_INFLATED_BYTES} bytes",
-        )
+        problem = f"PNG has a {name.decode()} chunk that inflates to more than {MAX_INFLATED_BYTES} bytes"
+        raise RejectedError(RejectCode.TOO_LARGE, problem)
     return size
 
 

@@ -38,9 +38,8 @@ def load_pnm(data: bytes, max_pixels: int) -> tuple[Image.Image, int]:
     read = _plain_values if kind <= 3 else _raw_values
     values = read(data, at, kind, (height, width * channels), largest)
     if values.max() > largest:
-        raise RejectedError(
-            RejectCode.CORRUPT, f"PNM has a value of {values.max()}, its header declares at most {largest}"
-        )
+        problem = f"PNM has a value of {values.max()}, its header declares at most {largest}"
+        raise RejectedError(RejectCode.CORRUPT, problem)
     if kind in (1, 4):
         values = 1 - values  # 1 is black
     if largest != 255:

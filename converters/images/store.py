@@ -101,10 +101,8 @@ def check_stored(data: bytes, kind: bytes | None, height: int, width: int, resta
     declared = (kind or found.encode(), header.height if height < 0 else height, header.width if width < 0 else width)
     if (found.encode(), header.height, header.width) != declared:
         shape = f"{found} of {header.height} x {header.width} pixels"
-        raise RejectedError(
-            RejectCode.CORRUPT,
-            f"got {shape}, its record declares {escape(declared[0])} of {declared[1]} x {declared[2]}",
-        )
+        stated = f"{escape(declared[0])} of {declared[1]} x {declared[2]}"
+        raise RejectedError(RejectCode.CORRUPT, f"got {shape}, its record declares {stated}")
     px.check_pixels(data, header)
 
 
@@ -140,11 +138,8 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
     placement = Placement(header.height, header.width, header.orientation, fit)
     with px.strict_decoding("jpeg"):
         pixels = px.upright(pixels or px.load_jpeg(data, header, fit), header.orientation)
-        if options.encode == "raw":
-            return _stored_raw(pixels, changes, warnings, placement)
-        if exact and not fit and options.quality is None:
-            return _stored_png(pixels, changes, warnings, placement, options)
-        return _stored_jpeg(pixels, changes, warnings, placement, options, half_chroma=header.half_chroma)
+        lossy = not exact or fit is not None or options.quality is not None
+        return _stored(pixels, changes, warnings, placement, options, lossy=lossy, half_chroma=header.half_chroma)
 
 
 def _check_pixels(data: bytes, header: JpegHeader, plain: bool) -> tuple[str, ...]:
@@ -213,9 +208,7 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
         if fit:
             pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, header.orientation)
-        if options.encode == "raw":
-            return _stored_raw(pixels, changes, warnings, placement)
-        return _stored_png(pixels, changes, warnings, placement, options)
+        return _stored(pixels, changes, warnings, placement, options, lossy=False)
 
 
 def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
@@ -229,59 +222,46 @@ def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
             changes.append(Change.RESIZED)
             pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, loaded.orientation)
-        if options.encode == "raw":
-            return _stored_raw(pixels, changes, warnings, placement)
-        if loaded.lossy:
-            return _stored_jpeg(pixels, changes, warnings, placement, options, half_chroma=kind == "webp")
-        return _stored_png(pixels, changes, warnings, placement, options)
+        half = kind == "webp"
+        return _stored(pixels, changes, warnings, placement, options, lossy=loaded.lossy, half_chroma=half)
 
 
-def _stored_raw(
-    pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...], placement: Placement
-) -> StoredImage:
-    size = pixels.height, pixels.width
-    return StoredImage(px.raw_bytes(pixels), b"raw", *size, (*changes, Change.RAW), warnings, placement)
-
-
-def _stored_png(
-    pixels: Image.Image,
-    changes: list[Change],
-    warnings: tuple[str, ...],
-    placement: Placement,
-    options: ImageOptions,
-) -> StoredImage:
-    """A PNG, or with `png_to_jpeg` a JPEG without chroma subsampling, because the source has full colour resolution."""
-    if options.png_to_jpeg:
-        if max(pixels.size) > _JPEG_SIDE:
-            problem = f"{pixels.height} x {pixels.width} pixels, a JPEG has at most {_JPEG_SIDE} along a side"
-            raise RejectedError(RejectCode.TOO_LARGE, problem)
-        return _stored_jpeg(pixels, [*changes, Change.JPEG], warnings, placement, options, half_chroma=False)
-    return StoredImage(px.encode_png(pixels), b"png", pixels.height, pixels.width, tuple(changes), warnings, placement)
-
-
-def _stored_jpeg(
+def _stored(
     pixels: Image.Image,
     changes: list[Change],
     warnings: tuple[str, ...],
     placement: Placement,
     options: ImageOptions,
     *,
-    half_chroma: bool,
+    lossy: bool,
+    half_chroma: bool = False,
 ) -> StoredImage:
-    # Chroma as in the source: 4:4:4 would make a 4:2:0 source a fifth larger for detail it does not have.
+    """The pixels themselves, if asked for; else a PNG, or a JPEG if the source is `lossy`, and with `png_to_jpeg`.
+
+    `half_chroma`: as in the lossy source: 4:4:4 would make a 4:2:0 source a fifth larger for detail it does not have.
+    Of another source the JPEG has full colour resolution.
+    """
+    height, width = pixels.height, pixels.width
+    if options.encode == "raw":
+        return StoredImage(px.raw_bytes(pixels), b"raw", height, width, (*changes, Change.RAW), warnings, placement)
+    if not lossy and not options.png_to_jpeg:
+        return StoredImage(px.encode_png(pixels), b"png", height, width, tuple(changes), warnings, placement)
+    if not lossy:
+        if max(height, width) > _JPEG_SIDE:
+            problem = f"{height} x {width} pixels, a JPEG has at most {_JPEG_SIDE} along a side"
+            raise RejectedError(RejectCode.TOO_LARGE, problem)
+        changes, half_chroma = [*changes, Change.JPEG], False
     quality = options.quality or DEFAULT_QUALITY
     side = 16 if half_chroma and pixels.mode != "L" else 8
     sparing = not options.seekable
-    interval = interval_for(pixels.height, pixels.width, (side, side), sparing=sparing) if options.restarts else 0
+    interval = interval_for(height, width, (side, side), sparing=sparing) if options.restarts else 0
     encoded = px.encode_jpeg(pixels, quality, half_chroma=half_chroma, interval=interval)
     restarts = row_lengths(encoded) if interval else b""
     if restarts and sparing and restarts_cost(encoded, restarts) > _MOST * len(encoded):
         plain = px.encode_jpeg(pixels, quality, half_chroma=half_chroma)
         if len(encoded) + len(restarts) > (1 + _MOST) * len(plain):
             encoded, restarts = plain, b""
-    return StoredImage(
-        encoded, b"jpeg", pixels.height, pixels.width, tuple(changes), warnings, placement, restarts=restarts
-    )
+    return StoredImage(encoded, b"jpeg", height, width, tuple(changes), warnings, placement, restarts=restarts)
 
 
 def _check_jpeg_variant(header: JpegHeader) -> None:

@@ -247,9 +247,8 @@ def _compare(condition: Comparison, split: Split) -> np.ndarray:
         return np.full(len(split), split.name in condition.texts)
     if name == _OBJECTS and schema.key(name) is None and schema.object_keys:
         counts = np.zeros(len(split), np.int64)
-        for place, values in read_values(
-            split.shards, schema, XMIN if XMIN in schema.features else schema.object_keys[0]
-        ):
+        of_objects = XMIN if XMIN in schema.features else schema.object_keys[0]
+        for place, values in read_values(split.shards, schema, of_objects):
             counts[place] = len(values)
         return _any_number(condition, counts)
     if name == _OBJECTS and not any(key.rpartition("/")[2] == name for key in schema.features):

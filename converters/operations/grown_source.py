@@ -44,9 +44,8 @@ class GrownSource:
             raise UsageError(dataset.directory, problem, remedy)
         self._numbers, names, ids = {}, dict(schema.class_names), dict(schema.class_ids)
         for key in schema.class_names:
-            self._numbers[key], names[key], ids_of_key = _joined(
-                key, dataset.directory, schema, theirs, new_classes=new_classes
-            )
+            found = _joined(key, dataset.directory, schema, theirs, new_classes=new_classes)
+            self._numbers[key], names[key], ids_of_key = found
             added = len(names[key]) - len(schema.class_names[key])
             if added and manifest.format in _CLASSES_IN_SHARDS:
                 problem = f"existing {manifest.format} shards contain the class names, without the {added} new ones"
@@ -191,9 +190,8 @@ class _ExistingSamples:
             sample = source[i]
             if hashes is None or _sha256(sample) != hashes[place]:
                 problem = f"has the key {escape(sample.key)} of a record in split {split.name}"
-                problem += (
-                    ", but different bytes" if hashes is not None else ", and without hashes they cannot be compared"
-                )
+                unlike = "but different bytes" if hashes is not None else "and without hashes they cannot be compared"
+                problem += f", {unlike}"
                 raise UsageError(f"source[{i}]", problem, "give it another name, or leave it out")
             self.samples.add(i)
             for key, column in columns.items():

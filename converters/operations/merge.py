@@ -72,18 +72,12 @@ def merge(
     prefixes = _prefixes(opened, prefix)
     changes = [_change(one, lists, of_one, at) for at, (one, of_one) in enumerate(zip(opened, prefixes, strict=True))]
     taken = _MergedRecords()
-    parts = [
-        Part(records, taken.new(records, change), name, change)
-        for one, change in zip(opened, changes, strict=True)
-        for name, records in one.splits.items()
-    ]
+    splits = [(change, *split) for one, change in zip(opened, changes, strict=True) for split in one.splits.items()]
+    parts = [Part(records, taken.new(records, change), name, change) for change, name, records in splits]
     parts = numbered(parts, seed, renumber=renumber)
-    notes = list(taken.notes())
-    notes += [
-        f"not all classes of {escape(key)} have an id, so class ids are left out"
-        for key, of_key in lists.items()
-        if of_key.had_ids and of_key.ids is None
-    ]
+    idless = (escape(key) for key, of_key in lists.items() if of_key.had_ids and of_key.ids is None)
+    left_out = (f"not all classes of {key} have an id, so class ids are left out" for key in idless)
+    notes = [*taken.notes(), *left_out]
     source = ChosenRecords(parts, schema, _made_with(opened), keeps_order=False, notes=notes)
     return make_dataset(source, opened, out, making, seed=seed)
 

@@ -153,11 +153,8 @@ def _raster(schema: Schema, wanted: Mapping[str, str | None]) -> Raster | None:
         return None
     names = [wanted.get(name, name) for name in schema.raster.class_names]
     if None in names or len(set(names)) < len(names):
-        bad = next(
-            name
-            for name, new in zip(schema.raster.class_names, names, strict=True)
-            if names.count(new) > 1 or new is None
-        )
+        pairs = zip(schema.raster.class_names, names, strict=True)
+        bad = next(name for name, new in pairs if names.count(new) > 1 or new is None)
         problem = f"the class {escape(bad)} of rasters would be dropped or merged, but pixel values are not rewritten"
         remedy = "only rename it, or convert the masks again"
         if schema.class_names:

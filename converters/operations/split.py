@@ -61,10 +61,8 @@ def split(
     if clash := sorted(set(kept) & shares.keys()):
         problem = f"{clash[0]!r} is an existing split that is kept"
         raise UsageError("split", problem, f"choose other names, or leave {argument('of')} out to divide all records")
-    parts = [
-        Part(records, np.arange(len(records)), name if name in kept else None)
-        for name, records in opened.splits.items()
-    ]
+    places = {name: np.arange(len(records)) for name, records in opened.splits.items()}
+    parts = [Part(opened.splits[name], places[name], name if name in kept else None) for name in places]
     parts = numbered(parts, seed, renumber=renumber)
     made_with = opened.made_with("split", "split_by", "seed", "groups")
     source = ChosenRecords(parts, opened.schema, made_with, keeps_order=False)

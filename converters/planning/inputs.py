@@ -70,8 +70,11 @@ class Inputs:
 
 
 def sample_state(sample: Sample, size: int, features: Sequence[str]) -> bytes:
-    """The state of a sample, 24 bytes. `size`: as `sample_size`; `features`: its keys."""
-    return _digest(sample, size, features) + _mtimes(sample)
+    """The state of a sample, 24 bytes; 8 of modification times. `size`: as `sample_size`; `features`: its keys."""
+    mtimes = getattr(sample.image, "mtime_ns", 0).to_bytes(8, "little", signed=True)
+    if sample.raster is not None and (mtime := getattr(sample.raster.mask, "mtime_ns", None)) is not None:
+        mtimes = hashlib.blake2b(mtimes + repr(mtime).encode(), digest_size=8).digest()
+    return _digest(sample, size, features) + mtimes
 
 
 def sample_size(sample: Sample) -> int:
@@ -83,14 +86,6 @@ def sample_size(sample: Sample) -> int:
 
 def _bytes(content: Content) -> int:
     return len(content) if isinstance(content, bytes) else getattr(content, "size", 0)
-
-
-def _mtimes(sample: Sample) -> bytes:
-    """A hash of the modification times of the image and its mask, 8 bytes."""
-    found = getattr(sample.image, "mtime_ns", 0).to_bytes(8, "little", signed=True)
-    if sample.raster is not None and (mtime := getattr(sample.raster.mask, "mtime_ns", None)) is not None:
-        found = hashlib.blake2b(found + repr(mtime).encode(), digest_size=8).digest()
-    return found
 
 
 def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:

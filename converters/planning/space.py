@@ -54,7 +54,10 @@ def shard_counts(
     elif shard_size is not None:
         wanted = {split: -(-size // shard_size) for split, size in stored.items()}
     else:
-        least = _least(images, stored)
+        count = sum(images.values())  # shards of each split so that all cores have work
+        worthwhile = max(sum(stored.values()) // _WORTHWHILE_BYTES, count // _WORTHWHILE_IMAGES)
+        shares = [Fraction(of_split, count) for of_split in images.values()]
+        least = dict(zip(images, largest_remainders(min(_LEAST_SHARDS, worthwhile), shares), strict=True))
         wanted = {split: max(least[split], -(-size // MOST_BYTES)) for split, size in stored.items()}
     return {split: max(1, min(wanted[split], count)) for split, count in images.items()}
 
@@ -77,14 +80,6 @@ def too_few_images(images: Mapping[str, int], shards: int | Mapping[str, int] | 
         if wanted > images[split]:
             has, gets = number(images[split], "image"), number(images[split], "shard")
             yield f"split {split} has {has}, so it gets {gets} instead of {wanted:,}"
-
-
-def _least(images: Mapping[str, int], stored: Mapping[str, int]) -> dict[str, int]:
-    """Shards of each split so that all cores have work."""
-    count = sum(images.values())
-    worthwhile = max(sum(stored.values()) // _WORTHWHILE_BYTES, count // _WORTHWHILE_IMAGES)
-    shares = [Fraction(of_split, count) for of_split in images.values()]
-    return dict(zip(images, largest_remainders(min(_LEAST_SHARDS, worthwhile), shares), strict=True))
 
 
 def stored_size(images: int, size: int, options: PlanOptions) -> int:

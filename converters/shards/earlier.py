@@ -48,11 +48,9 @@ def made_of(samples: Iterable[Sample], schema: Schema, image: ImageOptions) -> b
 
 def _state(sample: Sample) -> bytes:
     image = sample.image
-    if sample.record is not None:
-        return bytes(_BYTES)
-    if isinstance(image, SourceFile):
+    if sample.record is None and isinstance(image, SourceFile):
         return _FILE.pack(crc32(sample.key), image.size & 0xFFFFFFFF, image.mtime_ns)
-    if isinstance(image, bytes):
+    if sample.record is None and isinstance(image, bytes):
         return hashlib.blake2b(image, digest_size=_BYTES, key=sample.key[-64:]).digest()
     return bytes(_BYTES)
 

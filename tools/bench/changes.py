@@ -10,6 +10,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,9 +101,8 @@ def stored_side(image_size: int) -> int:
 
 def sample_of(work: Workload, typical: TypicalImage) -> Workload | None:
     """The pipeline on as many images as can be converted; None if these are fewer than two batches."""
-    count = min(
-        len(work.split), max(_IMAGES, 4 * work.batch_size), _PIXEL_BYTES // (3 * typical.height * typical.width)
-    )
+    most = _PIXEL_BYTES // (3 * typical.height * typical.width)
+    count = min(len(work.split), max(_IMAGES, 4 * work.batch_size), most)
     return work.cut(count) if count >= 2 * work.batch_size else None
 
 
@@ -117,40 +117,30 @@ def converted(work: Workload, out: str, image: ImageOptions | None = None) -> Wo
 def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
     """The changes that could help this pipeline; only those that change something."""
     cores, side = cpu_budget(), stored_side(work.image_size)
+
+    def anew(flags: str, why: str, **options: Any) -> Change:
+        made = partial(converted, image=ImageOptions(**options))
+        return Change(f"shardfeed convert SOURCE OUT {flags}", why, made)
+
     if work.workers < cores:
-        yield Change(
-            f"leave out --workers to use all {cores}",
-            f"{number(work.workers, 'thread')} for {number(cores, 'granted core')}",
-            lambda work, out: replace(work, workers=cores),
-        )
+        why = f"{number(work.workers, 'thread')} for {number(cores, 'granted core')}"
+        yield Change(f"leave out --workers to use all {cores}", why, lambda work, out: replace(work, workers=cores))
     if typical.raw:
         return
     smaller = min(typical.height, typical.width) > _SMALLER * side
     size = f"images are {typical.width}x{typical.height}, crops {work.image_size}"
     if smaller:
-        yield Change(
-            f"shardfeed convert SOURCE OUT --resize-shorter {side}",
-            f"{size}; with a shorter side of {side}, small crops have less detail",
-            lambda work, out: converted(work, out, ImageOptions(resize_shorter=side)),
-        )
+        why = f"{size}; with a shorter side of {side}, small crops have less detail"
+        yield anew(f"--resize-shorter {side}", why, resize_shorter=side)
     if typical.progressive:
-        yield Change(
-            "shardfeed convert SOURCE OUT --baseline",
-            f"{typical.progressive:.0%} of the images are progressive JPEGs, decoded as a whole even for a crop",
-            lambda work, out: converted(work, out, ImageOptions(check="none", baseline=True)),
-        )
+        why = f"{typical.progressive:.0%} of the images are progressive JPEGs, decoded as a whole even for a crop"
+        yield anew("--baseline", why, check="none", baseline=True)
     if typical.png:
-        yield Change(
-            "shardfeed convert SOURCE OUT --png-to-jpeg",
-            "a PNG is decoded as a whole even for a crop; JPEG is slightly lossy",
-            lambda work, out: converted(work, out, ImageOptions(png_to_jpeg=True)),
-        )
+        why = "a PNG is decoded as a whole even for a crop; JPEG is slightly lossy"
+        yield anew("--png-to-jpeg", why, png_to_jpeg=True)
     if work.on_host and max(typical.height, typical.width) >= _LARGE:
-        yield Change(
-            "shardfeed convert SOURCE OUT --seekable",
-            "only the crop is decoded; 1 % more bytes, the same pixels",
-            lambda work, out: converted(work, out, ImageOptions(check="none", seekable=True)),
-        )
+        why = "only the crop is decoded; 1 % more bytes, the same pixels"
+        yield anew("--seekable", why, check="none", seekable=True)
     pixels = 3 * typical.height * typical.width * len(work.split)
     cache = f'cached(split, Cache("{_MEMORY}", decoded=True)) for train_batches'
     if fits_in_memory(pixels):

@@ -181,9 +181,8 @@ def _other(part: Workload, name: str, deadline: float) -> Running | None:
 def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: float | None) -> dict[str, Any]:
     """The figures of the rounds, or why there are none."""
     waiting = together(rounds.waiting) if rounds.waiting else None
-    refused = judge(
-        rounds.whole, waiting, batch_size=work.batch_size, model_ms=model_ms, seconds=seconds, done=rounds.done
-    )
+    figures = {"batch_size": work.batch_size, "model_ms": model_ms, "seconds": seconds, "done": rounds.done}
+    refused = judge(rounds.whole, waiting, **figures)
     report: dict[str, Any] = {
         "rounds": [{"images_per_s": each.rate, "cpu_us_per_image": each.cpu_us} for each in rounds.whole],
         "refused": asdict(refused) if refused else None,

@@ -39,9 +39,8 @@ def judge(
     """
     if len(rounds) < ROUNDS:
         enough = math.ceil(1.5 * seconds / max(done, 0.02) / 10) * 10
-        return Refusal(
-            f"{seconds:g} seconds were enough for {len(rounds)} of {ROUNDS} rounds", f"give --seconds {enough}"
-        )
+        problem = f"{seconds:g} seconds were enough for {len(rounds)} of {ROUNDS} rounds"
+        return Refusal(problem, f"give --seconds {enough}")
     longer = f"when nothing else runs here, or with --seconds {max(60, round(seconds * 2))}"
     whole = together(rounds).rate
     rates = [each.rate for each in rounds]

@@ -23,29 +23,24 @@ _NAMES_SHOWN = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `adopt`."""
-    parser.add_argument("folder", help="folder of TFRecord files; none of them changes")
-    parser.add_argument(
+    add = parser.add_argument
+    add("folder", help="folder of TFRecord files; none of them changes")
+    add(
         "out",
         nargs="?",
         help="dataset directory to create, with links to the files (default: FOLDER becomes the dataset)",
     )
-    parser.add_argument("--split-name", metavar="NAME", help="put all files into this split")
-    parser.add_argument(
-        "--split", metavar="NAME=PATTERN", action="append", help="files of a split: train='*.tfrec' (repeatable)"
-    )
-    parser.add_argument(
-        "--image-key", metavar="KEY", help=f"feature with the image (default: {ENCODED}, else detected)"
-    )
-    parser.add_argument("--label-key", metavar="KEY", help=f"feature with the label (default: {LABEL}, else detected)")
-    parser.add_argument(
+    add("--split-name", metavar="NAME", help="put all files into this split")
+    add("--split", metavar="NAME=PATTERN", action="append", help="files of a split: train='*.tfrec' (repeatable)")
+    add("--image-key", metavar="KEY", help=f"feature with the image (default: {ENCODED}, else detected)")
+    add("--label-key", metavar="KEY", help=f"feature with the label (default: {LABEL}, else detected)")
+    add(
         "--class-names",
         metavar="FILE",
         help="class names: one per line in label order, `1:cat`, JSON, YAML, CSV, or a label map",
     )
-    parser.add_argument("--partial", action="store_true", help="accept a split with missing shards")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="read all records, print what they contain, write nothing"
-    )
+    add("--partial", action="store_true", help="accept a split with missing shards")
+    add("--dry-run", action="store_true", help="read all records, print what they contain, write nothing")
     add_output_arguments(parser)
 
 

@@ -169,7 +169,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert, print the outcome; the exit code is 0 or that of the error raised."""
-    _check_log(args)
+    if args.log is not None and os.path.isdir(args.source):  # whose files are listed with the images
+        folder = os.path.join(os.path.realpath(args.source), "")
+        if os.path.realpath(args.log).startswith(folder):
+            raise UsageError("--log", f"{escape(args.log)} is inside the source", "name a file outside of it")
     log = EventLog(args.log)
     signs = ProgressReporter(quiet=args.quiet or args.json, log=log)
     log.say("started", source=without_secrets(args.source), out=args.out, version=__version__)
@@ -240,14 +243,6 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
 def _log_rejected(rejected: Sequence[Noted], log: EventLog) -> None:
     for noted in rejected:
         log.say("rejected", **noted_json(noted))
-
-
-def _check_log(args: argparse.Namespace) -> None:
-    """Raise UsageError if the log is in the source folder, where it would be listed with the images."""
-    if args.log is not None and os.path.isdir(args.source):
-        folder = os.path.realpath(args.source)
-        if os.path.realpath(args.log).startswith(os.path.join(folder, "")):
-            raise UsageError("--log", f"{escape(args.log)} is inside the source", "name a file outside of it")
 
 
 def source_of(args: argparse.Namespace) -> Source:

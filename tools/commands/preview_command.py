@@ -82,10 +82,8 @@ def contact_sheet(
     order = random.Random(seed).sample(range(len(split)), min(len(split), RECORDS_READ))
     shown = _shown_labels(split, labels)
     rows = _class_rows(split, shown, columns, order) if shown else _grid_rows(split, columns, order)
-    side = WIDE_TILE if wide else TILE
-    return draw_sheet(
-        title or split.name, _extent(split, shown), rows, columns, side=side, legend=raster_legend(schema)
-    )
+    look = {"side": WIDE_TILE if wide else TILE, "legend": raster_legend(schema)}
+    return draw_sheet(title or split.name, _extent(split, shown), rows, columns, **look)
 
 
 def _is_wide(schema: Schema) -> bool:

@@ -11,15 +11,16 @@ IN_PYTHON = {"classes": "--map"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `relabel`."""
+    add = parser.add_argument
     add_datasets(parser)
-    parser.add_argument(
+    add(
         "--map",
         metavar="FILE",
         required=True,
         help="CSV old,new or JSON {old: new}; an empty new name or null drops a class",
     )
-    parser.add_argument("--feature", metavar="KEY", help="feature to change (default: all features with classes)")
-    parser.add_argument("--order", metavar="FILE", help="new class names in label order, one per line")
+    add("--feature", metavar="KEY", help="feature to change (default: all features with classes)")
+    add("--order", metavar="FILE", help="new class names in label order, one per line")
     add_making_arguments(parser)
 
 

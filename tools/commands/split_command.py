@@ -12,9 +12,10 @@ from shardfeed.tools.making import add_datasets, add_making_arguments, run_opera
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `split`."""
+    add = parser.add_argument
     add_datasets(parser)
-    parser.add_argument("--split", metavar="A=F,B=F", required=True, help="fractions, e.g. train=0.9,validation=0.1")
-    parser.add_argument(
+    add("--split", metavar="A=F,B=F", required=True, help="fractions, e.g. train=0.9,validation=0.1")
+    add(
         "--split-by",
         choices=SPLIT_BY,
         default="exact",
@@ -22,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exact (default): exact shares per class; hash: by key",
     )
     add_group_arguments(parser)
-    parser.add_argument("--of", metavar="NAME", help="split to divide; others are kept (default: all records)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the order and the splits (default 0)")
-    parser.add_argument("--renumber", action="store_true", help="assign new image ids where COCO ids collide")
+    add("--of", metavar="NAME", help="split to divide; others are kept (default: all records)")
+    add("--seed", type=int, default=0, help="seed of the order and the splits (default 0)")
+    add("--renumber", action="store_true", help="assign new image ids where COCO ids collide")
     add_making_arguments(parser)
 
 

@@ -88,10 +88,8 @@ def draw_sheet(
     label_width = min(_LABEL_WIDTH, max((text_width(*label) for label in labels), default=0))
     left = _MARGIN + (label_width + 2 * _GAP if label_width else 0)
     heading = 34 + _LINE * (len(notes) + bool(legend)) + _GAP
-    lines = [
-        [[line for text in tile.texts for line in in_lines(text, 10, side, _MOST_LINES)] for tile in row.tiles]
-        for row in rows
-    ]
+    below = lambda tile: [line for text in tile.texts for line in in_lines(text, 10, side, _MOST_LINES)]  # noqa: E731
+    lines = [[*map(below, row.tiles)] for row in rows]
     heights = [side + _LINE + 2 * _GAP + _SMALL * max(map(len, of_row), default=0) for of_row in lines]
     width = left + columns * (side + _GAP) - _GAP + _MARGIN
     texts = [(title, 24), *((note, 13) for note in notes)]

@@ -100,10 +100,8 @@ class Comparison:
             rows = [(name, before, after, after - before) for name, before, after in _rows(old, new, 0)]
             rows.sort(key=lambda row: -abs(row[3]))  # the greatest difference first
             tables.append(Table(title, (head, *self._titles, "change"), rows, search=head == "class"))
-        options = _rows(sections.options(both[0]), sections.options(both[1]), "")
-        tables.append(
-            Table("Options and versions", ("name", *self._titles), [row for row in options if row[1] != row[2]])
-        )
+        options = [row for row in _rows(*map(sections.options, self._measured), missing="") if row[1] != row[2]]
+        tables.append(Table("Options and versions", ("name", *self._titles), options))
         content = {
             "findings": [_difference(title, of, each) for title, of in self._found],
             "summary": self._summary,

@@ -45,7 +45,10 @@ def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> dict[str, Any]
         with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:
             kind = str(image.format).lower().replace("mpo", "jpeg")  # an MPO is a JPEG with more pictures after it
             size, kind = image.size, "progressive " * ("progressive" in image.info) + kind
-            quality = _quality(getattr(image, "quantization", {}))
+            tables = getattr(image, "quantization", {})
+            scale = 100 * sum(tables.get(0, ())) / _STANDARD
+            quality = (200 - scale) / 2 if scale <= 100 else 5000 / scale
+            quality = min(100, max(1, round(quality))) if tables else 0
             try:  # three times as fast; for another format, CMYK, or after a warning: Pillow decides
                 height, width = min(SIDE, size[1]), min(SIDE, size[0])
                 pixels = decode_jpeg(encoded, fastdct=True, fastupsample=True, min_height=height, min_width=width)
@@ -59,6 +62,9 @@ def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> dict[str, Any]
     counts = np.bincount(light.ravel(), minlength=256)
     mean = float(counts @ _LEVELS) / light.size
     low, high = np.searchsorted(np.cumsum(counts), _LIMITS * light.size)
+    wide = light.astype(np.int16)
+    inner = wide[1:-1, 1:-1]  # none of a small image
+    edges = 4 * inner - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:] if inner.size else inner
     return {
         "kind": KINDS.index(kind if kind in KINDS else "other"),
         "height": size[1],
@@ -69,28 +75,12 @@ def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> dict[str, Any]
         "spread": float(counts @ (_LEVELS - mean) ** 2 / light.size) ** 0.5,
         "low": low,
         "high": min(255, high),
-        "sharp": _sharpness(light.astype(np.int16)),
+        "sharp": float(edges.var()) if edges.size else 0.0,  # a product of vectors would busy-wait in NumPy's threads
         "color": _pixels(picture.resize((PATCHES, PATCHES), Image.Resampling.BOX)).reshape(PATCHES, PATCHES, 3),
         "tiny": _pixels(gray.resize((TINY, TINY), Image.Resampling.BOX)),
     }
 
 
-def _quality(tables: dict[int, list[int]]) -> int:
-    """The quality of a JPEG, 1 to 100, by the sum of its first quantisation table; 0 without tables."""
-    scale = 100 * sum(tables.get(0, ())) / _STANDARD
-    quality = (200 - scale) / 2 if scale <= 100 else 5000 / scale
-    return min(100, max(1, round(quality))) if tables else 0
-
-
 def _pixels(picture: Image.Image) -> np.ndarray:
     """uint8 [height, width * channels]. `np.asarray` takes twice as long for a small image."""
     return np.frombuffer(picture.tobytes(), np.uint8).reshape(picture.height, -1)
-
-
-def _sharpness(gray: np.ndarray) -> float:
-    """Variance of the Laplacian of int16 [height, width]; 0 of an image without an inner pixel."""
-    inner = gray[1:-1, 1:-1]
-    if not inner.size:
-        return 0.0
-    found = 4 * inner - gray[:-2, 1:-1] - gray[2:, 1:-1] - gray[1:-1, :-2] - gray[1:-1, 2:]
-    return float(found.var())  # not by a product of vectors, for which NumPy's threads would busy-wait

@@ -110,9 +110,8 @@ class Pictures:
                     entry = json.loads(line)
                     found.setdefault(entry["code"], []).append(entry)
             codes = sorted(found.items(), key=lambda item: -len(item[1]))
-            rows = [
-                (code, len(of), of[0]["reason"], ", ".join(entry["key"] for entry in of[:_NAMED])) for code, of in codes
-            ]
+            such = {code: ", ".join(entry["key"] for entry in of[:_NAMED]) for code, of in codes}
+            rows = [(code, len(of), of[0]["reason"], such[code]) for code, of in codes]
             yield Table(f"{title}: {file}", ("code", "number", "reason of the first", "such as"), rows)
             for code, of in codes if most else ():
                 keys = dict.fromkeys(name_bytes(entry["key"]) for entry in of[:_IN_ROW])

@@ -4,7 +4,6 @@ Places are pixels of the stored image, written so that they are read as the same
 as polygons would be other pixels.
 """
 
-import io
 import json
 import shutil
 import tempfile
@@ -12,7 +11,6 @@ from collections.abc import Mapping
 from typing import IO, Any, ClassVar
 
 import numpy as np
-from PIL import Image
 
 from shardfeed.annotations import (
     CAPTION,
@@ -28,9 +26,10 @@ from shardfeed.annotations import (
 from shardfeed.converters.existing.export.form import WORDS, Form, Part, ReconvertCommand, image_name, object_keys
 from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.masks import mask_numbers
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
-from shardfeed.schema import SOURCE_ID, Schema
+from shardfeed.schema import SOURCE_ID
 
 _FOLDER = b"images/"
 
@@ -61,12 +60,14 @@ class CocoForm(Form):
                 self.notes.append("the original class ids are not in label order, so they are not kept")
             points: dict[str, Any] = {}
             if self._points is not None:
-                points = {
-                    "keypoints": self._points.names,
-                    "skeleton": [[a + 1, b + 1] for a, b in self._points.skeleton],
-                }
+                skeleton = [[a + 1, b + 1] for a, b in self._points.skeleton]
+                points = {"keypoints": self._points.names, "skeleton": skeleton}
             categories = [{"id": i, "name": n, **points} for i, n in zip(self._category_ids, names, strict=True)]
-            self._note_added(schema)
+            what = {OBJECT_AREA: "area (that of the box)", IS_CROWD: "iscrowd (0)"}
+            if added := [key for key in what if key not in schema.features]:
+                listed = " and ".join(what[key] for key in added)
+                again = f"converting the export again adds {', '.join(added)}"
+                self.notes.append(f"objects get {listed} for COCO readers: {again}")
         numbers = [SOURCE_ID] if SOURCE_ID in schema.features else []
         self.parts = [Part(numbers, objects=True)] if self._objects else []
         self.parts += [Part([*numbers, CAPTION])] if self._captions else []
@@ -84,15 +85,6 @@ class CocoForm(Form):
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
         return frozenset({*objects, *captions, SOURCE_ID}) if objects or captions else frozenset()
 
-    def _note_added(self, schema: Schema) -> None:
-        added = [key for key in (OBJECT_AREA, IS_CROWD) if key not in schema.features]
-        if added:
-            what = {OBJECT_AREA: "area (that of the box)", IS_CROWD: "iscrowd (0)"}
-            listed = " and ".join(what[key] for key in added)
-            self.notes.append(
-                f"objects get {listed} for COCO readers: converting the export again adds {', '.join(added)}"
-            )
-
     def _open(self, split: str, kind: str, categories: list[dict[str, Any]] | None) -> None:
         word = WORDS.get(split, split)
         kind_word = f"{kind}_" if self._usual or kind == "captions" else ""
@@ -102,7 +94,8 @@ class CocoForm(Form):
         """Write an image, its objects and its captions."""
         name = image_name(item)
         self._tree.write(_FOLDER + name, item.image, item.where)
-        number = _number_of(item)
+        own = item.values.get(SOURCE_ID, b"")
+        number = int(own) if isinstance(own, bytes) and own.isdigit() else item.place
         width, height = item.size
         image = {"id": number, "file_name": name_text(name), "width": width, "height": height}
         split = item.split.name
@@ -202,22 +195,12 @@ def _plain(value: float) -> int | float:
     return int(value) if value == int(value) else value
 
 
-def _number_of(item: Item) -> int:
-    """Number of an image: its own `image/source_id` if that is a number, otherwise its place."""
-    text = item.values.get(SOURCE_ID, b"")
-    return int(text) if isinstance(text, bytes) and text.isdigit() else item.place
-
-
 def _run_lengths(png: bytes, item: Item) -> dict[str, Any]:
     """A mask as COCO's compressed run-length code."""
     with needing_extra("masks"):
         from pycocotools import mask
     coco: Any = mask  # its type hints are incomplete
-    try:
-        with Image.open(io.BytesIO(png)) as image:
-            pixels = np.asarray(image)
-    except Exception as error:
-        raise IntegrityError(item.where, f"a mask that cannot be decoded: {error}", "restore it") from None
+    pixels = mask_numbers(png, item)
     if pixels.shape != item.size[::-1]:
         raise IntegrityError(item.where, f"a mask of the shape {pixels.shape}, the image has {item.size[::-1]}")
     code = coco.encode(np.asfortranarray(pixels != 0, np.uint8))

@@ -25,15 +25,12 @@ class FolderForm(Form):
         if len(set(self._folders)) < len(self._folders):
             twice = next(folder for i, folder in enumerate(self._folders) if folder in self._folders[:i])
             raise UsageError(items.directory, f"two classes would share the folder {escape(twice)}", "rename one")
-        self._other = [
-            f"{name} in {escape(folder)}"
-            for name, folder in zip(self._names, self._folders, strict=True)
-            if folder != name.encode()
-        ]
-        if self._other:
+        pairs = zip(self._names, self._folders, strict=True)
+        other = [f"{name} in {escape(folder)}" for name, folder in pairs if folder != name.encode()]
+        if other:
             what = "classes whose names are not valid folder names, renamed to their folders"
-            self.notes.append(counted(what, self._other, len(self._other)))
-        named = TEXT in items.schema.features and not self._other
+            self.notes.append(counted(what, other, len(other)))
+        named = TEXT in items.schema.features and not other
         self.parts = [Part([LABEL, TEXT] if named else [LABEL])]
         first = items.first("train") if items.splits == ("train",) else None
         flat = first is not None and (first.key or b"").startswith(self._folder_of(first) + b"/")

@@ -13,6 +13,7 @@ from PIL import Image
 from shardfeed.annotations import BOX, IS_CROWD, KEYPOINT_VISIBILITY, KEYPOINTS, XMIN
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.images.pixels import encode_png
 from shardfeed.errors import IntegrityError, RecordError, UsageError
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
@@ -206,6 +207,4 @@ def _png(pixels: bytes, values: Mapping[str, Any], split: Split, place: int) -> 
     if height * width * 3 != len(pixels) or not pixels:
         problem = f"raw pixels: got {len(pixels)} bytes, expected {height} x {width} x 3"
         raise IntegrityError(split.where(place), problem, "restore the dataset from a copy")
-    out = io.BytesIO()
-    Image.frombytes("RGB", (width, height), pixels).save(out, "PNG")
-    return out.getvalue()
+    return encode_png(Image.frombytes("RGB", (width, height), pixels))

@@ -20,8 +20,6 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, Schema
 
 ALL = "all"
-# Made by every conversion of the image and its place alone.
-_MADE = IMAGE_KEYS
 # The words for data that may be left out; other data has its feature key.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "classes": (LABEL, TEXT),
@@ -67,7 +65,7 @@ def losses_of(
     """
     holds = {*held, *(text for key, text in _TEXTS.items() if key in held)}
     holds |= {key for key in schema.features if _label_of(key, schema) in held}
-    lost = [key for key in schema.features if key not in holds and key not in _MADE]
+    lost = [key for key in schema.features if key not in holds and key not in IMAGE_KEYS]
     words: dict[str, tuple[str, ...]] = {}
     if any(key.startswith(OBJECTS) for key in lost) and XMIN not in holds:
         words["boxes"] = tuple(sorted(key for key in lost if key.startswith(OBJECTS)))
@@ -93,10 +91,8 @@ def _label_of(key: str, schema: Schema) -> str:
 
 
 def _refusal(to: str, lacking: Collection[str], keys: Mapping[str, tuple[str, ...]], where: object) -> UsageError:
-    shown = [
-        word if word in keys[word] else f"{word} ({keys[word][0]}{', ...' if len(keys[word]) > 1 else ''})"
-        for word in lacking
-    ]
+    such = {word: f" ({keys[word][0]}{', ...' * (len(keys[word]) > 1)})" for word in lacking}
+    shown = [word + such[word] * (word not in keys[word]) for word in lacking]
     drop = argument("drop", python=f"drop={sorted(lacking)!r}", typed=",".join(lacking))
     remedy = f"use another format, or leave them out: {drop}"
     return UsageError(where, f"{to} cannot store its {', '.join(shown)}", remedy)

@@ -86,10 +86,10 @@ def class_table(raster: Raster) -> bytes:
     return text.getvalue().encode()
 
 
-def mask_numbers(item: Item) -> np.ndarray:
-    """Decode the mask of a record to its value at each pixel, [height, width]. Raise IntegrityError if damaged."""
+def mask_numbers(mask: bytes, item: Item) -> np.ndarray:
+    """Decode a mask of a record to its value at each pixel, [height, width]. Raise IntegrityError if damaged."""
     try:
-        with Image.open(io.BytesIO(bytes(item.values[RASTER]))) as image:
+        with Image.open(io.BytesIO(mask)) as image:
             return np.asarray(image)
     except Exception as error:  # whatever Pillow raises for a damaged file
         raise IntegrityError(item.where, f"a mask that cannot be decoded: {error}", "restore it from a copy") from None

@@ -25,16 +25,8 @@ from shardfeed.schema import IMAGE_KEYS, LABEL, TEXT, Feature, Schema
 _IMAGES = b"images/"
 _SEPARATORS = ("|", ";", "/", "~", "#")
 # Open Images' columns by feature: with any of them the table is in fractions, with that header.
-_FLAGS = {
-    f"{OBJECTS}{key}": f"Is{name}"
-    for key, name in {
-        "occluded": "Occluded",
-        "truncated": "Truncated",
-        "group_of": "GroupOf",
-        "depiction": "Depiction",
-        "inside": "Inside",
-    }.items()
-}
+_NAMED_FLAGS = ("occluded", "truncated", "group_of", "depiction", "inside")
+_FLAGS = {f"{OBJECTS}{name}": f"Is{name.title().replace('_', '')}" for name in _NAMED_FLAGS}
 _NAN = "nan"
 _TAKEN = ("path", "split", "label")  # columns of our own
 
@@ -212,14 +204,10 @@ def _values(schema: Schema) -> list[str]:
         one = one and _column(key) not in _TAKEN
         named = key in schema.class_names  # another label: its order is nowhere in a table
         text = feature.dtype == "bytes" and schema.kind(key) == "text"
-        if one and not named and (text or feature.dtype != "bytes") and not _is_text_of_label(key, schema):
+        of_label = key.endswith("/text") and key.removesuffix("text") + "label" in schema.class_names
+        if one and not named and (text or feature.dtype != "bytes") and not of_label:
             keys.append(key)
     return [key for key in keys if key != "image/segmentation/class/format"]
-
-
-def _is_text_of_label(key: str, schema: Schema) -> bool:
-    prefix, _, last = key.rpartition("/")
-    return last == "text" and f"{prefix}/label" in schema.class_names
 
 
 def _column(key: str) -> str:

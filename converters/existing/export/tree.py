@@ -178,6 +178,5 @@ def check_name(name: bytes, where: object) -> None:
     elif any(len(part) > 255 for part in parts):
         problem = "has a part of more than 255 bytes"
     if problem:
-        raise UsageError(
-            where, f"its name {escape(name)!r} {problem}, so it is not a valid file name", "rename it in the source"
-        )
+        problem = f"its name {escape(name)!r} {problem}, so it is not a valid file name"
+        raise UsageError(where, problem, "rename it in the source")

@@ -20,6 +20,7 @@ from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.masks import class_table, mask_numbers, raster_options
 from shardfeed.converters.existing.export.tree import Lines, Tree
+from shardfeed.converters.images.pixels import encode_png
 from shardfeed.text import some
 
 _IMAGES = b"JPEGImages/"
@@ -67,16 +68,19 @@ class VocForm(Form):
         if self._boxes:
             self._tree.write(b"Annotations/" + stem(name) + b".xml", self._xml(item, name), item.where)
         if self._raster is not None:
-            mask = _coloured(mask_numbers(item))
-            self._tree.write(b"SegmentationClass/" + stem(name) + b".png", mask, item.where)
+            mask = Image.fromarray(mask_numbers(bytes(item.values[RASTER]), item).astype(np.uint8))
+            mask.putpalette(_PALETTE)
+            self._tree.write(b"SegmentationClass/" + stem(name) + b".png", encode_png(mask), item.where)
         for lines in self._lists[item.split.name]:
             lines.write(stem(name) + b"\n")
         return name if self._boxes else _IMAGES + name
 
     def _xml(self, item: Item, name: bytes) -> bytes:
         width, height = item.size
+        with Image.open(io.BytesIO(item.image)) as image:
+            depth = len(image.getbands())
         lines = ["<annotation>", f"  <filename>{_escaped(item.text(name, 'its name').rpartition('/')[2])}</filename>"]
-        lines += [f"  <size><width>{width}</width><height>{height}</height><depth>{_depth(item)}</depth></size>"]
+        lines += [f"  <size><width>{width}</width><height>{height}</height><depth>{depth}</depth></size>"]
         lines += [f"  <segmented>{int(self._raster is not None)}</segmented>"]
         self._seen.clear()
         for i in range(len(item.boxes)):
@@ -139,28 +143,6 @@ def _escaped(text: str) -> str:
     return text
 
 
-def _depth(item: Item) -> int:
-    """Channels of the image."""
-    with Image.open(io.BytesIO(item.image)) as image:
-        return len(image.getbands())
-
-
-def _coloured(numbers: np.ndarray) -> bytes:
-    """A PNG with VOC's colours as palette, and the class numbers as values."""
-    image = Image.fromarray(numbers.astype(np.uint8))
-    image.putpalette(_PALETTE)
-    out = io.BytesIO()
-    image.save(out, "PNG")
-    return out.getvalue()
-
-
-def _palette() -> list[int]:
-    """Red, green and blue of 256 values: VOC spreads the bits of a value, lowest first, over the three."""
-    found = []
-    for value in range(256):
-        bits = [[value >> (3 * place + channel) & 1 for place in range(3)] for channel in range(3)]
-        found += [sum(bit << (7 - place) for place, bit in enumerate(of_channel)) for of_channel in bits]
-    return found
-
-
-_PALETTE = _palette()
+# Red, green and blue of 256 values: VOC spreads the bits of a value, lowest first, over the three.
+_BITS = [value >> channel for value in range(256) for channel in range(3)]
+_PALETTE = [sum((bits >> 3 * place & 1) << 7 - place for place in range(3)) for bits in _BITS]

@@ -1,7 +1,7 @@
 """Report of `salvage` for people and scripts: the records that it recovered, and those that it did not."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from shardfeed.manifest import Manifest
@@ -32,17 +32,8 @@ class SalvagedShard:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value for scripts; the field names are stable."""
-        return {
-            "shard": self.name,
-            "problem": self.problem,
-            "expected": self.expected,
-            "recovered": self.recovered,
-            "lost": self.lost,
-            "lost_bytes": self.lost_bytes,
-            "doubled": self.doubled,
-            "refused": self.refused,
-            "reasons": list(self.reasons),
-        }
+        found = {**asdict(self), "lost": self.lost, "reasons": list(self.reasons)}
+        return {"shard" if name == "name" else name: value for name, value in found.items()}
 
 
 @dataclass(frozen=True)

@@ -151,10 +151,8 @@ def _copy_shard(
     """Write one shard and its index. Raises IntegrityError if an intact one has changed meanwhile."""
     name = shard_file(shard.split, shard.number, shard.count)
     schema = survivors.schema
-    tally = ShardTally(
-        schema.class_names.__contains__,
-        [key for key in column_keys(shard.split, schema) if key not in schema.class_names],
-    )
+    others = [key for key in column_keys(shard.split, schema) if key not in schema.class_names]
+    tally = ShardTally(schema.class_names.__contains__, others)
     doubled = refused = broken = 0
     reasons: list[str] = []
     paths = shard_paths(building, shard.split, shard.number, shard.count)

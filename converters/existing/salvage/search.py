@@ -82,9 +82,8 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
         if data is not None:
             manifest = parse_manifest(data, path)
             if manifest.format != NATIVE.name:
-                problem = (
-                    f"its shards are in the format {manifest.format}, whose records cannot be found without an index"
-                )
+                shards = f"its shards are in the format {manifest.format}"
+                problem = f"{shards}, whose records cannot be found without an index"
                 remedy = "`shardfeed reshard DIR OUT --max-bad N` keeps the intact records"
                 remedy += "; if an index is lost, `shardfeed rebuild DIR` shows the next step"
                 raise UsageError(directory, problem, remedy)

@@ -1,6 +1,5 @@
 """The region of an object as a mask, by pycocotools: a different rule for the inside would change areas and AP."""
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.converters.images.fit import TURNED_BACK, Placement
+from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Objects, Outline
 from shardfeed.errors import needing_extra
@@ -96,9 +96,7 @@ def _checked_polygons(outline: Sequence[Sequence[float]]) -> list[list[float]]:
 
 def encode_mask(mask: np.ndarray, image: StoredImage, *, upright: bool) -> bytes:
     """A mask of the annotated image as a PNG of the stored one: cut, scaled (nearest-neighbour), and turned along."""
-    out = io.BytesIO()
-    Image.fromarray(moved_pixels(mask, image.placement, upright=upright)).save(out, "PNG")
-    return out.getvalue()
+    return encode_png(Image.fromarray(moved_pixels(mask, image.placement, upright=upright)))
 
 
 def moved_pixels(pixels: np.ndarray, placement: Placement, *, upright: bool) -> np.ndarray:

@@ -102,7 +102,9 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
             areas = objects.areas
         elif drawn:
             areas[kept] = [mask.sum() for mask in drawn]
-        values[OBJECT_AREA] = _floats((areas * _share_left(moved, shown) * image.placement.scale)[kept])
+        whole, inside = (np.abs(of_all[:, 1] - of_all[:, 0]).prod(axis=-1) for of_all in (moved, shown))
+        share = inside / np.where(whole > 0, whole, 1)  # of each box that the stored image shows
+        values[OBJECT_AREA] = _floats((areas * share * image.placement.scale)[kept])
     if OBJECT_MASK in schema.features:
         values[OBJECT_MASK] = [encode_mask(mask, image, upright=upright) for mask in drawn]
     if schema.keypoints is not None:
@@ -198,22 +200,13 @@ def _fault(
     return BadAnnotationError(AnnotationCode.CUT_OFF, "in the part of the image that is cropped")
 
 
-def _share_left(moved: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Share of each box of `moved` [n, 2, 2] that the stored image shows, `shown` [n, 2, 2]: float64 [n]."""
-    whole, inside = (np.abs(of_all[:, 1] - of_all[:, 0]).prod(axis=-1) for of_all in (moved, shown))
-    return inside / np.where(whole > 0, whole, 1)
-
-
 def _keypoint_values(points: np.ndarray, placement: Placement, *, upright: bool) -> dict[str, Value]:
     """Columns of keypoints [n, K, 3]; keypoints outside the image count as absent."""
     moved = placement.moved(np.clip(points[..., :2], 0, 1), upright=upright)
     there = (points[..., 2] > 0) & ((moved >= 0) & (moved <= 1)).all(axis=-1)
     x, y = (_floats(np.where(there, moved[..., axis], 0).ravel()) for axis in (0, 1))
-    return {
-        KEYPOINT_X: x,
-        KEYPOINT_Y: y,
-        KEYPOINT_VISIBILITY: np.where(there, points[..., 2], 0).astype(int).ravel().tolist(),
-    }
+    visible = np.where(there, points[..., 2], 0).astype(int).ravel().tolist()
+    return {KEYPOINT_X: x, KEYPOINT_Y: y, KEYPOINT_VISIBILITY: visible}
 
 
 def _floats(values: np.ndarray) -> list[float]:

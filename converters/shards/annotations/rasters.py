@@ -1,6 +1,5 @@
 """The mask of an image as its record has it: class numbers, one for each pixel of the stored image."""
 
-import io
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -11,6 +10,7 @@ from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
 from shardfeed.converters.images.fit import Placement, is_upright
 from shardfeed.converters.images.mask_file import MaskFile, place_text, read_mask
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.annotations.masks import moved_pixels
@@ -58,9 +58,7 @@ def _check_table(table: MaskTable, raster: Raster) -> None:
 def _encoded(numbers: np.ndarray, placement: Placement, raster: Raster, *, upright: bool) -> bytes:
     """A gray PNG as large as the stored image, of the numbers int32 [height, width] of the image that has the mask."""
     numbers = numbers.astype(np.uint16 if raster.bits == 16 else np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(moved_pixels(numbers, placement, upright=upright)).save(out, "PNG")
-    return out.getvalue()
+    return encode_png(Image.fromarray(moved_pixels(numbers, placement, upright=upright)))
 
 
 def _of_upright(size: tuple[int, int], raster: RasterImage, placement: Placement) -> bool:
@@ -86,10 +84,8 @@ def class_numbers(mask: MaskFile, table: MaskTable) -> np.ndarray:
         numbers = np.where(known[places] == codes, meant[places], _NONE).astype(np.int32)
         if numbers.size and numbers.min() < 0:
             at, count = _first(numbers == _NONE)
-            where = place_text(at, mask.size[0])
-            problem = (
-                f"the colour {colour_text(int(codes.flat[at]))} at {where}, not that of a class ({count:,} such pixels)"
-            )
+            where = f"{colour_text(int(codes.flat[at]))} at {place_text(at, mask.size[0])}"
+            problem = f"the colour {where}, not that of a class ({count:,} such pixels)"
             raise RejectedError(RejectCode.MASK_LOSSY, problem)
         return numbers
     values = mask.values()
