@@ -189,6 +189,7 @@ class Report:
             if objects is not None and OBJECT_LABEL in plan.schema.class_names:
                 counts[OBJECT_LABEL] = tuple(objects.of_class[name].tolist())
             splits[name] = SplitInfo(name, infos, counts, version=version_of(plan.options.to), format=plan.options.to)
+        figures = (None, 0) if objects is None else (objects.count, objects.without)
         manifest = Manifest(
             name=dataset_name(out),
             schema=plan.schema,
@@ -213,12 +214,7 @@ class Report:
             source_bytes=plan.source_bytes,
             seconds=0.0,
             account=plan.findings.account,
-            planned=Planned(
-                plan.forecast.pixels,
-                plan.forecast.exact,
-                None if objects is None else objects.count,
-                0 if objects is None else objects.without,
-            ),
+            planned=Planned(plan.forecast.pixels, plan.forecast.exact, *figures),
             groups=plan.groups,
         )
 

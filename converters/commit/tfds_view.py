@@ -18,7 +18,6 @@ from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 
 # Formats with shards that TFDS reads, and its names for them: a record is an Example in both.
 TFDS_FORMATS = {"tfrecord": "tfrecord", "arrayrecord": "array_record"}
-_FEATURES = "tensorflow_datasets.core.features."
 _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
 
 
@@ -31,21 +30,17 @@ def tfds_files(
 
     `name`: NAME, or NAME/VERSION.
     """
-    files = {
-        "dataset_info.json": _json(_dataset_info(name, schema, splits, TFDS_FORMATS[to])),
-        "features.json": _json(_features(schema, image or ImageOptions())),
-    }
+    features = {key: _feature(key, schema, image or ImageOptions()) for key in sorted(schema.features)}
+    files = {"dataset_info.json": _json(_dataset_info(name, schema, splits, TFDS_FORMATS[to]))}
+    files["features.json"] = _json(_of_class("features_dict.FeaturesDict", featuresDict={"features": features}))
     # `image/a.b` and `image/a/b` share one: then neither has names, but numbers.
     named = Counter(map(label_names_file, schema.class_names))
     for key, names in schema.class_names.items():
         file = label_names_file(key)
-        if named[file] == 1 and len(file.encode()) <= _NAME_BYTES and all(map(_fits_line, names)):
+        fit = all(text and "\n" not in text and text.strip() == text for text in names)
+        if named[file] == 1 and len(file.encode()) <= _NAME_BYTES and fit:
             files[file] = "".join(f"{text}\n" for text in names).encode()
     return files
-
-
-def _fits_line(text: str) -> bool:
-    return bool(text) and "\n" not in text and text.strip() == text
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
@@ -75,54 +70,44 @@ def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo], fo
     return info
 
 
-def _features(schema: Schema, image: ImageOptions) -> dict[str, Any]:
-    return {
-        "pythonClassName": _FEATURES + "features_dict.FeaturesDict",
-        "featuresDict": {"features": {key: _feature(key, schema, image) for key in sorted(schema.features)}},
-    }
+def _of_class(name: str, **content: Any) -> dict[str, Any]:
+    """A feature of one of TFDS's classes."""
+    return {"pythonClassName": f"tensorflow_datasets.core.features.{name}", **content}
 
 
 def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
     feature = schema.features[key]
     is_image = key == schema.key(ENCODED) and schema.kind(key) == "image"
-    if is_image and image.encode == "raw":
-        return _pixels(image.shape)
+    if is_image and image.encode == "raw" and image.shape is None:
+        # TFDS needs the shape of such a tensor under a separate key: here it is bytes, to be reshaped by the height and
+        # width of the record.
+        return _scalar(Feature("bytes"))
+    if is_image and image.encode == "raw" and image.shape is not None:
+        dimensions = {"dimensions": [*map(str, image.shape), "3"]}
+        return _of_class("tensor_feature.Tensor", tensor={"shape": dimensions, "dtype": "uint8", "encoding": "bytes"})
     if is_image:
         # No encodingFormat: it would name one of the two formats, and TFDS decodes either by its content.
         of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
-        return {"pythonClassName": _FEATURES + "image_feature.Image", "image": of_file}
+        return _of_class("image_feature.Image", image=of_file)
     if schema.raster is not None and key == RASTER:
         # One channel: if asked for three, a decoder would add two.
         of_mask = {"shape": {"dimensions": ["-1", "-1", "1"]}, "dtype": f"uint{schema.raster.bits}"}
-        return {"pythonClassName": _FEATURES + "image_feature.Image", "image": {**of_mask, "encodingFormat": "png"}}
+        return _of_class("image_feature.Image", image={**of_mask, "encodingFormat": "png"})
     inner = _scalar(feature)
     if key in schema.class_names:
         label = {"numClasses": str(len(schema.class_names[key]))}
-        inner = {"pythonClassName": _FEATURES + "class_label_feature.ClassLabel", "classLabel": label}
+        inner = _of_class("class_label_feature.ClassLabel", classLabel=label)
     if feature.scalar:
         return inner
     if len(feature.shape) > 1:
         return _scalar(feature)
     length = "-1" if feature.count is None else str(feature.count)
-    return {
-        "pythonClassName": _FEATURES + "sequence_feature.Sequence",
-        "sequence": {"feature": inner, "length": length},
-    }
-
-
-def _pixels(shape: tuple[int, int] | None) -> dict[str, Any]:
-    if shape is None:
-        # TFDS needs the shape of such a tensor under a separate key: here it is bytes, to be reshaped by the height and
-        # width of the record.
-        return _scalar(Feature("bytes"))
-    tensor = {"shape": {"dimensions": [*map(str, shape), "3"]}, "dtype": "uint8", "encoding": "bytes"}
-    return {"pythonClassName": _FEATURES + "tensor_feature.Tensor", "tensor": tensor}
+    return _of_class("sequence_feature.Sequence", sequence={"feature": inner, "length": length})
 
 
 def _scalar(feature: Feature) -> dict[str, Any]:
     if feature.dtype == "bytes":
-        return {"pythonClassName": _FEATURES + "text_feature.Text", "text": {}}
+        return _of_class("text_feature.Text", text={})
     dimensions = [str(side) for side in feature.shape] if len(feature.shape) > 1 else []
     shape = {"dimensions": dimensions} if dimensions else {}
-    tensor = {"shape": shape, "dtype": feature.dtype, "encoding": "none"}
-    return {"pythonClassName": _FEATURES + "tensor_feature.Tensor", "tensor": tensor}
+    return _of_class("tensor_feature.Tensor", tensor={"shape": shape, "dtype": feature.dtype, "encoding": "none"})

@@ -207,10 +207,9 @@ def _eight_bits(image: Image.Image, bits: int, warnings: list[str]) -> Image.Ima
         raise RejectedError(RejectCode.UNSUPPORTED, f"it has the value {most}, which does not fit {bits} bits")
     if bits == 16 and most < _DARK:
         used = max(9, most.bit_length())
-        warnings.append(
-            f"values of 16 bits reach {most:,} of 65,535, so {most // 257 + 1} of 256 gray levels are left; if the "
-            f"images have {used} bits, give {argument('bits', used, python=f'ImageOptions(bits={used})')}"
-        )
+        left = f"values of 16 bits reach {most:,} of 65,535, so {most // 257 + 1} of 256 gray levels are left"
+        option = argument("bits", used, python=f"ImageOptions(bits={used})")
+        warnings.append(f"{left}; if the images have {used} bits, give {option}")
     scale = 255 / ((1 << bits) - 1)
     return image.point(lambda value: value * scale + 0.5).convert("L")
 
@@ -237,7 +236,7 @@ def raw_bytes(pixels: Image.Image) -> bytes:
 
 
 def encode_png(pixels: Image.Image) -> bytes:
-    """PNG of mode L or RGB, 8 bits, no metadata."""
+    """PNG of the pixels in their mode, no metadata."""
     out = io.BytesIO()
     pixels.save(out, format="PNG")
     return out.getvalue()

@@ -106,7 +106,7 @@ class Noted:
 
 
 def noted_of(listed: Iterable[Skipped | LeftOut]) -> list[Noted]:
-    """What a source listed, as reports have it."""
+    """The entries that a source listed, as reports have them."""
     return [Noted(one.key, str(one.code), one.reason) for one in listed]
 
 

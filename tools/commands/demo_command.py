@@ -40,7 +40,12 @@ def run(args: argparse.Namespace) -> int:
     dataset = os.path.join(args.out, "dataset")
     with disk_errors(args.out, "create"):
         os.makedirs(args.out, exist_ok=True)
-    _convert(args.samples or _draw(os.path.join(args.out, "samples", "shapes")), dataset)
+    samples = args.samples or os.path.join(args.out, "samples", "shapes")
+    if not args.samples:
+        lines = (">>> from shardfeed.tools.shapes import draw_shapes", f">>> draw_shapes({samples!r})")
+        _step("Draw some images:", *lines)
+        draw_shapes(samples)
+    _convert(samples, dataset)
     _verify(dataset)
     data = shardfeed.open(dataset)
     log = os.path.join(args.out, "tensorflow.log")
@@ -56,12 +61,6 @@ def run(args: argparse.Namespace) -> int:
 def _step(what: str, *lines: str) -> None:
     """Print the next step, and the lines that would do it."""
     print(f"\n{what}", *(f"  {line}" for line in lines), sep="\n", flush=True)
-
-
-def _draw(directory: str) -> str:
-    _step("Draw some images:", ">>> from shardfeed.tools.shapes import draw_shapes", f">>> draw_shapes({directory!r})")
-    draw_shapes(directory)
-    return directory
 
 
 def _convert(samples: str, dataset: str) -> None:

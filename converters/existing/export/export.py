@@ -133,8 +133,13 @@ def export(
     _check_out(target, dataset.directory)
     items = Items(dataset)
     losses = _losses(to, items, [drop] if isinstance(drop, str) else drop)
-    if not dry_run:
-        _check_space(os.path.dirname(target), items, to)
+    if not dry_run:  # both the bytes of the records and the inodes of the files
+        parent = os.path.dirname(target)
+        room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
+        files, free = sum(items.counts.values()) * (1 + FORMS[to].SIDE_FILES), free_space(parent).files
+        if free is not None and files > free:
+            problem = f"{files:,} files are needed, {free:,} (inodes) are free"
+            raise StorageError(parent, problem, "choose another disk")
     with ExitStack() as stack:
         root = None
         if not dry_run:
@@ -189,14 +194,6 @@ def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
     if not items.splits:
         raise UsageError(items.directory, "has no records", "there is nothing to export")
     return losses_of(to, items.schema, held, drop, own_ids=items.own_ids, where=items.directory)
-
-
-def _check_space(parent: str, items: Items, to: str) -> None:
-    """Raise StorageError if the disk has no room for the bytes of the records, or not enough inodes for the files."""
-    room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
-    files, free = sum(items.counts.values()) * (1 + FORMS[to].SIDE_FILES), free_space(parent).files
-    if free is not None and files > free:
-        raise StorageError(parent, f"{files:,} files are needed, {free:,} (inodes) are free", "choose another disk")
 
 
 class _Written:

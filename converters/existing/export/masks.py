@@ -54,7 +54,10 @@ class MasksForm(Form):
         word = self._words[item.split.name]
         name = word + name.removeprefix(word)
         self._tree.write(_IMAGES + name, item.image, item.where)
-        mask = name if self._inside else _paired(name)
+        mask, parts = name, name.split(b"/")
+        at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in IMAGE_FOLDERS), None)
+        if at is not None and not self._inside:  # readers skip the first folder that is named like one of images
+            mask = b"/".join([*parts[:at], *parts[at + 1 :]])
         self._tree.write(b"masks/" + stem(mask) + b".png", bytes(item.values[RASTER]), item.where)
         return _IMAGES + name if self._inside else name
 
@@ -65,13 +68,6 @@ class MasksForm(Form):
         options: dict[str, Any] = {"reader": "masks", "class_names": "classes.txt"}
         options |= {} if self._inside else {"images": "images"}
         return [ReconvertCommand("", {**options, **raster_options(self._raster)})]
-
-
-def _paired(name: bytes) -> bytes:
-    """Path that an image and its mask share: readers skip the first folder that is named like a folder of images."""
-    parts = name.split(b"/")
-    at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in IMAGE_FOLDERS), None)
-    return name if at is None else b"/".join([*parts[:at], *parts[at + 1 :]])
 
 
 def raster_options(raster: Raster) -> dict[str, Any]:

@@ -94,13 +94,6 @@ class VocForm(Form):
                 lines.append(text)
         return "\n".join([*lines, "</annotation>", ""]).encode()
 
-    def _write_label_map(self) -> None:
-        """labelmap.txt, by which CVAT and Datumaro know the classes: name, colour, parts, actions."""
-        if unfit := [name for name in self._names if ":" in name or name.startswith("#")]:
-            self.notes.append(f"no labelmap.txt, which Datumaro needs: its format cannot store {some(unfit)}")
-            return
-        self.write_lines("labelmap.txt", ["# label:color_rgb:parts:actions", *(f"{name}:::" for name in self._names)])
-
     def _whole(self, box: np.ndarray, size: tuple[int, int]) -> list[int]:
         """The nearest whole pixels, one wide at least."""
         whole = np.rint(box).astype(int)
@@ -126,8 +119,12 @@ class VocForm(Form):
         if self._boxes:
             self.write_lines("classes.txt", self._names)
             again.append(ReconvertCommand("", {"reader": "voc", "class_names": "classes.txt", "voc_origin": 1}))
-            if self._raster is None:  # it would have to list the colours of the masks
-                self._write_label_map()
+            unfit = [name for name in self._names if ":" in name or name.startswith("#")]
+            if self._raster is None and unfit:
+                self.notes.append(f"no labelmap.txt, which Datumaro needs: its format cannot store {some(unfit)}")
+            elif self._raster is None:  # else it would have to list the colours of the masks
+                lines = ["# label:color_rgb:parts:actions", *(f"{name}:::" for name in self._names)]
+                self.write_lines("labelmap.txt", lines)  # by which CVAT and Datumaro know the classes
         if self._raster is not None:
             self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
             self.write_lines("segmentation.txt", self._raster.class_names)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shardfeed.column import column_keys
@@ -26,7 +26,6 @@ from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
 from shardfeed.formats.registry import NATIVE
 from shardfeed.formats.tfrecord.framing import unframe
-from shardfeed.manifest import Manifest
 from shardfeed.naming import REJECTED, SALVAGED, dataset_name, shard_file
 from shardfeed.schema import FILENAME
 from shardfeed.storage.address import local_output, local_path
@@ -88,13 +87,15 @@ def salvage(
             if SALVAGED in kept:
                 lasting["earlier"] = json.loads(kept[SALVAGED])
             sidecars[SALVAGED] = (json.dumps(lasting, indent=1, sort_keys=True) + "\n").encode()
+        infos = {split: [receipt.info.data for receipt in of_split] for split, of_split in receipts.items()}
+        before = {split.name: [shard.data for shard in split.shards] for split in old.splits.values()} if old else None
         manifest = stage_manifest(
             building,
             name=name,
             schema=schema,
             splits=splits,
             sidecars=sidecars,
-            fingerprint=_fingerprint(old, receipts),
+            fingerprint=old.fingerprint if old and infos == before else shards_fingerprint(b"salvaged", infos),
             options=old.options if old else {"adopted": True, "distinct": taken.distinct},
             rejected=old.rejected if old and REJECTED in kept else {},
             made_by=old.made_by if old else {"shardfeed": __version__},
@@ -200,11 +201,3 @@ def _copy_shard(
     receipt = save_receipt(waiting, tally.receipt(shard.split, shard.number, schema, sink.info))
     tally.release()
     return _Copy(receipt, tally, damage)
-
-
-def _fingerprint(old: Manifest | None, receipts: Mapping[str, Sequence[Receipt]]) -> str:
-    """The old fingerprint if every shard is unchanged, else one of the current records."""
-    infos = {split: [receipt.info.data for receipt in of_split] for split, of_split in receipts.items()}
-    if old and infos == {name: [shard.data for shard in split.shards] for name, split in old.splits.items()}:
-        return old.fingerprint
-    return shards_fingerprint(b"salvaged", infos)

@@ -19,13 +19,6 @@ def _bad(reason: str) -> BadAnnotationError:
     return BadAnnotationError(AnnotationCode.OUTLINE, reason)
 
 
-def _mask_api() -> Any:
-    """The module of pycocotools, whose type hints are incomplete."""
-    with needing_extra("masks"):
-        from pycocotools import mask
-    return mask
-
-
 def draw_mask(outline: Outline, size: tuple[int, int], objects: Objects) -> np.ndarray:
     """A region's pixels: uint8 [height, width] of the image that was annotated, 1 inside. All 0 for None.
 
@@ -43,7 +36,9 @@ def draw_mask(outline: Outline, size: tuple[int, int], objects: Objects) -> np.n
 def _drawn(
     outline: Sequence[Sequence[float]] | Mapping[str, Any], size: tuple[int, int], objects: Objects
 ) -> np.ndarray:
-    coco = _mask_api()
+    with needing_extra("masks"):
+        from pycocotools import mask as api
+    coco: Any = api  # its type hints are incomplete
     if isinstance(outline, Mapping):
         code = _checked_code(outline, size)
         if isinstance(code["counts"], list):

@@ -40,7 +40,9 @@ def raster_values(sample: Sample, image: StoredImage, raster: Raster, options: I
         numbers = class_numbers(mask, found.table)
     except RejectedError as error:
         raise RejectedError(error.code, f"{escape(found.name)}: {error.reason}") from error
-    return {RASTER: _encoded(numbers, image.placement, raster, upright=upright), RASTER_FORMAT: b"png"}
+    numbers = numbers.astype(np.uint16 if raster.bits == 16 else np.uint8)
+    gray = Image.fromarray(moved_pixels(numbers, image.placement, upright=upright))
+    return {RASTER: encode_png(gray), RASTER_FORMAT: b"png"}
 
 
 @lru_cache(maxsize=4)
@@ -53,12 +55,6 @@ def _check_table(table: MaskTable, raster: Raster) -> None:
         raise UsageError("the table of masks", problem, "correct the source, or its schema")
     if any(row[0] < 0 for row in table.values):
         raise UsageError("the table of masks", "got a file value below 0", "correct the source")
-
-
-def _encoded(numbers: np.ndarray, placement: Placement, raster: Raster, *, upright: bool) -> bytes:
-    """A gray PNG as large as the stored image, of the numbers int32 [height, width] of the image that has the mask."""
-    numbers = numbers.astype(np.uint16 if raster.bits == 16 else np.uint8)
-    return encode_png(Image.fromarray(moved_pixels(numbers, placement, upright=upright)))
 
 
 def _of_upright(size: tuple[int, int], raster: RasterImage, placement: Placement) -> bool:

@@ -229,7 +229,11 @@ def _beside(path: str) -> str:
     Raises UsageError if none does.
     """
     here = os.path.dirname(os.path.abspath(path))
-    names = list(_first_names(path))
+    names: list[str] = []  # of the first images
+    for entry in islice(elements_of(path, "images"), _LOOKED_AT):
+        name = entry.get("file_name") or entry.get("coco_url") if isinstance(entry, dict) else None
+        if isinstance(name, str) and ".." not in name:
+            names.append("/".join(name.split("/")[-2:]) if name == entry.get("coco_url") else name)
     bases = [here]
     if os.path.basename(here).lower() in ("annotations", "annotation", "labels"):
         bases.append(os.path.dirname(here))
@@ -250,11 +254,3 @@ def _is_file(folder: str, name: str) -> bool:
         return os.path.isfile(os.path.join(folder, name.replace("\\", "/").lstrip("/")))
     except ValueError:  # a NUL
         return False
-
-
-def _first_names(path: str) -> Iterator[str]:
-    """The names of the first images."""
-    for entry in islice(elements_of(path, "images"), _LOOKED_AT):
-        name = entry.get("file_name") or entry.get("coco_url") if isinstance(entry, dict) else None
-        if isinstance(name, str) and ".." not in name:
-            yield "/".join(name.split("/")[-2:]) if name == entry.get("coco_url") else name

@@ -103,7 +103,10 @@ class Lines:
         seen = likely and len(rest) % 3 == 0 and all(value in (0, 1, 2) for value in rest[2::3])
         self._ended += ends
         self._last = max(self._last, numbers[-1] if ends else 0)
-        self._posed[count] += seen or (likely and _are_in(rest, box))
+        left, top, right, bottom = box
+        points = zip(rest[::2], rest[1::2], strict=False)
+        inside = ((left <= x <= right and top <= y <= bottom) or x == y == 0 for x, y in points)  # 0 and 0: missing
+        self._posed[count] += seen or (likely and len(rest) % 2 == 0 and all(inside))
         unclear = self._shape == "either" and (seen or (ends and likely and count == _TRACKED))
         self._unclear[count] += unclear
         around = (min(xs), min(ys), max(xs), max(ys))
@@ -198,13 +201,6 @@ class Lines:
         if self._shape in ("boxes", "keypoints") or self.are_boxes:
             return 0
         return sum(n for length, n in self._counts.items() if length not in (_BOX, _SCORED))
-
-
-def _are_in(values: Sequence[float], box: tuple[float, float, float, float]) -> bool:
-    """Whether values are points, x and y, in a box, or missing: 0 and 0."""
-    left, top, right, bottom = box
-    points = zip(values[::2], values[1::2], strict=False)
-    return len(values) % 2 == 0 and all((left <= x <= right and top <= y <= bottom) or x == y == 0 for x, y in points)
 
 
 def _unclear(place: tuple[str, int], problem: str, remedy: str) -> LabelFileError:
