@@ -66,39 +66,19 @@ def encode_column(values: Sequence[Any] | np.ndarray, dtype: np.dtype) -> bytes:
     return b"".join([_header(len(values), _ENDS), ends.tobytes(), _header(len(blob), _BLOB), blob])
 
 
-def join_columns(pieces: Callable[[], Iterable[bytes]], records: Sequence[int], dtype: np.dtype) -> Iterator[bytes]:
+def join_columns(
+    pieces: Callable[[], Iterable[bytes]],
+    records: Sequence[int],
+    dtype: np.dtype,
+    old: Iterable[bytes] = (),
+    before: int = 0,
+) -> Iterator[bytes]:
     """Yield the bytes of a split's column, joined from the columns of its shards, which have `records[i]` records each.
 
-    `pieces` yields the shards' columns in order. For bytes it is called twice, so that memory holds only the ends.
+    `pieces` yields the shards' columns in order; it is called twice for bytes. `old`: the bytes of a column of `before`
+    records, in pieces of any size, to which the shards are appended. Little is held in memory.
     """
-    if not dtype.hasobject:
-        yield _header(sum(records), dtype)
-        for piece in pieces():
-            yield piece[HEADER_BYTES:]
-        return
-    ends: list[np.ndarray] = []
-    before = 0
-    for piece, count in zip(pieces(), records, strict=True):
-        of_piece = np.frombuffer(piece, _ENDS, count, HEADER_BYTES) + before
-        before = int(of_piece[-1]) if count else before
-        ends.append(of_piece)
-    yield _header(sum(records), _ENDS)
-    for of_piece in ends:
-        yield of_piece.tobytes()
-    yield _header(before, _BLOB)
-    for piece, count in zip(pieces(), records, strict=True):
-        yield piece[2 * HEADER_BYTES + count * _ENDS.itemsize :]
-
-
-def extend_column(
-    old: Iterator[bytes], before: int, pieces: Callable[[], Iterable[bytes]], records: Sequence[int], dtype: np.dtype
-) -> Iterator[bytes]:
-    """Yield the bytes of a split's column with the records of more shards appended.
-
-    `old`: the bytes of the existing column of `before` records, in pieces of any size; little is held in memory.
-    `pieces`, `records`: of the appended shards, as for `join_columns`.
-    """
-    rest = _Bytes(old)
+    rest = _Bytes(iter(old))
     rest.skip(HEADER_BYTES)
     total = before + sum(records)
     if not dtype.hasobject:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from shardfeed.column import column_dtype, column_keys, extend_column, join_columns
+from shardfeed.column import column_dtype, column_keys, join_columns
 from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.counted_ids import COUNTED_IDS
 from shardfeed.converters.images.options import ImageOptions
@@ -134,11 +134,8 @@ def _write_columns(
             path = os.path.join(directory, column_file(split, key))
             dtype, pieces = column_dtype(schema, key), partial(_of_shards, receipts, key)
             with NewFile(path, sync_directory=False) as file:
-                if before is None or not there:
-                    parts = join_columns(pieces, records, dtype)
-                else:
-                    parts = extend_column(_column_before(before, key), there, pieces, records, dtype)
-                for part in parts:
+                old = _column_before(before, key) if before is not None and there else ()
+                for part in join_columns(pieces, records, dtype, old, there):
                     file.write([part])
             infos[key] = FileInfo(file.size, file.crc32c)
     if infos:

@@ -14,7 +14,7 @@ from foreign_tfrecords import picture, write
 from format_1 import unpack
 
 import shardfeed
-from shardfeed.column import column_dtype, encode_column, extend_column
+from shardfeed.column import column_dtype, encode_column, join_columns
 from shardfeed.converters import (
     ImageFolder,
     ImageOptions,
@@ -313,7 +313,7 @@ def test_columns_are_extended_in_pieces_of_any_size() -> None:
             encoded = [encode_column(part, dtype) for part in shards]
             for size in (1, 7, 128, 10_000):
                 parts = (old[at : at + size] for at in range(0, len(old), size))
-                assert b"".join(extend_column(parts, cut, encoded.copy, list(map(len, shards)), dtype)) == whole
+                assert b"".join(join_columns(encoded.copy, list(map(len, shards)), dtype, parts, cut)) == whole
 
 
 def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
