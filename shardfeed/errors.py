@@ -233,6 +233,10 @@ class StorageError(ShardfeedError, OSError):
 
     exit_code = 5
 
+    def __init__(self, place: object, problem: str, remedy: str = "", errno: int | None = None) -> None:
+        super().__init__(place, problem, remedy)
+        self.errno = errno
+
     def __reduce__(self) -> tuple[Any, ...]:
         # OSError keeps errno outside of both `args` and `__dict__`, and would lose it between processes.
         return type(self), self.args, {**self.__dict__, "errno": self.errno}

@@ -23,7 +23,7 @@ from typing import Any, overload
 import numpy as np
 
 from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra
-from shardfeed.machine.free_space import check_room
+from shardfeed.machine.free_space import room_in
 from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.naming import INDEX_DIRECTORY, dataset_name, is_dataset_file
 from shardfeed.pipelines.caching.client import FetcherClient, attach
@@ -224,7 +224,7 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
     records = int(np.count_nonzero(sizes))  # 0 in shards that are not copied
     bar = progress_bar(total=records, desc=f"cache {name}", unit=" records", delay=1)
     with built(directory) as building, bar:
-        check_room(parent, int(sizes.sum()), _remedies(plan, records))
+        room_in(parent).check(int(sizes.sum()), _remedies(plan, records))
         write_copy(building, plan, sizes, to_pixels if plan.decoded else None, bar.update)
     copy = open_copy(directory, plan)
     assert copy is not None
@@ -243,11 +243,8 @@ def _make_directories(path: str) -> None:
 
 def _cannot_write(parent: str, error: StorageError) -> StorageError:
     """The error that no cache can be made there, instead of the error of creating a directory."""
-    wrapped = StorageError(
-        parent, f"the cache does not exist, and cannot be made: {error.problem}", "give another directory"
-    )
-    wrapped.errno = error.errno
-    return wrapped
+    problem = f"the cache does not exist, and cannot be made: {error.problem}"
+    return StorageError(parent, problem, "give another directory", error.errno)
 
 
 def _remedies(plan: CopyPlan, records: int) -> str:

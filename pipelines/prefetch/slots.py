@@ -116,16 +116,13 @@ class SlotWriter:
         if not self._free:
             # All at once at first: the memory is known to suffice, and the consumer maps them while it waits anyway.
             wanted = 1 if self._made else self._kept
-            self._check_memory(self._size * wanted * (1 if self._made else self._workers))
+            needed, free = self._size * wanted * (1 if self._made else self._workers), memory_free()
+            if needed > free:
+                problem = f"{size_text(needed)} are needed, {size_text(free)} of the available memory are free"
+                raise _storage_error(errno.ENOMEM, problem)
             for _ in range(wanted):
                 self._free.append(self._make())
         return self._free.pop()
-
-    def _check_memory(self, needed: int) -> None:
-        free = memory_free()
-        if needed > free:
-            problem = f"{size_text(needed)} are needed, {size_text(free)} of the available memory are free"
-            raise _storage_error(errno.ENOMEM, problem)
 
     def _make(self) -> int:
         number, self._made = self._made, self._made + 1
@@ -150,9 +147,7 @@ class SlotWriter:
 
 
 def _storage_error(number: int | None, problem: str) -> StorageError:
-    error = StorageError("shared memory of batches", problem, f"to fix this: {_REMEDY}")
-    error.errno = number
-    return error
+    return StorageError("shared memory of batches", problem, f"to fix this: {_REMEDY}", number)
 
 
 class SlotReader:

@@ -28,13 +28,14 @@ class Room(NamedTuple):
         """Raise StorageError (ENOSPC) if this is less than `needed` bytes; nothing is written."""
         if needed > self.free:
             problem = f"{size_text(needed)} are needed, {size_text(self.free)} are free {self.where}"
-            error = StorageError(self.directory, problem, f"to fix this: {self.remedy}{remedy}")
-            error.errno = errno.ENOSPC
-            raise error
+            raise StorageError(self.directory, problem, f"to fix this: {self.remedy}{remedy}", errno.ENOSPC)
 
 
 def room_in(directory: str, kept_share: float = KEPT_SHARE) -> Room:
-    """Measure an existing directory. If it is in memory, `kept_share` of the memory granted does not count as free."""
+    """Measure an existing directory.
+
+    If it is in memory, `kept_share` of this process's memory limit does not count as free, nor does any other use.
+    """
     state = os.statvfs(directory)
     free = state.f_bavail * state.f_frsize
     if not is_in_memory(directory):
@@ -45,14 +46,6 @@ def room_in(directory: str, kept_share: float = KEPT_SHARE) -> Room:
         return Room(directory, spare, f"of the available memory{kept}")
     larger = "a larger one (docker run --shm-size=...), "
     return Room(directory, free, "in its in-memory file system", larger)
-
-
-def check_room(directory: str, needed: int, remedy: str) -> None:
-    """Raise StorageError (ENOSPC) if the existing `directory` has no room for `needed` bytes; nothing is written.
-
-    A directory in memory may use at most three quarters of this process's memory limit, including all other use.
-    """
-    room_in(directory).check(needed, remedy)
 
 
 def is_in_memory(directory: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import disk_errors
-from shardfeed.storage.objects import NETWORK, cause, failed
+from shardfeed.storage.objects import NETWORK, cause
 from shardfeed.storage.storage import FileInfo
 
 # Answers of a store that refuses a request.
@@ -80,7 +80,7 @@ class Destination(ABC):
                     time.sleep(_PAUSE_SECONDS)  # another writer is about to create it, or has given up
         if isinstance(content, str):
             _check_local(content, info, FileInfo.of_file(content))
-        raise failed(path, errno.EIO, f"cannot be written: {why}, {_TRIES} times", NETWORK)
+        raise StorageError(path, f"cannot be written: {why}, {_TRIES} times", NETWORK, errno.EIO)
 
     @abstractmethod
     def _put(self, path: str, content: str | bytes, info: FileInfo) -> bool:
@@ -159,5 +159,5 @@ def failed_because(path: str, text: str) -> StorageError:
     problem, remedy = cause(Exception(text))
     remedy = remedy.replace("permission to read", "permission to write") or NETWORK
     if problem.startswith("access denied"):
-        return failed(path, errno.EACCES, problem, remedy)
-    return failed(path, errno.EIO, f"cannot be written: {problem}", remedy)
+        return StorageError(path, problem, remedy, errno.EACCES)
+    return StorageError(path, f"cannot be written: {problem}", remedy, errno.EIO)

@@ -61,15 +61,12 @@ def _commit(address: str, url: str) -> str:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
             return json.load(answer)["sha"]
     except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
-            problem, remedy = f"access denied, or no such repository (HTTP status {error.code})", "set HF_TOKEN"
-        elif error.code == 404:
+        if error.code == 404:
             raise UsageError(address, "no such repository or revision") from None
-        else:
-            problem, remedy = f"cannot be read: HTTP status {error.code}", "run the same command again later"
-        number = errno.EACCES if error.code in (401, 403) else errno.EIO
+        problem, remedy = f"cannot be read: HTTP status {error.code}", "run the same command again later"
+        if error.code in (401, 403):
+            problem = f"access denied, or no such repository (HTTP status {error.code})"
+            raise StorageError(address, problem, "set HF_TOKEN", errno.EACCES) from None
     except (OSError, ValueError, LookupError) as error:
-        number, problem, remedy = errno.EIO, f"cannot be read: {type(error).__name__}", "check the network"
-    failed = StorageError(address, problem, remedy)
-    failed.errno = number
-    raise failed
+        problem, remedy = f"cannot be read: {type(error).__name__}", "check the network"
+    raise StorageError(address, problem, remedy, errno.EIO)

@@ -67,9 +67,7 @@ def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
         with suppress(OSError):
             free = free_space(os.path.dirname(os.path.abspath(os.fsdecode(path))))
             remedy = f"{free_text(free)}: make room, then {remedy}"
-    wrapped = StorageError(path, f"cannot {verb}: {os.strerror(error.errno or 0)} ({name})", remedy)
-    wrapped.errno = error.errno
-    return wrapped
+    return StorageError(path, f"cannot {verb}: {os.strerror(error.errno or 0)} ({name})", remedy, error.errno)
 
 
 def open_own(path: str, flags: int, mode: int = 0o666, *, dir_fd: int | None = None, empty: bool = False) -> int:

@@ -319,14 +319,14 @@ class ObjectStorage:
                     raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
                 if remedy:
                     number = errno.EACCES if problem.startswith("access denied") else errno.EIO
-                    raise failed(path, number, problem, remedy) from None
+                    raise StorageError(path, problem, remedy, number) from None
                 self._answered |= problem.startswith("HTTP")
                 left = _DEADLINE_SECONDS - (time.monotonic() - begun)
                 waits = self._answered and _OUTAGE.match(problem)
                 if left < 1 or (tries >= _TRIES and not waits):
                     seconds = time.monotonic() - begun
                     problem = f"{part}cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
-                    raise failed(path, errno.EIO, problem, NETWORK) from None
+                    raise StorageError(path, problem, NETWORK, errno.EIO) from None
             except ShardfeedError:
                 raise
             except ValueError:  # of obstore
@@ -450,7 +450,7 @@ def _new_clients(root: str, scheme: str) -> tuple[list[Any], Guard | None]:
                     given["credential_provider"] = Boto3CredentialProvider(session)
             except BotoCoreError as error:
                 problem = f"boto3 has no valid credentials ({type(error).__name__})"
-                raise failed(root, errno.EIO, problem, "check AWS_PROFILE and ~/.aws/config") from None
+                raise StorageError(root, problem, "check AWS_PROFILE and ~/.aws/config", errno.EIO) from None
     guarding = None if scheme in _WEB else _guard_of(scheme, endpoint, options)
     from_url: Any = store.from_url  # whose overloads are by the kind of store
 
@@ -498,7 +498,8 @@ class OddNameError(StorageError):
 
 def _endless(prefix: str, last: str) -> StorageError:
     problem = f"the server lists the same names again and again, last {last!r}" if last else "the listing does not end"
-    return failed(prefix, errno.EIO, problem, "report it to whoever runs the server, or copy the files to this machine")
+    remedy = "report it to whoever runs the server, or copy the files to this machine"
+    return StorageError(prefix, problem, remedy, errno.EIO)
 
 
 def redirected(path: str, there: str) -> StorageError:
@@ -508,20 +509,14 @@ def redirected(path: str, there: str) -> StorageError:
     here = urlsplit(endpoint).netloc.rpartition("@")[2] or _PROVIDERS[scheme].partition(",")[0]
     there = (urlsplit(there).netloc or there).rpartition("@")[2]
     problem = f"{here} redirects to another host, {there}, which would get credentials"
-    return failed(path, errno.EIO, problem, f"set {named or _ENDPOINTS[scheme][0]} to the address of the store itself")
+    remedy = f"set {named or _ENDPOINTS[scheme][0]} to the address of the store itself"
+    return StorageError(path, problem, remedy, errno.EIO)
 
 
 def _endpoint(scheme: str) -> tuple[str, str]:
     """The name and value of the variable that is set to a store's endpoint; both "" if none is."""
     named = next(filter(os.environ.get, _ENDPOINTS.get(scheme, ())), "")
     return named, os.environ.get(named, "")
-
-
-def failed(path: str, number: int, problem: str, remedy: str) -> StorageError:
-    """A StorageError with an error number."""
-    error = StorageError(path, problem, remedy)
-    error.errno = number
-    return error
 
 
 def cause(error: Exception) -> tuple[str, str]:

@@ -9,17 +9,17 @@ import pytest
 
 from shardfeed.errors import StorageError
 from shardfeed.machine import free_space as room
-from shardfeed.machine.free_space import check_room, is_in_memory, room_in
+from shardfeed.machine.free_space import is_in_memory, room_in
 from shardfeed.text import size_text
 
 
 def test_a_disk(disk_path: Path) -> None:
     state = os.statvfs(disk_path)
     free = state.f_bavail * state.f_frsize
-    check_room(str(disk_path), free // 2, "nothing")
+    room_in(str(disk_path)).check(free // 2, "nothing")
     message = r"are needed, .* are free in its file system.*; to fix this: .*a miracle"
     with pytest.raises(StorageError, match=message) as caught:
-        check_room(str(disk_path), 2 * free, "a miracle")
+        room_in(str(disk_path)).check(2 * free, "a miracle")
     assert caught.value.errno == errno.ENOSPC
 
 
@@ -35,11 +35,11 @@ def test_memory_is_kept_for_others(monkeypatch: pytest.MonkeyPatch, blocks: int,
     monkeypatch.setattr(room.os, "statvfs", lambda path: state)
     monkeypatch.setattr(room, "memory_budget", lambda: 800_000_000)
     monkeypatch.setattr(room, "memory_free", lambda: 700_000_000)
-    check_room("/dev/shm", 500_000_000, "more")
+    room_in("/dev/shm").check(500_000_000, "more")
     with pytest.raises(
         StorageError, match=r"500.0 MB are free of the available memory, 25% of which stay reserved; .*"
     ):
-        check_room("/dev/shm", 500_000_001, "more")
+        room_in("/dev/shm").check(500_000_001, "more")
     whole = room_in("/dev/shm", kept_share=0)
     whole.check(700_000_000, "more")
     with pytest.raises(StorageError, match=r"700.0 MB are free of the available memory; to fix this: more"):

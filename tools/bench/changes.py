@@ -24,7 +24,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.machine.free_space import check_room
+from shardfeed.machine.free_space import room_in
 from shardfeed.pipelines import Cache, cached
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
@@ -161,7 +161,7 @@ def _cached(work: Workload, out: str) -> Workload:
 def fits_in_memory(size: int) -> bool:
     """Whether a cache of `size` bytes would fit into /dev/shm."""
     try:
-        check_room(_MEMORY, size, "")
+        room_in(_MEMORY).check(size, "")
     except (StorageError, OSError):
         return False
     return True

@@ -119,9 +119,7 @@ class NewFile:
 
     def _refused(self, error: OSError) -> StorageError:
         problem = f"cannot unpack {self._source}: {error.strerror} (errno {error.errno})"
-        refused = StorageError(self.path, problem, _MORE_ROOM)
-        refused.errno = error.errno
-        return refused
+        return StorageError(self.path, problem, _MORE_ROOM, error.errno)
 
 
 def _remove(folder: str, process: int) -> None:
