@@ -8,7 +8,6 @@ from io import UnsupportedOperation
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import is_index, is_shard
-from shardfeed.readers.class_names import main_class_names
 from shardfeed.readers.notebook import dataset_html
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
@@ -49,7 +48,7 @@ class Dataset(Mapping[str, Split]):
         Raises UsageError if images have no classes and several other features have different class lists; the message
         says where each list is stored.
         """
-        return main_class_names(self.manifest.schema)
+        return self.manifest.schema.main_class_names
 
     def __getitem__(self, name: str) -> Split:
         if name not in self._splits:

@@ -17,11 +17,9 @@ from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
-from shardfeed.readers.class_names import main_class_names
 from shardfeed.readers.columns import read_column
-from shardfeed.readers.copy import Copy
 from shardfeed.readers.notebook import split_html
-from shardfeed.readers.shards import Shards
+from shardfeed.readers.shards import Copy, Shards
 from shardfeed.readers.skip import Skip, check_skip
 from shardfeed.schema import Schema
 from shardfeed.storage.storage import LOCAL, Storage
@@ -31,20 +29,10 @@ _DTYPES = {"int64": np.int64, "float32": np.float32}
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
 
 # Methods for pipelines, which completion does not offer; `index` and `count` would read every record.
-_FOR_PIPELINES = (
-    *(
-        "shards",
-        "shard_numbers",
-        "shard_slices",
-        "whole_split",
-        "reading",
-        "read_bytes",
-        "contiguous",
-        "evenly",
-        "check_streamable",
-    ),
-    *("place", "places", "payload", "payloads", "parse", "index", "count"),
-)
+_FOR_PIPELINES = {
+    *("shards", "shard_numbers", "shard_slices", "whole_split", "reading", "read_bytes", "contiguous"),
+    *("check_streamable", "place", "places", "payload", "payloads", "parse", "index", "count"),
+}
 
 
 @dataclass(frozen=True)
@@ -89,7 +77,7 @@ class Split(Sequence[Record]):
     @property
     def class_names(self) -> tuple[str, ...]:
         """Class names in label order: see `Dataset.class_names`."""
-        return main_class_names(self.schema)
+        return self.schema.main_class_names
 
     @property
     def class_counts(self) -> Mapping[str, tuple[int, ...]]:

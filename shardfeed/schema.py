@@ -201,6 +201,23 @@ class Schema:
             return ids
         return tuple(range(1, len(self.class_names.get(OBJECT_LABEL, ())) + 1))
 
+    @property
+    def main_class_names(self) -> tuple[str, ...]:
+        """The class names of whole images, else of objects, pixels or tags; empty if nothing has classes.
+
+        Raises UsageError if several features have different names and none of them is `image/class/label`.
+        """
+        names = {key: self.class_names[key] for key in sorted(self.class_names)}
+        if (label := self.key(LABEL)) in names:
+            return names[label]
+        if self.raster is not None:
+            names[RASTER] = self.raster.class_names
+        if len(set(names.values())) > 1:
+            ways = [f"schema.class_names[{key!r}]" if key != RASTER else "schema.raster.class_names" for key in names]
+            problem = f"{', '.join(map(escape, names))} have different classes"
+            raise UsageError("class_names", problem, f"use one of {', '.join(ways)} of a split")
+        return next(iter(names.values()), ())
+
     def of_kind(self, kind: Kind) -> list[str]:
         """Keys of the features of a kind, sorted."""
         return sorted(key for key in self.features if self.kind(key) == kind)

@@ -30,7 +30,7 @@ from shardfeed.pipelines.caching.client import FetcherClient, attach
 from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
 from shardfeed.pipelines.caching.decoded import pixel_record_sizes, to_pixels
 from shardfeed.pipelines.samples import Mixture, Samples
-from shardfeed.readers.copy import Copy
+from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.storage.building import built, discard, hidden_sibling, locked

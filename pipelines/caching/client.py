@@ -34,7 +34,7 @@ from shardfeed.manifest import SplitOfManifest
 from shardfeed.pipelines.caching.access import access, identity
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, IndexedOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.samples import Mixture, Samples
-from shardfeed.readers.copy import Copy
+from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
 from shardfeed.storage.local import open_own, storage_error
 from shardfeed.storage.storage import LOCAL, LocalStorage, Storage

@@ -20,8 +20,8 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, index_file, shard_file
-from shardfeed.readers.copy import Copy
 from shardfeed.readers.dataset import file_problems
+from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Record, Split
 from shardfeed.schema import Schema
 from shardfeed.shard_table import ShardTable

@@ -5,7 +5,8 @@ those `batch` makes one by one, as all of them without the compiled module. Pixe
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +30,7 @@ _VIEW = np.dtype([(name, np.int32) for name in ("top", "left", "height", "width"
 class CompiledImages:
     """The images of some records: found first, then made by as many threads as call `make`.
 
-    `made`: bool [k], those that are made, once the threads are through.
+    `seeds`: int64 [k, 2], for the windows. `made`: bool [k], those that are made, once the threads are through.
     """
 
     def __init__(
@@ -91,26 +92,15 @@ class CompiledImages:
         return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-class CompiledDecoder:
-    """Makes `CompiledImages` of batches whose records lack `keys` afterwards."""
-
-    def __init__(self, loaded: ctypes.CDLL, crop: Crop, keys: Sequence[str]) -> None:
-        self._library, self._crop, self._seekable = loaded, crop, RESTARTS in keys
-
-    def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> CompiledImages:
-        """Find the images of `payloads`, and draw their windows; `seeds`: int64 [k, 2]."""
-        return CompiledImages(self._library, self._crop, self._seekable, payloads, seeds)
-
-
-def compiled_decoder(crop: Crop, keys: Sequence[str]) -> CompiledDecoder | None:
-    """Return the decoder of images that `crop` cuts; None if the compiled module is off or cannot do it.
+def compiled_decoder(crop: Crop, keys: Sequence[str]) -> Callable[[Sequence[bytes], np.ndarray], CompiledImages] | None:
+    """Return the maker of `CompiledImages` of payloads and seeds; None if the compiled module is off or cannot do it.
 
     `keys`: the features that are cut out of the records.
     """
     loaded = library()
     if loaded is None or crop.letterboxes or not {ENCODED} <= {*keys} <= {ENCODED, RESTARTS}:
         return None
-    return CompiledDecoder(loaded, crop, keys)
+    return partial(CompiledImages, loaded, crop, RESTARTS in keys)
 
 
 def _ratios(windows: np.ndarray, target: tuple[int, int]) -> np.ndarray:

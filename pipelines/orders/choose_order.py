@@ -1,10 +1,23 @@
 """Creation of an order from the user's choice: `order_samples` reads the samples and defines the order fully."""
 
-from shardfeed.errors import UsageError, at_least
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from shardfeed.annotations import OBJECT_LABEL
+from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines.arguments import check_samples
-from shardfeed.pipelines.orders.by_class import class_strata
-from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, OrderObject, Stored, Stream, order_object
+from shardfeed.pipelines.orders.choices import (
+    Blocks,
+    Global,
+    OrderLike,
+    OrderObject,
+    Stored,
+    Stream,
+    Weights,
+    order_object,
+)
 from shardfeed.pipelines.orders.order import (
     MAX_STEPS,
     BlockOrder,
@@ -17,8 +30,10 @@ from shardfeed.pipelines.orders.order import (
 from shardfeed.pipelines.orders.permutation import MAX_SIZE
 from shardfeed.pipelines.orders.quotas import apportion
 from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.readers.rarest_class import rarest_classes
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
+from shardfeed.schema import LABEL
 
 SHUFFLE_RECORDS = 16_384  # buffer if memory allows: 1 GB of 64 KB photos, filled in seconds from a local disk
 SHUFFLE_SHARE = 1 / 4  # maximum share of the memory: the model's host memory and decoded batches need the rest
@@ -130,7 +145,7 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
         if balance is None and weights is None:
             view, sizes, inner = part, [len(part)], [1.0]
         else:
-            view, sizes, inner = class_strata(part, balance or "class", weights)
+            view, sizes, inner = _class_strata(part, balance or "class", weights)
         arranged.append(view)
         strata += sizes
         whole = sum(inner)
@@ -142,6 +157,56 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
     quotas = apportion(length, shares)
     order = StratifiedOrder(view.fingerprint, len(view), batch_size, length, seed, tuple(strata), quotas)
     return view, order
+
+
+def _class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split, list[int], list[float]]:
+    """The split arranged by the class of feature `key`, and the samples and weight of each class with samples."""
+    labels = split.schema.class_names
+    if key == "class":
+        key = OBJECT_LABEL if OBJECT_LABEL in labels and (split.schema.key(LABEL) or LABEL) not in labels else LABEL
+    key = split.schema.key(key) or key
+    if key not in labels:
+        problem = f"got {escape(key)!r}, expected a label whose classes have names"
+        raise UsageError("balance", problem, f"there is {sorted(labels) or 'none'}")
+    names = labels[key]
+    if split.schema.features[key].scalar:
+        column = split.column(key)
+    else:  # several classes per record; samples without a class form the last class, "" in weights
+        column, names = rarest_classes(split, key), (*names, "")
+    sizes = np.bincount(column, minlength=len(names))
+    by_class = _by_class(names, sizes, weights)
+    kept = [label for label in range(len(names)) if sizes[label] and by_class[label] > 0]
+    if not kept:
+        raise UsageError("weights", "no class with samples has a weight above 0")
+    in_order = np.argsort(column, kind="stable")
+    if sizes[kept].sum() < len(column):
+        in_order = in_order[np.isin(np.arange(len(names)), kept)[column[in_order]]]
+    del column
+    return split.select(in_order), [int(sizes[label]) for label in kept], [by_class[label] for label in kept]
+
+
+def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) -> list[float]:
+    """The weight of each class; 1 if none are given."""
+    if weights is None:
+        return [1.0] * len(names)
+    if isinstance(weights, Mapping):
+        if unknown := sorted(set(weights) - set(names)):
+            problem = f"got {escape(unknown[0])!r}, which is not a class"
+            raise UsageError("weights", problem, f"the classes are {_first_names(names)}")
+        absent = [name for name, size in zip(names, sizes, strict=True) if size and name not in weights]
+        if absent:
+            problem = f"no weight for {_first_names(absent)}"
+            raise UsageError("weights", problem, "give one for each class; 0 leaves it out")
+        return [float(weights.get(name, 0)) for name in names]
+    if len(weights) != len(names):
+        last = ", the last for samples without a class" if names[-1] == "" else ""
+        raise UsageError("weights", f"got {len(weights)}, expected {len(names)}, one for each class{last}")
+    return [float(weight) for weight in weights]
+
+
+def _first_names(names: Sequence[str]) -> str:
+    shown = ", ".join(escape(name) or "'' (samples without a class)" for name in names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 
 
 def shuffle_buffer_records(records: int, record_bytes: int, memory: int) -> int:

@@ -1,7 +1,8 @@
 """Collation of samples to a batch: nested, of fixed shape or padded, in shared memory if done by a worker."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,12 +12,29 @@ from torch.utils.data import default_collate
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.samples import Fetched
-from shardfeed.pipelines.torch.seeding import seeded
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent
 from shardfeed.pipelines.torch.targets import Target, Targets
 from shardfeed.pipelines.torch.workers import batch_bytes
 
 _OWN_SEED = 0x0BA7C45EED  # so that a batch draws different numbers than its first sample
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Context in which the generators of PyTorch (CPU), `random` and NumPy are seeded with `seed`, 0 to 2^63 - 1.
+
+    Afterwards their state is restored: without workers they belong to the user's process.
+    """
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which would seed GPUs too
+    random.seed(seed)
+    np.random.seed([seed & 0xFFFFFFFF, seed >> 32])
+    try:
+        yield
+    finally:
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])
 
 
 class DamagedBatch:

@@ -10,10 +10,9 @@ from PIL import Image
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import takes
-from shardfeed.pipelines.torch.collate import writable
+from shardfeed.pipelines.torch.collate import seeded, writable
 from shardfeed.pipelines.torch.images import decode_image
 from shardfeed.pipelines.torch.labels import Label
-from shardfeed.pipelines.torch.seeding import seeded
 
 _REMEDY = "expected an image: a tensor [channels, height, width], an array [height, width, channels], or Pillow's"
 
