@@ -288,6 +288,10 @@ class CenterCrop(Crop):
     target: tuple[int, int]
     crop_fraction: float
 
+    def __post_init__(self) -> None:
+        if not 0 < self.crop_fraction <= 1:
+            raise UsageError("crop_fraction", f"got {self.crop_fraction!r}, expected more than 0, at most 1")
+
     def choice(self, numbers: np.ndarray) -> ChooseView:
         del numbers
         return self._view
@@ -303,6 +307,10 @@ class Letterbox(Crop):
     target: tuple[int, int]
     fill: int
     letterboxes = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fill <= 255:
+            raise UsageError("fill", f"got {self.fill!r}, expected 0 to 255")
 
     def choice(self, numbers: np.ndarray) -> ChooseView:
         del numbers

@@ -1,7 +1,7 @@
 """Checks of the arguments of transforms for detection and segmentation, and of the dataset that they need."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from shardfeed.annotations import BOX, KEYPOINTS, OBJECT_LABEL, RASTER, Keypoints
 from shardfeed.errors import UsageError
@@ -11,6 +11,13 @@ from shardfeed.schema import Schema
 BoxFormat = Literal[
     "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
 ]
+
+
+@runtime_checkable
+class SchemaTransform(Protocol):
+    """A transform that looks at the schema first: `bind` returns the features that it needs, and a function to call."""
+
+    def bind(self, schema: Schema) -> tuple[list[str], Callable[..., Any]]: ...
 
 
 def check_image(image: Any, kind: type, package: str) -> None:
@@ -28,6 +35,18 @@ def check_detection(boxes: str, crowd: str, crowds: Sequence[str], min_visible: 
             raise UsageError(place, f"got {given!r}, expected one of {', '.join(choices)}")
     if not 0 <= min_visible <= 1:
         raise UsageError("min_visible", f"got {min_visible!r}, expected 0 to 1")
+
+
+def box_columns(form: str, x0: Any, y0: Any, x1: Any, y1: Any) -> tuple[Any, Any, Any, Any]:
+    """The four numbers of boxes of a `BoxFormat`, of which xmin, ymin, xmax, ymax are arrays or tensors [k] each."""
+    x, y, wide, tall = (x0 + x1) / 2.0, (y0 + y1) / 2.0, x1 - x0, y1 - y0
+    return {
+        "xyxy": (x0, y0, x1, y1),
+        "yxyx": (y0, x0, y1, x1),
+        "xywh": (x0, y0, wide, tall),
+        "center_xywh": (x, y, wide, tall),
+        "center_yxhw": (y, x, tall, wide),
+    }[form.removeprefix("rel_")]
 
 
 def available_keys(schema: Schema, *keys: str) -> list[str]:

@@ -8,7 +8,7 @@ with any number of threads, and from any step.
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +16,7 @@ import tensorflow as tf
 from shardfeed.errors import UsageError
 from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import close_clients, read_through_fetcher, reading
+from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
@@ -24,7 +25,7 @@ from shardfeed.readers.skip import Skip, check_skip, read_intact
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number, parse_spec, random_number
 from shardfeed.readers.tensorflow.stream import all_local, serialized_records, shuffled_places
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 
 def data_options(cpus: int) -> tf.data.Options:
@@ -50,13 +51,6 @@ def data_options(cpus: int) -> tf.data.Options:
 Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
 # From a replica's batch of `Transform` outputs, and its own seed, int64 [2], to a new batch.
 BatchTransform = Callable[[Any, tf.Tensor], Any]
-
-
-@runtime_checkable
-class SchemaTransform(Protocol):
-    """A transform that looks at the schema first: `bind` returns the features that it needs, and a function to call."""
-
-    def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
 
 
 _OWN_KEY = 0xBA7C4  # so that a batch draws different numbers than its first sample

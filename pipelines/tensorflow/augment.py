@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
@@ -38,8 +37,7 @@ class GeometricTransform:
 
     def __init__(self, crop: Crop, draw: Draw, *, antialias: bool = False) -> None:
         self.crop, self.antialias = crop, antialias
-        self.target, self.mirrors, self.letterboxes = crop.target, crop.mirrors, crop.letterboxes
-        self._draw = draw
+        self.target, self._draw = crop.target, draw
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
         """The image: uint8 [height, width, 3]."""
@@ -61,7 +59,7 @@ class GeometricTransform:
         decoded = decode_window(features, choose, antialias=self.antialias)
         image = resized(decoded.pixels, decoded.target, antialias=self.antialias)
         content = tf.constant([0, 0, *self.target])
-        if self.letterboxes:
+        if self.crop.letterboxes:
             spare = self.target - decoded.target
             before = spare // 2
             margins = tf.concat([tf.stack([before, spare - before], 1), [[0, 0]]], 0)
@@ -180,17 +178,14 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
         crop = resize_center_crop(224)
         images = make_batches(data["validation"], crop, batch_size=256, order="stored", drop_remainder=False)
     """
-    height, width = image_size(size)
-    if not 0 < crop_fraction <= 1:
-        raise UsageError("crop_fraction", f"got {crop_fraction!r}, expected more than 0, at most 1")
+    crop = CenterCrop(image_size(size), crop_fraction)
 
     def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        target = tf.constant([height, width])
+        target = tf.constant(crop.target)
         scale = tf.reduce_min(shape / target) * crop_fraction
         window = tf.maximum(1, tf.cast(tf.round(tf.cast(target, tf.float64) * scale), tf.int32))
         return tf.concat([(shape - window) // 2, window], 0), target
 
-    crop = CenterCrop((height, width), crop_fraction)
     return GeometricTransform(crop, lambda seed: (choose, None), antialias=antialias)
 
 
@@ -212,14 +207,11 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> Geometri
     Example:
         images = make_batches(data["train"], letterbox(512, fill=128), batch_size=16)
     """
-    height, width = image_size(size)
-    if not 0 <= fill <= 255:
-        raise UsageError("fill", f"got {fill!r}, expected 0 to 255")
+    crop = Letterbox(image_size(size), fill)
 
     def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        scale = tf.reduce_min([height, width] / shape)
+        scale = tf.reduce_min(crop.target / shape)
         target = tf.maximum(1, tf.cast(tf.round(tf.cast(shape, tf.float64) * scale), tf.int32))
         return tf.concat([[0, 0], shape], 0), target
 
-    crop = Letterbox((height, width), fill)
     return GeometricTransform(crop, lambda seed: (choose, None), antialias=antialias)

@@ -16,9 +16,10 @@ from shardfeed.pipelines.arguments import (
     image_or_transform,
     images_and_labels,
 )
+from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
-from shardfeed.pipelines.tensorflow.assembly import SchemaTransform, Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop
 from shardfeed.pipelines.tensorflow.batches import make_batches, threads
 from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_share

@@ -26,6 +26,7 @@ from shardfeed.pipelines.geometry import MIN_VISIBLE
 from shardfeed.pipelines.objects import (
     BoxFormat,
     available_keys,
+    box_columns,
     check_detection,
     check_image,
     needed,
@@ -140,7 +141,7 @@ class Detection:
         if self.masks:
             keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
         if self.keypoints:
-            meaning = needed_keypoints(schema, mirrors=self.image.mirrors)
+            meaning = needed_keypoints(schema, mirrors=self.image.crop.mirrors)
             names, flip = len(meaning.names), meaning.flip
             keys += KEYPOINTS
         if self.crowd != "keep":
@@ -179,7 +180,7 @@ class Detection:
             },
             "num_objects": count,
         }
-        if not self.image.mirrors:
+        if not self.image.crop.mirrors:
             sample["scale"], sample["offset"] = to_source(view)
         if self.masks:
             sample["masks"] = self._padded(_masks(tf.gather(features[OBJECT_MASK], seen.kept), view), 0)
@@ -246,7 +247,7 @@ class Segmentation:
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
-        void = needed_void(schema, self.void, letterboxes=self.image.letterboxes, weighted=self.sample_weight)
+        void = needed_void(schema, self.void, letterboxes=self.image.crop.letterboxes, weighted=self.sample_weight)
         classes, padding = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
         dtype = tf.uint16 if max(classes - 1, padding) > 255 else tf.uint8
 
@@ -304,16 +305,7 @@ def formatted(boxes: tf.Tensor, form: str, target: tuple[int, int]) -> tf.Tensor
     if form.startswith("rel_"):
         height, width = target
         boxes = boxes / tf.constant([width, height, width, height], tf.float32)
-    x0, y0, x1, y1 = tf.unstack(boxes, axis=1)
-    x, y, wide, tall = (x0 + x1) / 2.0, (y0 + y1) / 2.0, x1 - x0, y1 - y0
-    parts = {
-        "xyxy": (x0, y0, x1, y1),
-        "yxyx": (y0, x0, y1, x1),
-        "xywh": (x0, y0, wide, tall),
-        "center_xywh": (x, y, wide, tall),
-        "center_yxhw": (y, x, tall, wide),
-    }
-    return tf.stack(parts[form.removeprefix("rel_")], 1)
+    return tf.stack(box_columns(form, *tf.unstack(boxes, axis=1)), 1)
 
 
 def _masks(encoded: tf.Tensor, view: View) -> tf.Tensor:

@@ -17,6 +17,7 @@ from shardfeed.pipelines.arguments import (
     images_and_labels,
 )
 from shardfeed.pipelines.caching.client import read_through_fetcher
+from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
@@ -25,7 +26,7 @@ from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_i
 from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
-from shardfeed.pipelines.torch.samples import SchemaTransform, TorchSamples, Transform
+from shardfeed.pipelines.torch.samples import TorchSamples, Transform
 from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, Steps, this_process
 from shardfeed.pipelines.torch.workers import Planned, Workers, plan_workers
 from shardfeed.readers.skip import Skip
@@ -304,5 +305,5 @@ def _prepared(
 
 def _plan(workers: int | Workers | None, transform: Transform, batch_size: int, process: Ranks) -> Planned:
     """Plan the workers for this rank's part of a batch of images, if their size is known."""
-    height, width = transform.image.target if isinstance(transform, ImageAndLabel) else (0, 0)
+    height, width = transform.image.crop.target if isinstance(transform, ImageAndLabel) else (0, 0)
     return plan_workers(workers, -(-batch_size // process.ranks) * 3 * height * width, process.ranks_on_this_machine)

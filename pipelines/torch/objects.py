@@ -31,6 +31,7 @@ from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_areas, see_boxes
 from shardfeed.pipelines.objects import (
     BoxFormat,
     available_keys,
+    box_columns,
     check_detection,
     check_image,
     needed,
@@ -67,9 +68,7 @@ def detection(
 
     - boxes, float32 [k, 4], clipped to the window; an object whose box then has no area is dropped. labels, int64 [k].
       iscrowd, int64 [k].
-    - area, float32 [k]: area of the object's region in the output of `image`, in pixels squared. If the window cuts an
-      object, its area shrinks in proportion to its box, which is an estimate. If the dataset has no areas, the area of
-      the box is used.
+    - area, float32 [k]: as `area` of `shardfeed.pipelines.detection`.
     - orig_size, int64 [2]: height and width of the stored image.
     - image_id, int64 []: the id in `image/source_id`, as COCO's evaluation needs it.
     - scale, offset, unless the image's transform flips: float32 [2] each, x and y, which map pixel coordinates back to
@@ -81,16 +80,10 @@ def detection(
     Args:
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package. Its random
             draw applies to the whole sample.
-        boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of `image`; "rel_xyxy",
-            "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
-        min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped,
-            with its label, mask, keypoints, crowd flag and area.
-        label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which use 0 as the background.
+        boxes, min_visible, label_offset, masks, keypoints: as in `shardfeed.pipelines.detection`, with k objects
+            instead of m. torchvision's R-CNNs need label_offset=1.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object, with iscrowd 1;
             "drop" leaves them out, for training detectors that cannot ignore them.
-        masks: adds masks, uint8 [k, height, width], 1 inside of the object, else 0.
-        keypoints: adds keypoints, float32 [k, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
-            that are missing or outside of the window. Flipping swaps left and right keypoints, as the dataset defines.
         tv: whether boxes are a `tv_tensors.BoundingBoxes` and masks a `tv_tensors.Mask` of torchvision, for its
             transforms.
 
@@ -172,7 +165,7 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
             keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
         if not self.keypoints:
             return keys, self
-        meaning = needed_keypoints(schema, mirrors=self.image.mirrors)
+        meaning = needed_keypoints(schema, mirrors=self.image.crop.mirrors)
         return [*keys, *KEYPOINTS], replace(self, meaning=meaning)
 
     def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
@@ -207,7 +200,7 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
             target["keypoints"] = torch.from_numpy(self._keypoints(record, count, view)[kept])
         if (number := record.get(SOURCE_ID, b"")).isdigit():
             target["image_id"] = torch.tensor(int(number))
-        if not self.image.mirrors:
+        if not self.image.crop.mirrors:
             target["scale"], target["offset"] = map(torch.from_numpy, to_source(view))
         return image, self._for_torchvision(target, view) if self.tv else target
 
@@ -242,7 +235,7 @@ class Segmentation(Following[tuple[torch.Tensor, torch.Tensor]]):
 
     def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
-        void = needed_void(schema, self.void, letterboxes=self.image.letterboxes)
+        void = needed_void(schema, self.void, letterboxes=self.image.crop.letterboxes)
         return [ENCODED, RASTER, *available_keys(schema, FORMAT)], replace(self, void=void)
 
     def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
@@ -277,19 +270,7 @@ def _formatted(boxes: np.ndarray, form: str, target: tuple[int, int]) -> np.ndar
     """Convert xmin, ymin, xmax, ymax in pixels to a box format: float32 [k, 4]."""
     if form.startswith("rel_"):
         boxes = boxes / np.array([target[1], target[0]] * 2, np.float32)
-    x0, y0, x1, y1 = boxes.T
-    match form.removeprefix("rel_"):
-        case "xyxy":
-            return boxes
-        case "yxyx":
-            parts = y0, x0, y1, x1
-        case "xywh":
-            parts = x0, y0, x1 - x0, y1 - y0
-        case "center_xywh":
-            parts = (x0 + x1) / np.float32(2), (y0 + y1) / np.float32(2), x1 - x0, y1 - y0
-        case _:
-            parts = (y0 + y1) / np.float32(2), (x0 + x1) / np.float32(2), y1 - y0, x1 - x0
-    return np.stack(parts, 1)
+    return np.stack(box_columns(form, *boxes.T), 1)
 
 
 def _masks(encoded: Sequence[bytes], view: View) -> np.ndarray:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -45,13 +45,6 @@ class StepKeys(list[Key]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StepKeys, (list(self), self.step)
-
-
-@runtime_checkable
-class SchemaTransform(Protocol):
-    """A transform that looks at the schema first: `bind` returns the features that it needs, and a function to call."""
-
-    def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
 
 
 class TwoSteps(ABC, Generic[T]):

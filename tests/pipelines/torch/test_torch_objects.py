@@ -157,7 +157,7 @@ def test_a_target_is_what_numpy_says(scenes: Dataset, image: GeometricTransform)
             assert target[key].numpy().dtype == values.dtype, key
             assert np.array_equal(target[key].numpy(), values), key
         assert target["image_id"].item() == int(record["image/source_id"])
-        assert ("scale" in target) != image.mirrors
+        assert ("scale" in target) != image.crop.mirrors
         empty += not len(target["boxes"])
         assert target["masks"].shape[1:] == pixels.shape[1:]
         assert (target["boxes"][:, 2:] > target["boxes"][:, :2]).all()
