@@ -17,25 +17,16 @@ Each function returns a `Prefetcher`, and raises UsageError for invalid argument
 """
 
 from collections.abc import Iterable
+from functools import partial
+from multiprocessing.reduction import ForkingPickler
 
 from shardfeed.errors import UsageError, needing_extra
 from shardfeed.machine.processes import START_METHODS
-from shardfeed.pipelines.prefetch.prefetcher import Batches, Prefetcher
-from shardfeed.pipelines.prefetch.process_workers import ProcessWorkers, pickled
-from shardfeed.pipelines.prefetch.producers import Producer, Worker, check_producers
+from shardfeed.pipelines.prefetch.prefetcher import Prefetcher
+from shardfeed.pipelines.prefetch.process_worker import IMPORTABLE
+from shardfeed.pipelines.prefetch.process_workers import ProcessWorkers
+from shardfeed.pipelines.prefetch.producers import Producer, check_producers, pickled
 from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
-from shardfeed.pipelines.prefetch.waits import Statistics
-
-__all__ = [
-    "Batches",
-    "Prefetcher",
-    "Producer",
-    "Statistics",
-    "Worker",
-    "prefetch_processes",
-    "prefetch_ray",
-    "prefetch_threads",
-]
 
 
 def prefetch_threads(
@@ -79,14 +70,10 @@ def prefetch_processes(
     """
     if start_method not in START_METHODS:
         raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
-
     checked = check_producers(producers)
-    payloads = pickled(checked)
-
-    def make() -> ProcessWorkers:
-        return ProcessWorkers(payloads, buffer, start_method)
-
-    return Prefetcher(checked, make, buffer=buffer, ordered=ordered, seed=seed)
+    payloads = pickled(checked, ForkingPickler.dumps, "a worker", IMPORTABLE)
+    workers = partial(ProcessWorkers, payloads, buffer, start_method)
+    return Prefetcher(checked, workers, buffer=buffer, ordered=ordered, seed=seed)
 
 
 def prefetch_ray(
@@ -109,13 +96,11 @@ def prefetch_ray(
     """
     with needing_extra("prefetch_ray"):
         from shardfeed.machine.ray_cluster import check_address
-        from shardfeed.pipelines.prefetch.ray_workers import RayWorkers, cloudpickled
+        from shardfeed.pipelines.prefetch.ray_workers import RayWorkers, cloudpickle
 
     check_address(address)
     checked = check_producers(producers)
-    payloads = cloudpickled(checked)
-
-    def make() -> RayWorkers:
-        return RayWorkers(payloads, buffer, address)
-
-    return Prefetcher(checked, make, buffer=buffer, ordered=ordered, seed=seed)
+    remedy = "create locks, files and similar objects in the worker"
+    payloads = pickled(checked, cloudpickle.dumps, "an actor", remedy)  # pyright: ignore[reportPrivateImportUsage]
+    workers = partial(RayWorkers, payloads, buffer, address)
+    return Prefetcher(checked, workers, buffer=buffer, ordered=ordered, seed=seed)

@@ -12,29 +12,16 @@ import time
 from collections import deque
 from collections.abc import Collection, Sequence
 from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from shardfeed.errors import StorageError, UsageError, WorkerLostError
+from shardfeed.errors import StorageError, WorkerLostError
 from shardfeed.machine.processes import hold_lifeline, signals_later, without_main
 from shardfeed.pipelines.prefetch.prefetcher import Workers
-from shardfeed.pipelines.prefetch.process_worker import GRACE, IMPORTABLE, work
-from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Producer, Worker
+from shardfeed.pipelines.prefetch.process_worker import GRACE, work
+from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Worker
 from shardfeed.pipelines.prefetch.slots import DroppedSlot, NewSlot, SlotBatch, SlotReader
 
 _LOOK = 0.5  # seconds between checks whether a worker lives, in case its child process keeps the connection open
-
-
-def pickled(producers: Sequence[Producer]) -> list[bytes]:
-    """Pickle each producer for its worker. Raises UsageError for one that does not pickle."""
-    found = []
-    for number, producer in enumerate(producers):
-        try:
-            found.append(bytes(ForkingPickler.dumps(producer)))
-        except Exception as error:
-            problem = f"cannot be sent to a worker: {type(error).__name__}: {error}"
-            raise UsageError(f"producers[{number}]", problem, IMPORTABLE) from error
-    return found
 
 
 class _WorkerConnection:

@@ -94,6 +94,18 @@ def check_producers(producers: Iterable[Producer]) -> tuple[Producer, ...]:
     return found
 
 
+def pickled(producers: Sequence[Producer], dumps: Callable[[Any], Any], receiver: str, remedy: str) -> list[bytes]:
+    """Pickle each producer by `dumps` for its worker. Raises UsageError for one that does not pickle."""
+    found = []
+    for number, producer in enumerate(producers):
+        try:
+            found.append(bytes(dumps(producer)))
+        except Exception as error:
+            problem = f"cannot be sent to {receiver}: {type(error).__name__}: {error}"
+            raise UsageError(f"producers[{number}]", problem, remedy) from error
+    return found
+
+
 def check_epoch(producers: Sequence[Producer], epoch: int) -> None:
     """Raise UsageError for an iterator that an earlier epoch has used up: it would be empty, silently."""
     for number, producer in enumerate(producers):

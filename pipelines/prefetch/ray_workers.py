@@ -21,25 +21,12 @@ from ray.exceptions import RayError, RayTaskError
 
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.ray_cluster import Cluster
-from shardfeed.pipelines.prefetch.producers import Batch, Ended, Failure, Item, Producer, Worker, items_of, portable
+from shardfeed.pipelines.prefetch.producers import Batch, Ended, Failure, Item, Worker, items_of, portable
 from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
 
 _TRIES = 3  # consecutive losses, without a batch in between, before giving up
 _LOOK = 0.1  # seconds between checks whether all was stopped
 _CHECK = 1.0  # seconds between checks of the cluster's head
-
-
-def cloudpickled(producers: Sequence[Producer]) -> list[bytes]:
-    """Pickle each producer for its actor. Raises UsageError for one that does not pickle."""
-    found = []
-    for number, producer in enumerate(producers):
-        try:
-            found.append(cloudpickle.dumps(producer))  # pyright: ignore[reportPrivateImportUsage]  # Ray documents it
-        except Exception as error:
-            problem = f"cannot be sent to an actor: {type(error).__name__}: {error}"
-            remedy = "create locks, files and similar objects in the worker"
-            raise UsageError(f"producers[{number}]", problem, remedy) from error
-    return found
 
 
 class Runner:

@@ -1,8 +1,9 @@
 """Protocols of a shard format: records are written to a file once, and read from it by row.
 
 The plan, receipts, manifest and commit of a dataset are the same in each format, and so are the payloads of its
-records: serialized tf.train.Examples (see example.py). To add a format, write one class that implements these
-protocols, and run it through `shardfeed.testing.shard_format.ShardFormatContract`.
+records: serialized tf.train.Examples (see example.py). To add a format, write a subclass of
+`ShardFormat`, which has what is the same in most of them, and run it through
+`shardfeed.testing.shard_format.ShardFormatContract`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,20 +129,16 @@ class Described:
 class ShardFormat(Protocol):
     """One way to store records. `name`: as in manifests; suffixes: of a shard's two files, with their dot."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def data_suffix(self) -> str: ...
-    @property
-    def index_suffix(self) -> str: ...
+    name: str
+    data_suffix: str
+    index_suffix: str
 
     def check(self, schema: Schema) -> None:
         """Raise UsageError if such shards cannot hold records of `schema`, or if a package to write them is missing."""
-        ...
 
     def shard_file(self, split: str, number: int, count: int) -> str:
         """Return the file of shard `number` (from 0) of `count`, relative to the dataset's directory."""
-        ...
+        return shard_stem(split, number, count) + self.data_suffix
 
     def size(self, payload: bytes) -> int:
         """Bytes of a record with its framing."""
@@ -157,11 +154,11 @@ class ShardFormat(Protocol):
 
     def describe(self, dataset: "Described") -> Mapping[str, bytes]:
         """Return the additional files that the format's own programs need: name -> content."""
-        ...
+        return {}
 
     def versions(self) -> Mapping[str, str]:
         """Versions, by name, of the packages that determine a shard's bytes, except for image codecs."""
-        ...
+        return {}
 
     def open(self, storage: Storage, data: str, index: str, info: ShardInfo | None = None) -> OpenFile:
         """A shard's file, ready for a view to read from; `info` has the sizes, for the storage. Raises OSError."""

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import IntegrityError, StorageError, escape
-from shardfeed.formats.containers.container import Container, ContainerFormat, Written
-from shardfeed.schema import Schema, Value
+from shardfeed.formats.containers.container import ContainerFormat, Written
+from shardfeed.schema import Value
 from shardfeed.storage.local import NO_ROOM, NewFile, storage_error
 from shardfeed.storage.storage import FileInfo
 
@@ -36,7 +36,7 @@ _SIGNATURE, _ONE_RECORD = ord("s"), ord("r") | 1 << 8
 class _ArrayRecord:
     """See `Container`. The library writes to our temporary file, which is then made durable like any other."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *_: object) -> None:
         from array_record.python.array_record_module import ArrayRecordWriter
 
         self._file = NewFile(path, sync_directory=False)
@@ -128,7 +128,4 @@ class ArrayRecord(ContainerFormat):
     package = "array_record"
     block, header = _BLOCK, _HEADER
     holds_payloads = True
-
-    def container(self, path: str, schema: Schema, most: int) -> Container:
-        """A file of serialized Examples."""
-        return _ArrayRecord(path)
+    container = _ArrayRecord

@@ -12,7 +12,7 @@ from shardfeed.errors import IntegrityError, RecordError, check_extra
 from shardfeed.formats.containers.index import END_BYTES, LINE, LineBuilder, parse_lines
 from shardfeed.formats.containers.view import ContainerView, TwoFiles
 from shardfeed.formats.example import ExampleEncoder, values_of
-from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked, shard_stem
+from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, Walked
 from shardfeed.schema import ENCODED, LABEL, Schema, Value
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory
@@ -52,10 +52,8 @@ class Container(Protocol):
 class ContainerSink:
     """See `ShardSink`. Holds 32 bytes per record until the index is written."""
 
-    def __init__(
-        self, make: Callable[[], Container], data: str, index: str, schema: Schema, *, holds_payloads: bool = False
-    ) -> None:
-        self._holds_payloads = holds_payloads
+    def __init__(self, form: "ContainerFormat", data: str, index: str, schema: Schema, most: int) -> None:
+        self._holds_payloads = form.holds_payloads
         self._features = schema.features
         self._image = image_key(schema)
         self._encoder = ExampleEncoder(schema.features, apart=self._image)
@@ -64,12 +62,11 @@ class ContainerSink:
             if not os.path.isdir(directory):
                 make_directory(directory)
         self._lines = LineBuilder()
-        self._container = make()
+        self._container = form.container(data, schema, most)
         self._index = NewFile(index, sync_directory=False)
         self._info: ShardInfo | None = None
 
     def write(self, values: Mapping[str, Value]) -> None:
-        """Append a record."""
         parts = self._encoder.parts(values)
         image = values[self._image] if self._image is not None else None
         at = next((i for i, part in enumerate(parts) if part is image), len(parts))
@@ -85,7 +82,6 @@ class ContainerSink:
         self._lines.add(size, len(before), len(behind), crc)
 
     def write_payload(self, payload: bytes) -> None:
-        """Append a record, given as a payload such as `write` makes."""
         self.write(values_of(payload, self._features))
 
     def checkpoint(self) -> Checkpoint | None:
@@ -98,7 +94,6 @@ class ContainerSink:
 
     @property
     def info(self) -> ShardInfo:
-        """Number of records and files of the written shard; available once the `with` block was left."""
         assert self._info is not None, "the `with` block has not ended"
         return self._info
 
@@ -124,28 +119,21 @@ class ContainerSink:
         self._info = ShardInfo(len(self._lines), written.file, FileInfo(self._index.size, self._index.crc32c))
 
 
-class ContainerFormat:
-    """See `ShardFormat`: a subclass has `name`, `data_suffix` and `container`."""
+class ContainerFormat(ShardFormat):
+    """See `ShardFormat`: a subclass has `name`, `data_suffix` and `container`.
 
-    name = ""
-    data_suffix = ""
+    `container(path, schema, most)`: makes a new file at `path` for `most` records at most. Raises StorageError.
+    """
+
     index_suffix = ".index"
+    container: Callable[[str, Schema, int], Container]
     block, header = 0, 0  # see `ContainerView`
     holds_payloads = False  # whether the file holds whole payloads; else only the images, unchanged
     package = ""  # that writes such files, and whose version determines their bytes
 
-    def container(self, path: str, schema: Schema, most: int) -> Container:
-        """A new file at `path` for `most` records at most. Raises StorageError."""
-        raise NotImplementedError
-
     def check(self, schema: Schema) -> None:
-        """Raise UsageError if such shards cannot hold records of `schema`, or if `package` is not installed."""
         if self.package:
             check_extra(self.package, "to")
-
-    def shard_file(self, split: str, number: int, count: int) -> str:
-        """`train-00003-of-00008` with the suffix of the format."""
-        return shard_stem(split, number, count) + self.data_suffix
 
     def size(self, payload: bytes) -> int:
         """Bytes of the payload: the framing differs from record to record."""
@@ -154,13 +142,7 @@ class ContainerFormat:
     def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ContainerSink:
         """Open a new shard: images in `data`, the rest of the payloads in `index`."""
         assert after is None, "there are no checkpoints"
-        return ContainerSink(
-            lambda: self.container(data, schema, most), data, index, schema, holds_payloads=self.holds_payloads
-        )
-
-    def describe(self, dataset: Described) -> Mapping[str, bytes]:
-        """Nothing."""
-        return {}
+        return ContainerSink(self, data, index, schema, most)
 
     def versions(self) -> Mapping[str, str]:
         """Version of `package`."""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.errors import UsageError, argument
-from shardfeed.formats.containers.container import Container, ContainerFormat, Written, column_names, image_key, plain
+from shardfeed.formats.containers.container import ContainerFormat, Written, column_names, image_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import Schema, Value
 from shardfeed.storage.local import NewFile
@@ -55,7 +55,9 @@ def _encoding(schema: Schema, key: str) -> tuple[str, int | None, Callable[[Any]
     if feature.dtype == "bytes":
         if feature.scalar:
             return ("str" if kind == "text" else "bytes"), None, bytes
-        return ("list[png]", None, _list_of_bytes) if kind == "mask" else ("json", None, _json_list)
+        if kind == "mask":
+            return "list[png]", None, _list_of_bytes
+        return "json", None, lambda values: json.dumps(plain(list(values)), ensure_ascii=False).encode()
     if feature.scalar:
         number = struct.Struct("<q" if feature.dtype == "int64" else "<f")
         return ("int" if feature.dtype == "int64" else "float32"), number.size, number.pack
@@ -77,10 +79,6 @@ def _list_of_bytes(values: Sequence[bytes]) -> bytes:
     return b"".join([sizes.tobytes(), *values])
 
 
-def _json_list(values: Sequence[bytes]) -> bytes:
-    return json.dumps(plain(list(values)), ensure_ascii=False).encode()
-
-
 def _config(columns: Sequence[_Column]) -> dict[str, Any]:
     """Description of the columns in the shard and its index, as MDSWriter writes it."""
     return {
@@ -96,7 +94,7 @@ def _config(columns: Sequence[_Column]) -> dict[str, Any]:
 
 
 class _Shard:
-    """See `Container`."""
+    """See `Container`. Has room for the offsets of `most` samples."""
 
     def __init__(self, path: str, schema: Schema, most: int) -> None:
         self._columns = _columns(schema)
@@ -110,7 +108,6 @@ class _Shard:
         self._file.write([bytes(self._room)])
 
     def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
-        """A sample."""
         data = [column.encode(values[column.key]) for column in self._columns]
         sizes = [_U32.pack(len(each)) for each, column in zip(data, self._columns, strict=True) if column.size is None]
         before = sum(map(len, sizes)) + sum(map(len, data[: self._image]))
@@ -138,10 +135,7 @@ class MDS(ContainerFormat):
 
     name = "mds"
     data_suffix = ".mds"
-
-    def container(self, path: str, schema: Schema, most: int) -> Container:
-        """A shard with room for the offsets of `most` samples."""
-        return _Shard(path, schema, most)
+    container = _Shard
 
     def shard_file(self, split: str, number: int, count: int) -> str:
         """`train/shard.00003.mds`: a split is a folder."""

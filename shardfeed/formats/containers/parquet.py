@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import UsageError, name_text
-from shardfeed.formats.containers.container import Container, ContainerFormat, Written, column_names, image_key
+from shardfeed.formats.containers.container import ContainerFormat, Written, column_names, image_key
 from shardfeed.schema import FILENAME, FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile
 from shardfeed.storage.storage import FileInfo
@@ -85,7 +85,7 @@ class _Output:
 class _Parquet:
     """See `Container`. Holds the records of a row group."""
 
-    def __init__(self, path: str, schema: Schema) -> None:
+    def __init__(self, path: str, schema: Schema, _: int) -> None:
         self._schema, self._image = schema, image_key(schema)
         self._names = column_names(schema)
         self._file = NewFile(path, sync_directory=False)
@@ -96,7 +96,6 @@ class _Parquet:
         self._bytes = self._count = 0
 
     def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
-        """A row."""
         if not self._count:
             self._raw = values.get(FORMAT) == b"raw"
         self._rows.append(values)
@@ -213,10 +212,7 @@ class Parquet(ContainerFormat):
     name = "parquet"
     data_suffix = ".parquet"
     package = "pyarrow"
-
-    def container(self, path: str, schema: Schema, most: int) -> Container:
-        """A Parquet file."""
-        return _Parquet(path, schema)
+    container = _Parquet
 
     def shard_file(self, split: str, number: int, count: int) -> str:
         """`data/train-00003-of-00008.parquet`: there `datasets` looks for splits of any name."""

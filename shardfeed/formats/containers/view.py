@@ -39,7 +39,6 @@ class ContainerView:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Bytes of each payload, int64 [n]."""
         inside = self._lines["size"].astype(np.int64)
         if self._block:
             first = self._lines["offset"].astype(np.int64)
@@ -47,11 +46,9 @@ class ContainerView:
         return np.diff(self._starts) + inside
 
     def place(self, file: OpenFile, row: int) -> str:
-        """Return the place of a record for errors: file, record number and offset."""
         return f"{file.path}, record {row}, offset {self._lines['offset'][row]}"
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
-        """Return the payloads of `count` records from `row` on, checked. Raises RecordError for a damaged one."""
         payloads: list[bytes] = []
         for first, last in self._groups(row, row + count):
             payloads += self._joined(file, first, last, *(part.read() for part in self._parts(file, first, last)))
@@ -62,7 +59,6 @@ class ContainerView:
         return [part for group in self._groups(row, row + count) for part in self._parts(file, *group)]
 
     def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
-        """Return the payloads of `count` records from the bytes of their `parts`."""
         groups = zip(self._groups(row, row + count), data[::2], data[1::2], strict=True)
         return [payload for group, image, rest in groups for payload in self._joined(file, *group, image, rest)]
 

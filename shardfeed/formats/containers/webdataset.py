@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import RASTER
-from shardfeed.formats.containers.container import Container, ContainerFormat, Written, image_key, label_key, plain
+from shardfeed.formats.containers.container import ContainerFormat, Written, image_key, label_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile
@@ -44,7 +44,7 @@ _BEGINNINGS = {b"\xff\xd8\xff": "jpg", b"\x89PNG\r\n\x1a\n": "png"}
 class _Tar:
     """See `Container`."""
 
-    def __init__(self, path: str, schema: Schema) -> None:
+    def __init__(self, path: str, schema: Schema, _: int) -> None:
         self._file = NewFile(path, sync_directory=False)
         self._image = image_key(schema)
         self._label = label_key(schema)
@@ -54,7 +54,6 @@ class _Tar:
         self._offsets = array("q")
 
     def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
-        """Append the files of a sample."""
         stem = f"{self._stem}-{len(self._offsets):06d}"
         rest = {key: plain(value) for key, value in sorted(values.items()) if key not in (self._image, self._raster)}
         self._offsets.append(self._file.size + _BLOCK)
@@ -86,10 +85,7 @@ class WebDataset(ContainerFormat):
 
     name = "webdataset"
     data_suffix = ".tar"
-
-    def container(self, path: str, schema: Schema, most: int) -> Container:
-        """A tar."""
-        return _Tar(path, schema)
+    container = _Tar
 
     def shard_file(self, split: str, number: int, count: int) -> str:
         """Path of a shard, `data/train-00003-of-00008.tar`, the only place in which `datasets` looks for splits."""

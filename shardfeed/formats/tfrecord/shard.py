@@ -14,7 +14,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import ExampleEncoder
-from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked, shard_stem
+from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, Walked
 from shardfeed.formats.tfrecord.framing import (
     FOOTER_BYTES,
     FRAME_BYTES,
@@ -40,7 +40,7 @@ class _Sink:
 
     def __init__(self, data: str, index: str, features: Mapping[str, Feature], after: Checkpoint | None = None) -> None:
         self._index = index
-        self._encode = _encoder(features)
+        self._parts = ExampleEncoder(features).parts
         self._sizes = array("q")
         # The directory is synced once, at the end, before the receipt that vouches for the shard is written.
         self._data = NewFile(data, sync_directory=False, after=after and (after.size, after.crc32c))
@@ -50,7 +50,7 @@ class _Sink:
             self._sizes.extend(len(payload) + FRAME_BYTES for payload in self.payloads())
 
     def write(self, values: Mapping[str, Value]) -> None:
-        self.append(self._encode(values))
+        self.append(frame_parts(self._parts(values)))
 
     def write_payload(self, payload: bytes) -> None:
         self.append(frame_parts([payload]))
@@ -151,24 +151,12 @@ def _payload_alone(file: OpenFile, start: int, end: int) -> bytes | None:
     return payload if framed_alike and len(payload) == end - start - FRAME_BYTES else None
 
 
-def _encoder(features: Mapping[str, Feature]) -> Callable[[Mapping[str, Value]], Framed]:
-    parts = ExampleEncoder(features).parts
-    return lambda values: frame_parts(parts(values))
-
-
-class TFRecord:
+class TFRecord(ShardFormat):
     """See `ShardFormat`: plain, uncompressed TFRecord, which every loader in the field reads."""
 
     name = "tfrecord"
     data_suffix = ".tfrecord"
     index_suffix = ".tfindex"
-
-    def check(self, schema: Schema) -> None:
-        """Accept every schema."""
-
-    def shard_file(self, split: str, number: int, count: int) -> str:
-        """The pattern that TensorFlow Datasets and the Model Garden glob for: `train-00003-of-00008.tfrecord`."""
-        return shard_stem(split, number, count) + self.data_suffix
 
     def size(self, payload: bytes) -> int:
         """The payload and its frame."""
@@ -176,7 +164,8 @@ class TFRecord:
 
     def encoder(self, features: Mapping[str, Feature]) -> Callable[[Mapping[str, Value]], Framed]:
         """Encoder of framed Examples with sorted keys. Large values become buffers without a copy. Thread-safe."""
-        return _encoder(features)
+        parts = ExampleEncoder(features).parts
+        return lambda values: frame_parts(parts(values))
 
     def framed(self, payload: bytes) -> Framed:
         """The payload in its frame."""
@@ -185,14 +174,6 @@ class TFRecord:
     def sink(self, data: str, index: str, schema: Schema, most: int = 0, after: Checkpoint | None = None) -> _Sink:
         """A shard in `data`, its offsets and sizes in `index`."""
         return _Sink(data, index, schema.features, after)
-
-    def describe(self, dataset: Described) -> Mapping[str, bytes]:
-        """Nothing: TFDS's files accompany the shards of every format."""
-        return {}
-
-    def versions(self) -> Mapping[str, str]:
-        """None: the format is implemented here."""
-        return {}
 
     def open(self, storage: Storage, data: str, index: str, info: ShardInfo | None = None) -> OpenFile:
         """The shard's file."""
