@@ -108,7 +108,7 @@ def arithmetic() -> list[dict[str, Any]]:
 def small_records(directory: Path, shards: int, records: int) -> Any:
     """The train split of a new dataset of records that hold nothing but their number."""
     import shardfeed
-    from shardfeed.formats.example import encode_parts
+    from shardfeed.formats.example import ExampleEncoder
     from shardfeed.formats.format import ShardInfo
     from shardfeed.formats.tfrecord.framing import Index, frame_parts
     from shardfeed.manifest import FileInfo, Manifest, SplitInfo
@@ -121,7 +121,7 @@ def small_records(directory: Path, shards: int, records: int) -> Any:
     infos = []
     for shard in range(shards):
         values = [{"image/source_id": b"%d" % (records * shard + row)} for row in range(records)]
-        framed = [b"".join(frame_parts(encode_parts(schema.features, value))) for value in values]
+        framed = [b"".join(frame_parts(ExampleEncoder(schema.features).parts(value))) for value in values]
         data, index = b"".join(framed), Index.from_sizes([len(record) for record in framed]).to_bytes()
         stem = directory / f"train-{shard:05d}-of-{shards:05d}"
         stem.with_suffix(".tfrecord").write_bytes(data)

@@ -33,12 +33,13 @@ def jpeg(number: int, size: tuple[int, int]) -> bytes:
 def main() -> int:
     import tensorflow as tf
 
-    from shardfeed.pipelines.tensorflow.decode import decode_resized
+    from shardfeed.pipelines.tensorflow.decode import decode_window, resized
 
     def ours(data: bytes, window: list[int], *, antialias: bool) -> np.ndarray:
         features = {"image/encoded": tf.constant(data), "image/format": tf.constant(b"jpeg")}
         choice = tf.constant(window), tf.constant([TARGET, TARGET])
-        return decode_resized(features, lambda shape: choice, antialias=antialias).numpy()
+        decoded = decode_window(features, lambda shape: choice, antialias=antialias)
+        return resized(decoded.pixels, decoded.target, antialias=antialias).numpy()
 
     def plain(data: bytes, window: list[int]) -> np.ndarray:
         pixels = tf.image.decode_and_crop_jpeg(data, window, channels=3, dct_method="INTEGER_ACCURATE")

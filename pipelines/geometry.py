@@ -7,7 +7,6 @@ this.
 One `View`, drawn by the image's transform, applies to all parts of a sample.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -226,7 +225,7 @@ def _sources(start: int, extent: int, content_start: int, content: int, target: 
     return np.where((place >= 0) & (place < content), nearest, -1)
 
 
-class Crop(ABC):
+class Crop:
     """A rule that chooses the window of an image to resize to `target`, (height, width) in pixels. Pickles.
 
     `draws`: whether views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or padded with
@@ -239,9 +238,14 @@ class Crop(ABC):
     letterboxes: bool = False
     fill: int = 0
 
-    @abstractmethod
+    def view(self, height: int, width: int) -> View:
+        """Return the view of an image of this size, unless views are drawn."""
+        raise NotImplementedError
+
     def choice(self, numbers: np.ndarray) -> ChooseView:
         """Return the function that gives a view. `numbers`: a sample's row of `uniform_numbers`, if drawn."""
+        del numbers
+        return self.view
 
     def choices(self, seeds: np.ndarray) -> Sequence[ChooseView]:
         """Return `choice` for each seed, int64 [k, 2] as an order gives them; faster than one at a time."""
@@ -292,11 +296,7 @@ class CenterCrop(Crop):
         if not 0 < self.crop_fraction <= 1:
             raise UsageError("crop_fraction", f"got {self.crop_fraction!r}, expected more than 0, at most 1")
 
-    def choice(self, numbers: np.ndarray) -> ChooseView:
-        del numbers
-        return self._view
-
-    def _view(self, height: int, width: int) -> View:
+    def view(self, height: int, width: int) -> View:
         return cropped((height, width), center_window(height, width, self.target, self.crop_fraction), self.target)
 
 
@@ -312,9 +312,5 @@ class Letterbox(Crop):
         if not 0 <= self.fill <= 255:
             raise UsageError("fill", f"got {self.fill!r}, expected 0 to 255")
 
-    def choice(self, numbers: np.ndarray) -> ChooseView:
-        del numbers
-        return self._view
-
-    def _view(self, height: int, width: int) -> View:
+    def view(self, height: int, width: int) -> View:
         return letterboxed((height, width), self.target)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,54 +16,6 @@ from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, Schema
 
 _PLACE_BITS = 40  # bits of a position within its part; the part's number is above them
-
-
-class Samples(Protocol):
-    """Serialized samples by number: a `Split` or a `Mixture`. Their properties do not change."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        ...
-
-    @property
-    def schema(self) -> Schema:
-        """Schema of all samples."""
-        ...
-
-    @property
-    def formats(self) -> Mapping[str, int]:
-        """`image/format` -> records; its keys are all that occur, or it is empty when that is unknown."""
-        ...
-
-    @property
-    def record_bytes(self) -> int:
-        """Approximate framed bytes of all samples in the dataset: like the fingerprint, the same for every copy."""
-        ...
-
-    @property
-    def read_bytes(self) -> int:
-        """Approximate framed bytes of all samples as read: their size in memory."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Sources with the same fingerprint give the same samples by number."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def payloads(self, indices: np.ndarray) -> list[bytes]:
-        """The serialized Examples at `indices`, int64 [k], CRCs checked; from any thread. Raises RecordError."""
-        ...
-
-    def where(self, index: int) -> str:
-        """Return the place of the sample at `index` for errors: file, record number and offset."""
-        ...
-
-    def places(self, indices: np.ndarray) -> np.ndarray:
-        """A number for each of `indices`, int64 [k], which a sample keeps in any part or arrangement of its split."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -104,12 +56,10 @@ class Mixture:
 
     @property
     def record_bytes(self) -> int:
-        """Framed bytes of all parts."""
         return sum(part.record_bytes for part in self.parts)
 
     @property
     def read_bytes(self) -> int:
-        """Framed bytes of all parts as they are read."""
         return sum(part.read_bytes for part in self.parts)
 
     @property
@@ -126,7 +76,6 @@ class Mixture:
         return int(self._starts[-1])
 
     def payloads(self, indices: np.ndarray) -> list[bytes]:
-        """The serialized Examples at `indices`, int64 [k], in that order. Raises IndexError, RecordError."""
         found = [b""] * len(indices)
         for number, chosen in self._by_part(indices):
             payloads = self.parts[number].payloads(indices[chosen] - self._starts[number])
@@ -135,7 +84,6 @@ class Mixture:
         return found
 
     def where(self, index: int) -> str:
-        """File, record and offset of the sample at `index`."""
         ((number, _),) = self._by_part(np.array([index]))
         return self.parts[number].where(index - int(self._starts[number]))
 
@@ -153,6 +101,10 @@ class Mixture:
             raise IndexError(f"{self.name} has {len(self)} samples, got the index {indices.max()}")
         numbers = np.searchsorted(self._starts, indices, "right") - 1
         return [(int(number), np.flatnonzero(numbers == number)) for number in np.unique(numbers)]
+
+
+# Serialized samples by number. Their properties do not change.
+Samples = Split | Mixture
 
 
 def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:

@@ -31,14 +31,6 @@ _TIMES = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _PLUS = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 
 
-def check_ranges(area: tuple[float, float], aspect_ratio: tuple[float, float]) -> None:
-    """Raise UsageError for a range that is empty or out of bounds."""
-    for place, span, most in (("area", area, 1.0), ("aspect_ratio", aspect_ratio, math.inf)):
-        low, high = span
-        if not 0 < low <= high <= most:
-            raise UsageError(place, f"got {span!r}, expected (least, most) with 0 < least <= most <= {most:g}")
-
-
 class SampleSeed(int):
     """A sample's own seed in its epoch: an int, 0 to 2^63 - 1, for any generator, and the numbers drawn from it.
 
@@ -93,9 +85,16 @@ def _philox(
 
 
 class RandomWindow:
-    """Windows with a share of the image within `area`, drawn uniformly, and an aspect ratio within `aspect_ratio`."""
+    """Windows with a share of the image within `area`, drawn uniformly, and an aspect ratio within `aspect_ratio`.
+
+    Raises UsageError for a range that is empty or out of bounds.
+    """
 
     def __init__(self, area: tuple[float, float], aspect_ratio: tuple[float, float]) -> None:
+        for place, span, most in (("area", area, 1.0), ("aspect_ratio", aspect_ratio, math.inf)):
+            least, greatest = span
+            if not 0 < least <= greatest <= most:
+                raise UsageError(place, f"got {span!r}, expected (least, most) with 0 < least <= most <= {most:g}")
         self._area = np.float32(area[0]), np.float32(area[1] - area[0])
         low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
         self._half_ratio = np.float32(low), np.float32(high - low)

@@ -8,14 +8,17 @@ import base64
 import html
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import escape
 from shardfeed.manifest import Manifest
-from shardfeed.readers.pictures import rgb_picture
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
 from shardfeed.text import in_usual_order, size_text
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # of pictures: only formats whose decoder starts no other program
 _PICTURES = 8
 _SIDE = 96  # pixels of the longer side of a picture
 _ROWS = 20  # of a table
@@ -72,6 +75,20 @@ def pictures_html(split: Any) -> str:
         data = base64.b64encode(file.getvalue()).decode()
         cells.append(f'<td><img alt="" src="data:image/jpeg;base64,{data}">{_text(text, "p")}</td>')
     return f"<table><tr>{''.join(cells)}</tr></table>" if cells else ""
+
+
+def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Image":
+    """Decode an image file to RGB, of about `side` pixels or more; may raise any error for damaged bytes.
+
+    `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds.
+    """
+    from PIL import Image
+
+    if raw is not None:
+        return Image.frombytes("RGB", (raw[1], raw[0]), encoded)
+    with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:  # as loaders see it: no EXIF orientation
+        image.draft("RGB", (side, side))
+        return image.convert("RGB")
 
 
 def _table(rows: Sequence[Sequence[object]], *, head: bool = True) -> str:

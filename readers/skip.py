@@ -102,28 +102,22 @@ def read_intact(
     Raises any other error of `read`, and errors of `note`; IntegrityError, naming `place`, if no intact record can
     replace one.
     """
-    found = _read_each(read, indices, note)
+    found: Sequence[bytes | None]
+    try:
+        found = read(indices)
+    except RecordError:  # one by one, to find the damaged ones and check that the others are intact
+        found = []
+        for i in range(len(indices)):
+            try:
+                found += read(indices[i : i + 1])
+            except RecordError as error:
+                note(error)
+                found.append(None)
     if fill is not None:
         payloads, again = fill_gaps(found, fill, place)
         return IntactRecords(payloads, np.arange(len(indices)), again)
     rows = np.flatnonzero([payload is not None for payload in found])
     return IntactRecords([payload for payload in found if payload is not None], rows, np.zeros(len(rows), bool))
-
-
-def _read_each(read: ReadPayloads, indices: np.ndarray, note: Callable[[RecordError], None]) -> Sequence[bytes | None]:
-    """Return the payloads that `read` gives, with None for each damaged record; `note` is called with its error."""
-    try:
-        return read(indices)
-    except RecordError:
-        pass
-    found: list[bytes | None] = []
-    for i in range(len(indices)):  # one by one, to find the damaged ones and check that the others are intact
-        try:
-            found += read(indices[i : i + 1])
-        except RecordError as error:
-            note(error)
-            found.append(None)
-    return found
 
 
 def fill_gaps(payloads: Sequence[bytes | None], groups: np.ndarray, place: object) -> tuple[list[bytes], np.ndarray]:

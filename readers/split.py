@@ -71,7 +71,7 @@ class Split(Sequence[Record]):
     def __init__(self, directory: str, schema: Schema, info: SplitInfo, storage: Storage = LOCAL) -> None:
         self.name = info.name
         self.schema = schema
-        self._shards = Shards(directory, info, storage=storage)
+        self.shards = Shards(directory, info, storage=storage)  # the files behind the whole split
         self._places: range | np.ndarray = range(info.records)
 
     @property
@@ -82,24 +82,24 @@ class Split(Sequence[Record]):
     @property
     def class_counts(self) -> Mapping[str, tuple[int, ...]]:
         """Number of records of each class, by label feature; for the whole split, even if this is a slice."""
-        return self._shards.info.class_counts
+        return self.shards.info.class_counts
 
     @property
     def formats(self) -> Mapping[str, int]:
         """Number of records by `image/format` ("raw" if decoded) in the whole split; empty if unknown."""
-        copy = self._shards.copy
-        return {"raw": self._shards.info.records} if copy and copy.decoded else self._shards.info.formats
+        copy = self.shards.copy
+        return {"raw": self.shards.info.records} if copy and copy.decoded else self.shards.info.formats
 
     @property
     def record_bytes(self) -> int:
         """Size of the stored records in bytes, with framing; estimated if this is only a part of the split."""
-        info = self._shards.info
+        info = self.shards.info
         return info.size * len(self) // max(1, info.records)
 
     @property
     def read_bytes(self) -> int:
         """Size in bytes of the records as read, with framing; for a decoded copy it differs from `record_bytes`."""
-        info = self._shards.copy.info if self._shards.copy else self._shards.info
+        info = self.shards.copy.info if self.shards.copy else self.shards.info
         return info.size * len(self) // max(1, info.records)
 
     @property
@@ -109,7 +109,7 @@ class Split(Sequence[Record]):
         It is the BLAKE2b hash of the split's name, the shards' sizes and checksums, and the view's positions in the
         split. It does not depend on the path or the name of the dataset, nor on which copy of the dataset is read.
         """
-        digest = hashlib.blake2b(self.name.encode() + self._shards.info.shards.files, digest_size=16)
+        digest = hashlib.blake2b(self.name.encode() + self.shards.info.shards.files, digest_size=16)
         if isinstance(self._places, range):
             first = self._places[0] if len(self) else 0
             step = self._places.step if len(self) > 1 else 1
@@ -119,14 +119,9 @@ class Split(Sequence[Record]):
         return digest.hexdigest()
 
     @property
-    def shards(self) -> Shards:
-        """The files behind the whole split."""
-        return self._shards
-
-    @property
     def whole_split(self) -> "Split":
         """The whole split behind this view."""
-        return self._view(range(self._shards.info.records))
+        return self._view(range(self.shards.info.records))
 
     @property
     def contiguous(self) -> bool:
@@ -169,7 +164,7 @@ class Split(Sequence[Record]):
 
     def _view(self, places: range | np.ndarray) -> "Split":
         view = object.__new__(Split)
-        view.name, view.schema, view._shards, view._places = self.name, self.schema, self._shards, places
+        view.name, view.schema, view.shards, view._places = self.name, self.schema, self.shards, places
         return view
 
     def select(self, which: ArrayLike) -> "Split":
@@ -211,7 +206,7 @@ class Split(Sequence[Record]):
             scalars = sorted(name for name, feature in self.schema.features.items() if feature.scalar)
             problem = f"got {escape(key)!r}, expected a feature with one value per record"
             raise UsageError("column", problem, f"it has {', '.join(scalars)}")
-        return read_column(self._shards, self.schema, key, self._places)
+        return read_column(self.shards, self.schema, key, self._places)
 
     def place(self, index: int) -> int:
         """Return the sample's position in the whole split; negative indices count from the end. Raises IndexError."""
@@ -226,7 +221,7 @@ class Split(Sequence[Record]):
         Example:
             print(data["train"].where(0))  # shard, record and offset
         """
-        return self._shards.place(self.place(index))
+        return self.shards.place(self.place(index))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
         """Convert indices within the view, int64 [k], to positions in the whole split, int64 [k]."""
@@ -238,7 +233,7 @@ class Split(Sequence[Record]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Record]:
         """Return the samples at `indices`, read together: PyTorch's DataLoader requests a batch this way."""
-        payloads = self._shards.payloads(np.array([self.place(index) for index in indices], np.int64))
+        payloads = self.shards.payloads(np.array([self.place(index) for index in indices], np.int64))
         return [self._parsed(payload, index) for payload, index in zip(payloads, indices, strict=True)]
 
     def __iter__(self) -> Iterator[Record]:
@@ -266,7 +261,7 @@ class Split(Sequence[Record]):
 
         Raises IndexError, RecordError.
         """
-        return self._shards.payloads(np.array([self.place(index)]))[0]
+        return self.shards.payloads(np.array([self.place(index)]))[0]
 
     def payloads(self, indices: np.ndarray) -> list[bytes]:
         """Return the serialized Examples at `indices`, int64 [k], in order; adjacent records are read together.
@@ -275,7 +270,7 @@ class Split(Sequence[Record]):
         """
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {indices.max()}")
-        return self._shards.payloads(self.places(indices))
+        return self.shards.payloads(self.places(indices))
 
     def parse(self, payload: bytes) -> Record:
         """Parse a serialized Example as `split[i]` does. Raises IntegrityError if it does not match the schema."""
@@ -284,12 +279,12 @@ class Split(Sequence[Record]):
     def reading(self, copy: Copy) -> "Split":
         """Return a view of the same samples that reads from a copy of their shards."""
         view = self._view(self._places)
-        view._shards = self._shards.reading(copy)
+        view.shards = self.shards.reading(copy)
         return view
 
     def shard_numbers(self) -> list[int]:
         """Return the numbers of the shards that hold samples of this view, in ascending order."""
-        places, firsts = self._places, self._shards.firsts
+        places, firsts = self._places, self.shards.firsts
         if isinstance(places, range) and places.step == 1:  # without an array of one number per sample
             touched = (firsts[:-1] < places.stop) & (firsts[1:] > places.start)
             return np.flatnonzero(touched & (np.diff(firsts) > 0)).tolist() if len(places) else []
@@ -301,7 +296,7 @@ class Split(Sequence[Record]):
         Raises UsageError if the view cannot be streamed: see `check_streamable`.
         """
         self.check_streamable()
-        places, shards = self._places, self._shards
+        places, shards = self._places, self.shards
         assert isinstance(places, range)
         slices: list[ShardSlice] = []
         for number in self.shard_numbers():
@@ -319,7 +314,7 @@ class Split(Sequence[Record]):
 
     def __repr__(self) -> str:
         """Describe the view in one line, unique to its records and their order: Grain identifies a source by it."""
-        places, whole = self._places, self._shards.info.records
+        places, whole = self._places, self.shards.info.records
         view = "[selected]"
         if isinstance(places, range):
             stop = places.stop if places.stop >= 0 else ""

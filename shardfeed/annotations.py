@@ -39,13 +39,9 @@ class Keypoints:
     flip: tuple[int, ...] = ()
     skeleton: tuple[tuple[int, int], ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON value; `from_json` is the inverse."""
-        return {"names": list(self.names), "flip": list(self.flip), "skeleton": [list(pair) for pair in self.skeleton]}
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Keypoints":
-        """The inverse of `to_json`."""
+        """The inverse of `dataclasses.asdict`, also from JSON."""
         pairs = tuple((int(a), int(b)) for a, b in value["skeleton"])
         return cls(tuple(value["names"]), tuple(value["flip"]), pairs)
 
@@ -78,13 +74,9 @@ class Raster:
         """Bits per pixel of the PNG: 8, or 16 if a value does not fit in 8."""
         return 8 if max(len(self.class_names) - 1, self.void or 0) < 256 else 16
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON value; `from_json` is the inverse."""
-        return {"class_names": list(self.class_names), "void": self.void, "class_ids": list(self.class_ids)}
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Raster":
-        """The inverse of `to_json`."""
+        """The inverse of `dataclasses.asdict`, also from JSON."""
         return cls(tuple(value["class_names"]), value["void"], tuple(value["class_ids"]))
 
 

@@ -6,7 +6,7 @@ Keys come from TensorFlow's Model Garden and Object Detection API, so that any d
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -259,9 +259,9 @@ class Schema:
             if key in self.class_ids:
                 features[key]["class_ids"] = list(self.class_ids[key])
         if self.keypoints is not None:
-            features[KEYPOINT_X]["keypoints"] = self.keypoints.to_json()
+            features[KEYPOINT_X]["keypoints"] = asdict(self.keypoints)
         if self.raster is not None:
-            features[RASTER]["raster"] = self.raster.to_json()
+            features[RASTER]["raster"] = asdict(self.raster)
         return features
 
     @classmethod

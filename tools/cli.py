@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TextIO
 
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, arguments_in, escape, needing_extra
-from shardfeed.machine.numpy_threads import no_numpy_threads
+from shardfeed.machine.budget import no_numpy_threads
 from shardfeed.native import path_in_use
 from shardfeed.storage.local import storage_error
 from shardfeed.tools.colour import coloured

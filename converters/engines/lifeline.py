@@ -10,7 +10,7 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
-from shardfeed.machine.numpy_threads import no_numpy_threads
+from shardfeed.machine.budget import no_numpy_threads
 
 
 def work_with_parent(lifeline: Connection, tasks: Connection, words: Any) -> None:

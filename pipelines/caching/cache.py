@@ -27,8 +27,14 @@ from shardfeed.machine.free_space import room_in
 from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.naming import INDEX_DIRECTORY, dataset_name, is_dataset_file
 from shardfeed.pipelines.caching.client import FetcherClient, attach
-from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
-from shardfeed.pipelines.caching.decoded import pixel_record_sizes, to_pixels
+from shardfeed.pipelines.caching.copies import (
+    CopyPlan,
+    open_copy,
+    pixel_record_sizes,
+    record_sizes,
+    to_pixels,
+    write_copy,
+)
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split

@@ -285,7 +285,9 @@ class SparseCopy:
             done = [
                 self._pool.submit(self._fetch_unless, failed, shards, shard, row + first, last - first)
                 for shard, row, count, _ in runs
-                for first, last in pieces(self._offsets(shard, row, count), 0, count)
+                for first, last in pieces(
+                    np.concatenate([[0], np.cumsum(self.split.shards.view(shard).sizes[row : row + count])]), 0, count
+                )
             ]
             errors = [error for one in done if (error := one.exception()) is not None]
             if errors:
@@ -299,10 +301,6 @@ class SparseCopy:
             raise
         shards.check_read(sorted(touched))
         return True
-
-    def _offsets(self, shard: int, row: int, count: int) -> np.ndarray:
-        """Bytes from the first record of a run to each of its records, and to its end, int64 [count + 1]."""
-        return np.concatenate([[0], np.cumsum(self.split.shards.view(shard).sizes[row : row + count])])
 
     def _fetch_unless(self, failed: threading.Event, shards: Shards, shard: int, row: int, count: int) -> None:
         """Fetch a piece, unless an earlier one failed: without a network, each would take until the timeout."""

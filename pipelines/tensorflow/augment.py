@@ -17,7 +17,7 @@ from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.pipelines.tensorflow.views import View
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow, check_ranges
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow
 
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
 # From a seed to the choice of a window, and to whether the image is mirrored, bool []; None: never.
@@ -32,7 +32,7 @@ class GeometricTransform:
     Args:
         crop: the window that it cuts, as arithmetic.
         draw: the same as operations of a graph: the choice of the window, from a sample's seed.
-        antialias: as of `decode_resized`.
+        antialias: as of `decode_window`.
     """
 
     def __init__(self, crop: Crop, draw: Draw, *, antialias: bool = False) -> None:
@@ -105,15 +105,14 @@ def random_resized_crop(
 
         batches = make_batches(data["train"], image_and_label, batch_size=256, seed=7)
     """
-    target = image_size(size)
-    check_ranges(area, aspect_ratio)
+    crop = RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip)
     windows = random_windows(area, aspect_ratio)
 
     def draw(seed: tf.Tensor) -> tuple[ChooseWindow, tf.Tensor | None]:
         window, coin = windows(seed)
-        return lambda shape: (window(shape), tf.constant(target)), coin < 0.5 if flip else None
+        return lambda shape: (window(shape), tf.constant(crop.target)), coin < 0.5 if flip else None
 
-    return GeometricTransform(RandomCrop(target, RandomWindow(area, aspect_ratio), flip), draw, antialias=antialias)
+    return GeometricTransform(crop, draw, antialias=antialias)
 
 
 def random_windows(

@@ -41,20 +41,14 @@ class Decoded(NamedTuple):
     target: tf.Tensor
 
 
-def decode_resized(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> tf.Tensor:
-    """The window of an image that `choose` picks, resized as it says, rounded: uint8 [h, w, 3], gray made RGB.
+def decode_window(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> Decoded:
+    """The window of an image that `choose` picks, gray made RGB; `resized` then resizes it as `choose` says.
 
     `features["image/encoded"]` is a JPEG, a PNG, or, if `features["image/format"]` is "raw", the pixels themselves,
     uint8 `image/height` x `image/width` x 3. If the format is the constant "jpeg", "png" or "raw", this is decided when
     the graph is built. Otherwise "raw" is decided by that feature, and JPEG or PNG by each image's first bytes, because
     values of other programs ("JPEG", "jpg", ".jpg") are unreliable.
     """
-    decoded = decode_window(features, choose, antialias=antialias)
-    return resized(decoded.pixels, decoded.target, antialias=antialias)
-
-
-def decode_window(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> Decoded:
-    """The first half of `decode_resized`; `resized` is the second."""
     gap = _GAP if antialias else 1
     encoded = features[ENCODED]
 
@@ -81,7 +75,7 @@ def decode_window(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, an
 
 
 def resized(image: tf.Tensor, target: tf.Tensor, *, antialias: bool = False) -> tf.Tensor:
-    """uint8 [h, w, 3] to uint8 [*target, 3]."""
+    """uint8 [h, w, 3] to uint8 [*target, 3], rounded."""
     image = tf.cast(image, tf.float32)  # before resizing: resizing uint8 takes twice as long
     if antialias:
         pixels = tf.image.resize(image, target, antialias=True)

@@ -1,7 +1,7 @@
 """Batches for evaluation: every sample exactly once, on one device and on several."""
 
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -98,9 +98,7 @@ def predict_batches(
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
         replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model
             created under a strategy: the predictions are in the order of `split.column("image/filename")`.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
-            cardinality is unknown with a `Skip`. None: the first damaged record raises.
-        workers: as in `eval_batches`.
+        damaged, workers: as in `eval_batches`.
 
     Raises:
         UsageError: as in `eval_batches`.
@@ -129,30 +127,19 @@ def _every_sample(
 ) -> tf.data.Dataset:
     """Images, cropped at the centre, with the feature `label`."""
     transform = labelled(resize_center_crop(image_size), label, split.schema)
-
-    def stored(part: Split, size: int) -> tf.data.Dataset:
-        return make_batches(
-            part,
-            transform,
-            batch_size=size,
-            order="stored",
-            drop_remainder=False,
-            keys=keys,
-            damaged=damaged,
-            workers=workers,
-        )
-
+    options: Any = {"order": "stored", "drop_remainder": False, "keys": keys, "damaged": damaged, "workers": workers}
+    stored = partial(make_batches, transform=transform, **options)
     check_shared_batch(batch_size, replicas)
     if replicas == 1:
-        return stored(split, batch_size)
+        return stored(split, batch_size=batch_size)
     if len(split) < replicas:
         problem = f"got {replicas}, expected at most {len(split)}, the samples of split {split.name}"
         raise UsageError("replicas", problem)
     sizes = last_batches(len(split), batch_size, replicas)
     start = len(split) - sum(sizes)
-    parts = [stored(split[:start], batch_size)] if start else []
+    parts = [stored(split[:start], batch_size=batch_size)] if start else []
     for size in sizes:
-        parts.append(stored(split[start : start + size], size))
+        parts.append(stored(split[start : start + size], batch_size=size))
         start += size
     return reduce(lambda batches, part: batches.concatenate(part), parts)
 
@@ -254,11 +241,7 @@ def distribute_eval(
         batch_size: samples per step over all replicas, a multiple of the number of replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
         transform: instead of `image_size`, as in `distribute`.
-        label, pad: as in `distribute`.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. None: the
-            first damaged record raises.
-        workers: number of samples transformed, and of batches read, in parallel, 1 or more. None: the number of
-            available CPUs. There are never more Python decoding threads than available CPUs.
+        label, pad, damaged, workers: as in `distribute`.
 
     Raises:
         UsageError: if there are no samples, if the label is missing, if the batch size is not a multiple of the number

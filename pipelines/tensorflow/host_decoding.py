@@ -110,11 +110,7 @@ class HostImages:
 
     def of_records(self, records: tf.data.Dataset, size: int | None) -> tf.data.Dataset:
         """Make a batch from each pair of seeds and records. `size`: b, None if it varies."""
-
-        def made(seeds: np.ndarray, payloads: np.ndarray) -> tuple[np.ndarray, ...]:
-            return self._made(seeds, payloads.tolist())
-
-        return python_map(records, made, self._specs(size), parallelism=self.waiting)
+        return self.of_chunks(records, lambda seeds, payloads: (seeds, payloads.tolist()), size)
 
     def _specs(self, size: int | None) -> tuple[tf.TensorSpec, ...]:
         specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *self._crop.target, 3], tf.uint8)]

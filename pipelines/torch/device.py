@@ -7,6 +7,7 @@ device runs the step that was queued before.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -52,13 +53,11 @@ class DeviceFeed:
         stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         for batch in batches:
             step = self._drawn = getattr(self.loader, "step", None)
-            if stream is None:
-                yield map_leaves(batch, _on_tensors(self._moved)), None, step
-                continue
-            with torch.cuda.stream(stream):
+            with nullcontext() if stream is None else torch.cuda.stream(stream):
                 moved = map_leaves(batch, _on_tensors(self._moved))
-                event = torch.cuda.Event()
-                event.record(stream)
+                event = None if stream is None else torch.cuda.Event()
+                if event is not None:
+                    event.record(stream)
             yield moved, event, step
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:

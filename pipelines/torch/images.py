@@ -23,7 +23,7 @@ from shardfeed.pipelines.decoding.resize import fit, has_opencv
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import Following, planning
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, check_ranges, sample_seeds
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, sample_seeds
 
 
 def random_resized_crop(
@@ -52,8 +52,7 @@ def random_resized_crop(
         crop = random_resized_crop(224, area=(0.25, 1.0))
         loader = torch_loader(data["train"], batch_size=256, transform=crop, seed=7)
     """
-    check_ranges(area, aspect_ratio)
-    return _transform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip), antialias)
+    return GeometricTransform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip), antialias)
 
 
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
@@ -66,7 +65,7 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
     """
-    return _transform(CenterCrop(image_size(size), crop_fraction), antialias)
+    return GeometricTransform(CenterCrop(image_size(size), crop_fraction), antialias)
 
 
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "GeometricTransform":
@@ -79,15 +78,7 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "Geometri
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=16, transform=detection(letterbox(512)))
     """
-    return _transform(Letterbox(image_size(size), fill), antialias)
-
-
-def _transform(crop: Crop, antialias: bool) -> "GeometricTransform":
-    """Return the transform. Raises MissingExtraError if it needs OpenCV, which cannot be imported."""
-    if not antialias and not has_opencv():
-        remedy = "pip install opencv-python-headless"
-        raise MissingExtraError("antialias=False", "OpenCV cannot be imported", remedy)
-    return GeometricTransform(crop, antialias)
+    return GeometricTransform(Letterbox(image_size(size), fill), antialias)
 
 
 # A class, because a nested function does not pickle, which spawned workers need.
@@ -99,6 +90,11 @@ class GeometricTransform(Following[torch.Tensor]):
 
     crop: Crop
     antialias: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.antialias and not has_opencv():
+            remedy = "pip install opencv-python-headless"
+            raise MissingExtraError("antialias=False", "OpenCV cannot be imported", remedy)
 
     def draw(self, seed: int) -> ChooseView:
         """Make the function from a sample's seed to its view."""

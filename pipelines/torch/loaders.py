@@ -150,10 +150,7 @@ def torch_eval_loader(
 ) -> SampleLoader:
     """Create a DataLoader for evaluation: every sample exactly once, in stored order, over all ranks.
 
-    With `image_size`, batches are (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64
-    [b]), each image cropped by `resize_center_crop(image_size)`. With `image_transform`, they are also (images,
-    labels); the images come from a crop with options, or from a transform of torchvision or albumentations. With
-    `transform`, batches hold its outputs.
+    Batches are as in `torch_loader`; with `image_size`, each image is cropped by `resize_center_crop(image_size)`.
 
     A single rank gets batches of `batch_size`, and a smaller last batch. With several ranks, each gets a consecutive
     part of the split, in batches of about `batch_size / ranks` samples. No batch is empty. All ranks have the same
@@ -164,9 +161,7 @@ def torch_eval_loader(
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: size of the crops in pixels: one side, or (height, width).
-        transform: instead of `image_size`, called in a worker as `transform(record, seed)`. `record` is a dict like
-            `split[i]`, `seed` is the sample's own seed, an int from 0 to 2^63 - 1. `transform` must be picklable if
-            workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
+        transform: instead of `image_size`, as in `torch_loader`; a sample has the same seed in each iteration.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
             image transform of torchvision or albumentations, called as in `torch_loader`.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too

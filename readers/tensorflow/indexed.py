@@ -36,23 +36,23 @@ class _Calls:
         self._lock = threading.Lock()
         self._running = 0
         self._last = 0.0
-        self.ending = False
+        self._ending = False
         atexit.register(self._end)
 
     @contextmanager
-    def call(self) -> Iterator[None]:
-        """Wrap a function that TensorFlow calls."""
+    def call(self) -> Iterator[bool]:
+        """Context for Python run by TensorFlow's threads: True if the interpreter ends, and nothing should be done."""
         with self._lock:
             self._running += 1
         try:
-            yield
+            yield self._ending
         finally:
             with self._lock:
                 self._running -= 1
                 self._last = time.monotonic()
 
     def _end(self) -> None:
-        self.ending = True
+        self._ending = True
         deadline = time.monotonic() + _MOST_SECONDS
         busy = time.monotonic()
         while time.monotonic() < deadline:
@@ -82,14 +82,7 @@ def _other_threads_busy() -> bool:
     return False
 
 
-_CALLS = _Calls()
-
-
-@contextmanager
-def call_from_tensorflow() -> Iterator[bool]:
-    """Context for Python run by TensorFlow's threads: True if the interpreter ends, and nothing should be done."""
-    with _CALLS.call():
-        yield _CALLS.ending
+call_from_tensorflow = _Calls().call
 
 
 def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: int) -> tf.data.Dataset:
@@ -144,7 +137,7 @@ def iteration_number() -> tf.data.Dataset:
     begun = itertools.count()
 
     def next_number() -> np.int64:
-        with _CALLS.call():
+        with call_from_tensorflow():
             return np.int64(next(begun))
 
     @tf.autograph.experimental.do_not_convert

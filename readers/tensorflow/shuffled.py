@@ -21,7 +21,7 @@ BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer separates 
 # dataset's own records, even if a cache holds larger ones: the order must not depend on it.
 START_BYTES = 64 << 20
 _HANDED_OVER = 16  # records at a time from one thread to another
-_START_SHARE = 8  # the start of an epoch has this many times fewer records than the buffer; see `_with_early_start`
+_START_SHARE = 8  # the start of an epoch has this many times fewer records than the buffer; see `shuffled_shards`
 
 ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from a shard of the table to its elements
 
@@ -45,7 +45,27 @@ def shuffled_shards(
     if shuffle_buffer < _START_SHARE * start:
         records = _interleaved(ordered, read, len(slices), parallelism)
         return _shuffled(between(look, records, look), shuffle_buffer, seed, 2)
-    return _with_early_start(ordered, read, look, slices, seed, start, shuffle_buffer, parallelism)
+    # The first records go through a buffer of `start` records, the others through a large one. The first are those of
+    # the whole shards that make an eighth of the buffer. If one shard has more, only that many are taken, and the rest
+    # is reached by reading the shard again.
+    mean = sum(s.take for s in slices) / len(slices)
+    first_records = shuffle_buffer // _START_SHARE
+    count = min(max(1, round(first_records / mean)), len(slices) - 1)
+    takes = sorted(s.take for s in slices)
+    if count and takes[-1] <= 2 * first_records:  # whole shards
+        parts = [(ordered.take(count), count, look, None), (ordered.skip(count), len(slices) - count, None, look)]
+        longest = sum(takes[-count:])
+    else:
+        head = ordered.take(1).map(lambda shard: _head(shard, first_records))
+        tail = ordered.take(1).map(lambda shard: _tail(shard, first_records))
+        parts = [(head, 1, look, None), (tail.concatenate(ordered.skip(1)), len(slices), None, look)]
+        longest = first_records
+    buffers = [min(start, longest), shuffle_buffer]
+    first, rest = (
+        _shuffled(between(before, _interleaved(part, read, number, parallelism), after), buffer, seed, salt)
+        for (part, number, before, after), buffer, salt in zip(parts, buffers, (3, 2), strict=True)
+    )
+    return _read_together(first, rest, longest)
 
 
 def between(before: tf.data.Dataset | None, records: tf.data.Dataset, after: tf.data.Dataset | None) -> tf.data.Dataset:
@@ -68,41 +88,6 @@ def _interleaved(shards: tf.data.Dataset, read: ReadShard, count: int, paralleli
         num_parallel_calls=min(parallelism, cycle),
         deterministic=True,
     )
-
-
-def _with_early_start(
-    shards: tf.data.Dataset,
-    read: ReadShard,
-    look: tf.data.Dataset | None,
-    slices: Sequence[ShardSlice],
-    seed: int | tf.Tensor,
-    start: int,
-    shuffle_buffer: int,
-    parallelism: int,
-) -> tf.data.Dataset:
-    """Yield the records of `shards` through a large buffer, but the first ones through one of `start` records.
-
-    These are the records of the whole shards that make an eighth of the buffer. If one shard has more, only that many
-    are taken, and the rest is reached by reading the shard again.
-    """
-    mean = sum(s.take for s in slices) / len(slices)
-    first_records = shuffle_buffer // _START_SHARE
-    count = min(max(1, round(first_records / mean)), len(slices) - 1)
-    takes = sorted(s.take for s in slices)
-    if count and takes[-1] <= 2 * first_records:  # whole shards
-        parts = [(shards.take(count), count, look, None), (shards.skip(count), len(slices) - count, None, look)]
-        longest = sum(takes[-count:])
-    else:
-        head = shards.take(1).map(lambda shard: _head(shard, first_records))
-        tail = shards.take(1).map(lambda shard: _tail(shard, first_records))
-        parts = [(head, 1, look, None), (tail.concatenate(shards.skip(1)), len(slices), None, look)]
-        longest = first_records
-    buffers = [min(start, longest), shuffle_buffer]
-    first, rest = (
-        _shuffled(between(before, _interleaved(part, read, number, parallelism), after), buffer, seed, salt)
-        for (part, number, before, after), buffer, salt in zip(parts, buffers, (3, 2), strict=True)
-    )
-    return _read_together(first, rest, longest)
 
 
 def _read_together(first: tf.data.Dataset, rest: tf.data.Dataset, longest: int) -> tf.data.Dataset:

@@ -120,14 +120,9 @@ def _before_large(name: bytes, size: int) -> bytes:
     return b"\x0a" + _varint(len(feature) + size) + feature
 
 
-def encode_parts(features: Mapping[str, Feature], values: Mapping[str, Value]) -> list[bytes]:
-    """One Example as buffers; see `ExampleEncoder.parts`."""
-    return ExampleEncoder(features).parts(values)
-
-
 def encode(features: Mapping[str, Feature], values: Mapping[str, Value]) -> bytes:
     """The serialised Example; see `ExampleEncoder.parts`."""
-    return b"".join(encode_parts(features, values))
+    return b"".join(ExampleEncoder(features).parts(values))
 
 
 def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:

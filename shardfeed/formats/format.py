@@ -83,7 +83,7 @@ class ShardSink(Protocol):
     def __enter__(self) -> "ShardSink": ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
 

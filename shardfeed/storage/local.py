@@ -16,7 +16,6 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import NamedTuple
 
 from shardfeed.errors import BusyError, IntegrityError, StorageError, escape
@@ -196,9 +195,7 @@ class NewFile:
     def __enter__(self) -> "NewFile":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._flush()
@@ -306,15 +303,11 @@ def link_or_copy(path: str, final: str) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINK:
             raise storage_error(final, "link", error) from error
-        _copy(path, final)
+        with disk_errors(path, "read"), open(path, "rb", 0) as source, NewFile(final, sync_directory=False) as file:
+            while chunk := source.read(_GATHER):
+                file.write([chunk])
         return False
     return True
-
-
-def _copy(path: str, final: str) -> None:
-    with disk_errors(path, "read"), open(path, "rb", 0) as source, NewFile(final, sync_directory=False) as file:
-        while chunk := source.read(_GATHER):
-            file.write([chunk])
 
 
 def exchange(staged: str, final: str) -> None:

@@ -93,6 +93,13 @@ class ShardFormatContract:
         """Return the path of the index that `written` creates."""
         return str(directory / "index" / f"a{shard_format.index_suffix}")
 
+    def damageable(self, shard_format: ShardFormat, directory: Path) -> tuple[ShardView, bytes, list[bytes], Path]:
+        """Write a shard of four records; return its view, bytes and payloads, and a copy of its file to damage."""
+        info, file, index = self.written(shard_format, directory, RECORDS[:4])
+        view, data, path = shard_format.view(info, index, "index"), whole(file), directory / "damaged"
+        path.write_bytes(data)
+        return view, data, view.read(file, 0, len(view)), path
+
     def test_names(self, shard_format: ShardFormat) -> None:
         """Check that a shard and its index have different suffixes, and that the format has a name."""
         assert shard_format.name.isidentifier()
@@ -228,33 +235,23 @@ class ShardFormatContract:
 
     def test_every_changed_byte_is_noticed(self, shard_format: ShardFormat, tmp_path: Path) -> None:
         """Check that reading and walking detect each changed byte, and that the walk reports its position."""
-        records = RECORDS[:4]
         changes = 0
-        info, file, index = self.written(shard_format, tmp_path, records)
-        view = shard_format.view(info, index, "index")
-        data, payloads = whole(file), view.read(file, 0, len(records))
-        path = tmp_path / "damaged"
-        path.write_bytes(data)
+        view, data, payloads, path = self.damageable(shard_format, tmp_path)
         step = 1 + len(data) // _MANY_BYTES
         for place in range(0, len(data), step):
             _put(path, place, data[place] ^ 1 << place % 8)
             damaged = shard_format.open(LOCAL, str(path), self.index_path(shard_format, tmp_path))
             noticed = _noticed(view, damaged, payloads)
             assert noticed or not self.all_records, f"a changed byte {place} was not noticed"
-            found = [walked.record for walked in shard_format.walk(damaged, view, len(records)) if walked.error]
+            found = [walked.record for walked in shard_format.walk(damaged, view, len(view)) if walked.error]
             assert found == noticed
             changes += len(noticed)
             _put(path, place, data[place])
-        assert changes >= sum(len(record[ENCODED]) for record in records) // step  # type: ignore[arg-type]  # bytes
+        assert changes >= sum(len(record[ENCODED]) for record in RECORDS[:4]) // step  # type: ignore[arg-type]  # bytes
 
     def test_a_cut_file_is_noticed(self, shard_format: ShardFormat, tmp_path: Path) -> None:
         """Check that a truncated file is detected, at any byte."""
-        records = RECORDS[:4]
-        info, file, index = self.written(shard_format, tmp_path, records)
-        view = shard_format.view(info, index, "index")
-        data, payloads = whole(file), view.read(file, 0, len(records))
-        path = tmp_path / "cut"
-        path.write_bytes(data)
+        view, data, payloads, path = self.damageable(shard_format, tmp_path)
         for size in range(len(data) - 1, -1, -1 - len(data) // _MANY_BYTES):
             os.truncate(path, size)
             cut = shard_format.open(LOCAL, str(path), self.index_path(shard_format, tmp_path))

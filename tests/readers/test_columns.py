@@ -133,7 +133,7 @@ def test_every_feature_is_what_the_records_have(noise: Path) -> None:
     assert sum(map(len, data.values())) == 55
     for split in data.values():
         assert set(split.formats) == {"jpeg", "png"}
-        assert set(split._shards.info.columns) == SCALARS
+        assert set(split.shards.info.columns) == SCALARS
         check(split)
         check(split[3:11])
         check(split[::-2])
@@ -251,8 +251,8 @@ class Colliding(Noise):
 def test_columns_with_one_file_name_are_not_stored(tmp_path: Path) -> None:
     convert(Colliding(), tmp_path / "out", shards=2, workers=1)
     train = shardfeed.open(tmp_path / "out")["train"]
-    assert not {"image/a/b", "image/a.b"} & train._shards.info.columns.keys()
-    assert LABEL in train._shards.info.columns
+    assert not {"image/a/b", "image/a.b"} & train.shards.info.columns.keys()
+    assert LABEL in train.shards.info.columns
     check(train)
 
 

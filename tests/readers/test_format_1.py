@@ -43,7 +43,7 @@ def test_opens_and_reads(golden: Path) -> None:
     assert {name: len(split) for name, split in data.items()} == SPLITS
     assert data.class_names == ("circle", "square", "triangle")
     for split in data.values():
-        assert split._shards.info.columns.keys() == {LABEL}
+        assert split.shards.info.columns.keys() == {LABEL}
         records = list(split)
         for key in (LABEL, HEIGHT, FILENAME, TEXT):
             assert split.column(key).tolist() == [record[key] for record in records]

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 from simplejpeg import decode_jpeg
 
-from shardfeed.readers.pictures import FORMATS
+from shardfeed.readers.notebook import FORMATS
 
 TINY, PATCHES = 9, 3  # pixels: sides of the squares, grey and in colour, used to compare images
 SIDE = 128  # pixels: maximum width and height at which images are measured

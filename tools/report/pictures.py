@@ -20,7 +20,7 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import IntegrityError, escape, name_bytes
 from shardfeed.naming import CLIPPED, LEFT_OUT, NORMALISED, REJECTED
-from shardfeed.readers.pictures import FORMATS, rgb_picture
+from shardfeed.readers.notebook import FORMATS, rgb_picture
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.storage.storage import whole
 from shardfeed.text import listing, number, size_text

@@ -57,13 +57,13 @@ class _ArrayRecord:
             raise _storage_error(self._file.path, str(error)) from error
         self._file.take_over()
         offsets, sizes = _places(self._file.temporary, self._sizes)
-        self._file.__exit__(None, None, None)
+        self._file.__exit__(None)
         return Written(FileInfo(self._file.size, self._file.crc32c), offsets, sizes)
 
     def discard(self) -> None:
         with suppress(RuntimeError):  # unwritten data is discarded anyway
             self._writer.close()
-        self._file.__exit__(RuntimeError, None, None)
+        self._file.__exit__(RuntimeError)
 
 
 def _storage_error(path: str, message: str) -> StorageError:

@@ -2,15 +2,14 @@
 
 import base64
 import os
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError, check_extra
-from shardfeed.formats.containers.index import END_BYTES, LINE, LineBuilder, parse_lines
-from shardfeed.formats.containers.view import ContainerView, TwoFiles
+from shardfeed.formats.containers.index import END_BYTES, LINE, ContainerView, TwoFiles, index_end, parse_lines
 from shardfeed.formats.example import ExampleEncoder, values_of
 from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, Walked
 from shardfeed.schema import ENCODED, LABEL, Schema, Value
@@ -61,7 +60,7 @@ class ContainerSink:
         for directory in self._directories:
             if not os.path.isdir(directory):
                 make_directory(directory)
-        self._lines = LineBuilder()
+        self._numbers = array("Q")  # see `index_end`
         self._container = form.container(data, schema, most)
         self._index = NewFile(index, sync_directory=False)
         self._info: ShardInfo | None = None
@@ -79,7 +78,7 @@ class ContainerSink:
         if self._holds_payloads:
             before = behind = b""
         self._index.write([before, behind])
-        self._lines.add(size, len(before), len(behind), crc)
+        self._numbers.extend((size, len(before), len(behind), crc))
 
     def write_payload(self, payload: bytes) -> None:
         self.write(values_of(payload, self._features))
@@ -100,12 +99,10 @@ class ContainerSink:
     def __enter__(self) -> "ContainerSink":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
         if kind is not None:
             self._container.discard()
-            self._index.__exit__(kind, error, trace)
+            self._index.__exit__(kind, *rest)
             return
         with self._index:
             try:
@@ -113,10 +110,10 @@ class ContainerSink:
             except BaseException:
                 self._container.discard()
                 raise
-            self._index.write([self._lines.end(written.offsets, written.sizes)])
+            self._index.write([index_end(self._numbers, written.offsets, written.sizes)])
         for directory in self._directories:
             fsync_directory(directory)
-        self._info = ShardInfo(len(self._lines), written.file, FileInfo(self._index.size, self._index.crc32c))
+        self._info = ShardInfo(len(self._numbers) // 4, written.file, FileInfo(self._index.size, self._index.crc32c))
 
 
 class ContainerFormat(ShardFormat):
@@ -162,11 +159,11 @@ class ContainerFormat(ShardFormat):
         """See `ShardFormat`. Raises IntegrityError unless the CRC and the number of records equal those in `info`."""
         if crc32c(index) != info.index.crc32c:
             raise IntegrityError(place, "the index is not the one that was written with this shard", _REMEDY)
-        lines = parse_lines(index, place)
-        if len(lines.lines) != info.records:
-            problem = f"the index has {len(lines.lines)} records, the manifest {info.records}"
+        lines, starts = parse_lines(index, place)
+        if len(lines) != info.records:
+            problem = f"the index has {len(lines)} records, the manifest {info.records}"
             raise IntegrityError(place, problem, _REMEDY)
-        return ContainerView(lines, self.block, self.header)
+        return ContainerView(lines, starts, self.block, self.header)
 
     def walk(self, file: OpenFile, view: ShardView | None, count: int) -> Iterator[Walked]:
         """Yield the records by the index; nothing without one."""

@@ -123,11 +123,11 @@ class _Shard:
         count = len(self._images)
         offsets = np.array(self._begins, "<u4").tobytes()
         self._file.begin_with((_U32.pack(count) + offsets + self._config).ljust(self._room))
-        self._file.__exit__(None, None, None)
+        self._file.__exit__(None)
         return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(self._images, np.int64))
 
     def discard(self) -> None:
-        self._file.__exit__(RuntimeError, None, None)
+        self._file.__exit__(RuntimeError)
 
 
 class MDS(ContainerFormat):

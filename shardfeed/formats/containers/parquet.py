@@ -142,14 +142,14 @@ class _Parquet:
         """Write the last row group and the footer."""
         self._write()
         self._writer.close()
-        self._file.__exit__(None, None, None)
+        self._file.__exit__(None)
         offsets = self._output.offsets if self._image is not None else array("q", bytes(8 * self._count))
         return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(offsets, np.int64))
 
     def discard(self) -> None:
         self._output.dropped = True  # a writer writes its footer when it is garbage-collected
         self._writer = None
-        self._file.__exit__(RuntimeError, None, None)
+        self._file.__exit__(RuntimeError)
 
 
 class _Column:

@@ -73,11 +73,11 @@ class _Tar:
     def finish(self) -> Written:
         """Write the two empty blocks that end a tar."""
         self._file.write([_END])
-        self._file.__exit__(None, None, None)
+        self._file.__exit__(None)
         return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(self._offsets, np.int64))
 
     def discard(self) -> None:
-        self._file.__exit__(RuntimeError, None, None)
+        self._file.__exit__(RuntimeError)
 
 
 class WebDataset(ContainerFormat):

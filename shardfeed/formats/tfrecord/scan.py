@@ -118,17 +118,12 @@ def header_offsets(data: bytes, room: int) -> list[int]:
     stored = np.ascontiguousarray(headers[:, _LENGTH_BYTES:]).view("<u4")[:, 0]
     fits = lengths <= np.maximum(room - FRAME_BYTES - at, 0).astype(np.uint64)
     fits &= at <= room - FRAME_BYTES
-    right = fits & (_masked(_length_crcs(headers)) == stored)
-    return at[right].tolist()
-
-
-def _length_crcs(headers: np.ndarray) -> np.ndarray:
-    """CRC-32C of the first eight bytes of each row, uint32 [n]."""
-    tables = _byte_tables()
-    crcs = np.full(len(headers), crc32c(bytes(_LENGTH_BYTES)), np.uint32)
+    crcs, tables = np.full(len(headers), crc32c(bytes(_LENGTH_BYTES)), np.uint32), _byte_tables()
     for byte in range(_LENGTH_BYTES):
         crcs ^= tables[byte][headers[:, byte]]
-    return crcs
+    masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(0xA282EAD8)  # as `framing.mask`
+    right = fits & (masked == stored)
+    return at[right].tolist()
 
 
 @cache
@@ -137,11 +132,6 @@ def _byte_tables() -> np.ndarray:
     zeros = crc32c(bytes(_LENGTH_BYTES))
     eight = [bytes(j) + bytes((b,)) + bytes(_LENGTH_BYTES - 1 - j) for j in range(_LENGTH_BYTES) for b in range(256)]
     return np.array([crc32c(data) ^ zeros for data in eight], np.uint32).reshape(_LENGTH_BYTES, 256)
-
-
-def _masked(crcs: np.ndarray) -> np.ndarray:
-    """`framing.mask` of each, uint32 [n]."""
-    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(0xA282EAD8)
 
 
 class _ShardFile:

@@ -8,7 +8,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -75,10 +75,8 @@ class _Sink:
     def __enter__(self) -> "_Sink":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._data.__exit__(kind, error, trace)
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        self._data.__exit__(kind, *rest)
         if kind is not None:
             return
         directory = os.path.dirname(self._index)

@@ -1,5 +1,6 @@
 import io
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_resized
+from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 from damaged_jpegs import DAMAGES, damaged_jpeg, warned_then_fatal
@@ -16,6 +17,12 @@ from pictures import image_bytes
 from poisoned_memory import same_under_poisons
 
 RNG = np.random.default_rng(0)
+
+
+def decode_resized(features: Any, choose: ChooseWindow, *, antialias: bool = False) -> Any:
+    """The window of an image, resized as `choose` says."""
+    decoded = decode_window(features, choose, antialias=antialias)
+    return resized(decoded.pixels, decoded.target, antialias=antialias)
 
 
 def photo(height: int, width: int) -> np.ndarray:
