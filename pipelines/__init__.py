@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.orders.choices import Stream as Stream
     from shardfeed.pipelines.orders.choose_order import order_samples as order_samples
     from shardfeed.pipelines.orders.position import Position as Position
-    from shardfeed.pipelines.prefetch.prefetch import prefetch_processes as prefetch_processes
-    from shardfeed.pipelines.prefetch.prefetch import prefetch_ray as prefetch_ray
-    from shardfeed.pipelines.prefetch.prefetch import prefetch_threads as prefetch_threads
+    from shardfeed.pipelines.prefetch import prefetch_processes as prefetch_processes
+    from shardfeed.pipelines.prefetch import prefetch_ray as prefetch_ray
+    from shardfeed.pipelines.prefetch import prefetch_threads as prefetch_threads
     from shardfeed.pipelines.samples import mix as mix
     from shardfeed.pipelines.tensorflow.augment import letterbox as letterbox
     from shardfeed.pipelines.tensorflow.augment import random_resized_crop as random_resized_crop

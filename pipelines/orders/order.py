@@ -116,9 +116,6 @@ class IndexedOrder(Order):
         """The augmentation's seeds, int64 [k, 2]: a function of (seed, pass) and the sample's place."""
         return np.stack([hashed(self.seed, _SAMPLE, passes).astype(np.int64), places], axis=1)
 
-    def _key(self, purpose: int, *words: int | np.ndarray) -> np.ndarray:
-        return hashed(self.seed, purpose, *words)
-
 
 @dataclass(frozen=True)
 class StoredOrder(IndexedOrder):
@@ -141,7 +138,7 @@ class GlobalOrder(IndexedOrder):
     kind = "global"
 
     def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
-        indices = permuted(positions, self.samples, self._key(_EPOCH, epoch))
+        indices = permuted(positions, self.samples, hashed(self.seed, _EPOCH, epoch))
         return Drawn(indices, np.full_like(positions, epoch))
 
 
@@ -172,12 +169,12 @@ class BlockOrder(IndexedOrder):
         windows = positions // self.window
         starts = windows * self.window
         sizes = np.minimum(self.window, self.samples - starts)
-        turned = starts + permuted(positions - starts, sizes, self._key(_WINDOW, epoch, windows))
+        turned = starts + permuted(positions - starts, sizes, hashed(self.seed, _WINDOW, epoch, windows))
         slots, rows = np.divmod(turned, self.block)
         if full := self.samples // self.block:
-            blocks = permuted(np.minimum(slots, full - 1), full, self._key(_BLOCKS, epoch))
+            blocks = permuted(np.minimum(slots, full - 1), full, hashed(self.seed, _BLOCKS, epoch))
             slots = np.where(slots < full, blocks, slots)
-        turn = int(self._key(_ROTATION, epoch) % np.uint64(self.samples))
+        turn = int(hashed(self.seed, _ROTATION, epoch) % np.uint64(self.samples))
         return Drawn((slots * self.block + rows + turn) % self.samples, np.full_like(positions, epoch))
 
 
@@ -219,11 +216,11 @@ class StratifiedOrder(IndexedOrder):
         count = self.steps_per_epoch
         steps, slots = np.divmod(positions, self.batch_size)
         stride = golden_stride(count)
-        turn = int(self._key(_TURN, epoch) % np.uint64(count))
+        turn = int(hashed(self.seed, _TURN, epoch) % np.uint64(count))
         batches = (stride * steps + turn) % count
-        cards = batches + count * permuted(slots, self.batch_size, self._key(_SLOTS, epoch, steps))
+        cards = batches + count * permuted(slots, self.batch_size, hashed(self.seed, _SLOTS, epoch, steps))
         quotas, sizes = np.array(self.quotas, np.int64), np.array(self.strata, np.int64)
-        laid_out = permuted(np.arange(len(quotas)), len(quotas), self._key(_STRATA, epoch))
+        laid_out = permuted(np.arange(len(quotas)), len(quotas), hashed(self.seed, _STRATA, epoch))
         ends = np.cumsum(quotas[laid_out])
         found = np.searchsorted(ends, cards, "right")
         strata = laid_out[found]
@@ -236,7 +233,7 @@ class StratifiedOrder(IndexedOrder):
         within = (cards - first - (batches - first) % count) // count
         passes, places = np.divmod(epoch * quota + before + within, sizes[strata])
         starts = np.cumsum(sizes) - sizes
-        indices = starts[strata] + permuted(places, sizes[strata], self._key(_PASS, strata, passes))
+        indices = starts[strata] + permuted(places, sizes[strata], hashed(self.seed, _PASS, strata, passes))
         return Drawn(indices, passes)
 
 

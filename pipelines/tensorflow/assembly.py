@@ -180,7 +180,8 @@ def assemble_batches(
     else:
         if made is None:
             together = records.batch(size, drop_remainder=whole)
-            made = on_host.of_records(together.map(seeded) if isinstance(order, StreamOrder) else together, static)
+            together = together.map(seeded) if isinstance(order, StreamOrder) else together
+            made = on_host.of_chunks(together, lambda seeds, payloads: (seeds, payloads.tolist()), static)
         batches = batched(made.unbatch(), beside) if on_host.follows else made.map(beside)
     if batch_transform is not None:
         # A batch's seed is its first sample's, a function of the epoch and the position: no steps are counted.

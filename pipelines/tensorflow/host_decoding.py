@@ -108,10 +108,6 @@ class HostImages:
 
         return python_map(chunks, made, self._specs(size), parallelism=self.waiting)
 
-    def of_records(self, records: tf.data.Dataset, size: int | None) -> tf.data.Dataset:
-        """Make a batch from each pair of seeds and records. `size`: b, None if it varies."""
-        return self.of_chunks(records, lambda seeds, payloads: (seeds, payloads.tolist()), size)
-
     def _specs(self, size: int | None) -> tuple[tf.TensorSpec, ...]:
         specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *self._crop.target, 3], tf.uint8)]
         if self.follows:

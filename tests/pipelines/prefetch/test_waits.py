@@ -2,7 +2,7 @@
 
 import pytest
 
-from shardfeed.pipelines.prefetch.waits import Waits
+from shardfeed.pipelines.prefetch.prefetcher import Waits
 
 
 def test_counts() -> None:
