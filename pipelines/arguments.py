@@ -89,16 +89,19 @@ def image_or_transform(
     raise UsageError("image_size, transform", "expected exactly one of them")
 
 
-def images_and_labels(samples: S, label: str, *, stacklevel: int = 4) -> tuple[S, list[str]]:
+def images_and_labels(samples: S, label: str, *, stacklevel: int = 4, texts: bool = False) -> tuple[S, list[str]]:
     """Return the samples with a label, and the features that `labelled` needs.
 
-    `stacklevel` is that of the function that warns, so that a warning names the line of the user's call.
+    With `texts`, `label` may also be bytes, and all samples are kept. `stacklevel` is that of the function that warns,
+    so that a warning names the line of the user's call.
 
     Raises UsageError unless these are samples, and as `image_and_label_keys` does.
     """
     check_samples(samples)
-    keys = image_and_label_keys(samples.schema, label)
+    keys = image_and_label_keys(samples.schema, label, texts=texts)
     made: Any = samples
+    if texts:
+        return samples, keys
     if isinstance(samples, Mixture):
         made = replace(samples, parts=tuple(_with_number(part, label, stacklevel + 1) for part in samples.parts))
     elif isinstance(samples, Split):

@@ -1,12 +1,12 @@
 """Checks of the arguments of transforms for detection and segmentation, and of the dataset that they need."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
-from shardfeed.annotations import BOX, KEYPOINTS, OBJECT_LABEL, RASTER, Keypoints
+from shardfeed.annotations import BOX, KEYPOINTS, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.geometry import check_flip
-from shardfeed.schema import Schema
+from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 
 BoxFormat = Literal[
     "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
@@ -49,44 +49,51 @@ def box_columns(form: str, x0: Any, y0: Any, x1: Any, y1: Any) -> tuple[Any, Any
     }[form.removeprefix("rel_")]
 
 
-def available_keys(schema: Schema, *keys: str) -> list[str]:
-    """The keys that the dataset has."""
-    return [key for key in keys if schema.key(key) is not None]
+def object_keys(
+    schema: Schema, *optional: str, masks: bool, keypoints: bool, mirrors: bool, image_id: bool = False
+) -> tuple[list[str], Keypoints | None]:
+    """Return the features that a detection needs, with those of `optional` that exist, and the meaning of key points.
 
-
-def needed(schema: Schema, keys: Iterable[str], what: str, remedy: str) -> list[str]:
-    """Return the keys. Raises UsageError if the dataset lacks one."""
-    for key in keys:
-        if schema.key(key) is None:
-            raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
-    return list(keys)
-
-
-def needed_objects(schema: Schema) -> list[str]:
-    """The keys of boxes and their classes. Raises UsageError for a dataset that lacks one."""
-    remedy = "convert annotations whose boxes have classes"
-    return needed(schema, [*BOX, OBJECT_LABEL], "objects with classes", remedy)
-
-
-def needed_keypoints(schema: Schema, *, mirrors: bool) -> Keypoints:
-    """Return the schema's keypoints. Raises UsageError if there are none, or no names, or they cannot be mirrored."""
-    needed(schema, KEYPOINTS, "key points", "convert it again with --tasks boxes,keypoints")
+    Raises UsageError for a dataset without objects with classes, without something else that is asked for, and for key
+    points without names, or that cannot be mirrored.
+    """
+    keys = [ENCODED, *[key for key in (FORMAT, *optional) if schema.key(key) is not None]]
+    keys += _needed(
+        schema, [*BOX, OBJECT_LABEL], "objects with classes", "convert annotations whose boxes have classes"
+    )
+    if masks:
+        keys += _needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
+    if image_id:
+        keys += _needed(schema, [SOURCE_ID], "numeric image ids", "leave image_id out")
+    if not keypoints:
+        return keys, None
+    keys += _needed(schema, KEYPOINTS, "key points", "convert it again with --tasks boxes,keypoints")
     if schema.keypoints is None:
         problem = "the dataset has no names of key points"
         raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
     if mirrors:
         check_flip(schema.keypoints.flip)
-    return schema.keypoints
+    return keys, schema.keypoints
 
 
-def needed_void(schema: Schema, void: int | None, *, letterboxes: bool, weighted: bool = False) -> int | None:
-    """Return the value of raster pixels without a class: `void`, or if that is None the dataset's.
+def raster_keys(
+    schema: Schema, void: int | None, *, letterboxes: bool, weighted: bool = False
+) -> tuple[list[str], int | None]:
+    """Return the features that a segmentation needs, and the value of pixels without a class: `void`, or the dataset's.
 
     Raises UsageError for a dataset without rasters, and if it has no such value and one is needed.
     """
-    needed(schema, [RASTER], "rasters", "convert folders of images and masks")
+    keys = [ENCODED, *_needed(schema, [RASTER], "rasters", "convert folders of images and masks")]
     void = schema.raster.void if void is None and schema.raster is not None else void
     if void is None and (weighted or letterboxes):
         why = "pixels around a letterbox become void" if letterboxes else "its pixels get the weight 0"
         raise UsageError("void", f"this dataset has no void value, and {why}", "give one, such as void=255")
-    return void
+    return keys + [FORMAT] * (schema.key(FORMAT) is not None), void
+
+
+def _needed(schema: Schema, keys: Sequence[str], what: str, remedy: str) -> Sequence[str]:
+    """Return the keys. Raises UsageError if the dataset lacks one."""
+    for key in keys:
+        if schema.key(key) is None:
+            raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
+    return keys

@@ -14,8 +14,6 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError, at_least
 
-ReadPayloads = Callable[[np.ndarray], list[bytes]]
-
 
 class Skip:
     """Skip up to `limit` different damaged records; one more raises IntegrityError.
@@ -87,7 +85,7 @@ class IntactRecords:
 
 
 def read_intact(
-    read: ReadPayloads,
+    read: Callable[[np.ndarray], list[bytes]],
     indices: np.ndarray,
     note: Callable[[RecordError], None],
     *,

@@ -19,15 +19,7 @@ from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, U
 from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.manifest_text import checksum_problem, manifest_text, take_shards
-from shardfeed.naming import (
-    CONTAINERS_VERSION,
-    FORMAT_VERSION,
-    MANIFEST,
-    check_split_name,
-    column_file,
-    index_file,
-    shard_file,
-)
+from shardfeed.naming import CONTAINERS_VERSION, FORMAT_VERSION, MANIFEST, check_split_name, column_file, index_file
 from shardfeed.schema import Schema
 from shardfeed.shard_table import ShardTable
 from shardfeed.storage.local import storage_error
@@ -73,7 +65,7 @@ class SplitInfo:
 
     def shard_file(self, shard: int) -> str:
         """The file of a shard, relative to the dataset's directory, like the two below."""
-        return shard_file(self.name, shard, len(self.shards), self.format)
+        return self.shard_format.shard_file(self.name, shard, len(self.shards))
 
     def index_file(self, shard: int) -> str:
         """The index of a shard."""

@@ -27,14 +27,7 @@ from shardfeed.machine.free_space import room_in
 from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.naming import INDEX_DIRECTORY, dataset_name, is_dataset_file
 from shardfeed.pipelines.caching.client import FetcherClient, attach
-from shardfeed.pipelines.caching.copies import (
-    CopyPlan,
-    open_copy,
-    pixel_record_sizes,
-    record_sizes,
-    to_pixels,
-    write_copy,
-)
+from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
@@ -226,12 +219,12 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
         warnings.warn(problem, RuntimeWarning, stacklevel=4)  # where `cached` was called
         # Moved away by one rename, since half of it might look valid; and removed before free space is measured.
         discard(directory, hidden_sibling(directory, "building"))
-    sizes = (pixel_record_sizes if plan.decoded else record_sizes)(plan.split, plan.numbers)
+    sizes = record_sizes(plan)
     records = int(np.count_nonzero(sizes))  # 0 in shards that are not copied
     bar = progress_bar(total=records, desc=f"cache {name}", unit=" records", delay=1)
     with built(directory) as building, bar:
         room_in(parent).check(int(sizes.sum()), _remedies(plan, records))
-        write_copy(building, plan, sizes, to_pixels if plan.decoded else None, bar.update)
+        write_copy(building, plan, sizes, bar.update)
     copy = open_copy(directory, plan)
     assert copy is not None
     return copy

@@ -33,10 +33,6 @@ from shardfeed.storage.local import make_directory, storage_error, write_file
 from shardfeed.storage.storage import pieces
 from shardfeed.version import __version__
 
-# From a record to its replacement, of the same schema. Called from several threads. The record's place is added to an
-# IntegrityError that it raises.
-Rewrite = Callable[[Record], Record]
-
 _PIECE_BYTES = 4 << 20  # of records that one thread makes, and that are written at once
 _MEMORY_SHARE = 1 / 8  # share of the available memory for pieces that are being made or wait to be written
 _RAW = b"raw"
@@ -89,26 +85,30 @@ def open_copy(directory: str, plan: CopyPlan) -> Copy | None:
     return Copy(directory, info, numbers, plan.decoded)
 
 
-def record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
-    """Framed bytes of each record, int64 [records of the whole split]; 0 in shards that are not among `numbers`."""
-    shards = split.shards
+def record_sizes(plan: CopyPlan) -> np.ndarray:
+    """Framed bytes of each record of the copy, int64 [records of the split]; 0 in shards that are not copied.
+
+    Of decoded images the pixels are exact, from the columns of heights and widths; the rest of a record is the mean of
+    a few.
+    """
+    split, shards = plan.split, plan.split.shards
     sizes = np.zeros(shards.info.records, np.int64)
-    for number in numbers:
+    for number in plan.numbers:
         sizes[shards.firsts[number] : shards.firsts[number + 1]] = shards.view(number).sizes
+    if plan.decoded:
+        copied = np.flatnonzero(sizes)  # a record has its frame at least
+        sampled = copied[np.linspace(0, len(copied) - 1, min(_SAMPLED, len(copied))).astype(np.int64)]
+        others = sizes[sampled] - [len(_encoded(split.parse(payload))) for payload in split.payloads(sampled)]
+        pixels = split.column(HEIGHT)[copied] * split.column(WIDTH)[copied] * 3
+        sizes[copied] = pixels + int(np.mean(others)) + _LONGER
     return sizes
 
 
-def write_copy(
-    directory: str,
-    plan: CopyPlan,
-    sizes: np.ndarray,
-    rewrite: Rewrite | None,
-    progress: Callable[[int], object] = lambda records: None,
-) -> None:
+def write_copy(directory: str, plan: CopyPlan, sizes: np.ndarray, progress: Callable[[int], object]) -> None:
     """Write the copy into `directory`, which must not exist: every record is read, its CRC checked, and written again.
 
-    `sizes`: int64 [records of the split], approximate bytes of each new record. Without `rewrite` shards are copied
-    unchanged, and their checksums are compared, too. `progress` is called with numbers of records.
+    `sizes`: int64 [records of the split], approximate bytes of each new record. If images are not decoded, shards are
+    copied unchanged, and their checksums are compared, too. `progress` is called with numbers of records.
 
     Raises RecordError for a damaged record, IntegrityError for a changed shard, StorageError. The part written so far
     remains: a directory without a manifest is not a copy.
@@ -122,11 +122,11 @@ def write_copy(
     def made(piece: range) -> list[Sequence[bytes]]:
         records: list[Sequence[bytes]] = []
         for place, payload in zip(piece, shards.payloads(np.arange(piece.start, piece.stop)), strict=True):
-            if rewrite is None:
+            if not plan.decoded:
                 records.append(NATIVE.framed(payload))
             else:
                 try:
-                    new = rewrite(split.parse(payload))
+                    new = _to_pixels(split.parse(payload))
                     values = {key: v.tolist() if isinstance(v, np.ndarray) else v for key, v in new.items()}
                     records.append(encode(values))
                 except IntegrityError as error:
@@ -151,7 +151,7 @@ def write_copy(
                         sink.append(record)
                     progress(len(records))
             _, source, source_number = shards.read_from(number)
-            as_it_was = rewrite is None and source.format == NATIVE.name
+            as_it_was = not plan.decoded and source.format == NATIVE.name
             if as_it_was and sink.info.data != source.shards[source_number].data:
                 problem = "its checksum is not the manifest's"
                 raise IntegrityError(shards.path(number), problem, "run `shardfeed verify`")
@@ -195,7 +195,7 @@ def _in_order(
         yield started.popleft().result()
 
 
-def to_pixels(record: Record) -> Record:
+def _to_pixels(record: Record) -> Record:
     """Return the record with its image decoded to RGB, otherwise unchanged. A record with pixels is returned unchanged.
 
     Raises IntegrityError for an image that cannot be decoded, or whose size differs from the record's.
@@ -219,21 +219,6 @@ def to_pixels(record: Record) -> Record:
         raise IntegrityError("record", problem)
     pieces: Record = {RESTARTS: b""} if RESTARTS in record else {}  # of the JPEG, which is gone
     return {**record, ENCODED: image.numpy().tobytes(), FORMAT: _RAW, **pieces}
-
-
-def pixel_record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
-    """Framed bytes of each record once its image is pixels, int64 [records of the split]; 0 outside shards `numbers`.
-
-    The pixels are exact, from the columns of heights and widths; the rest of a record is the mean of a few.
-    """
-    sizes = record_sizes(split, numbers)
-    copied = np.flatnonzero(sizes)  # a record has its frame at least
-    sampled = copied[np.linspace(0, len(copied) - 1, min(_SAMPLED, len(copied))).astype(np.int64)]
-    payloads = split.payloads(sampled)
-    others = sizes[sampled] - [len(_encoded(split.parse(payload))) for payload in payloads]
-    pixels = split.column(HEIGHT)[copied] * split.column(WIDTH)[copied] * 3
-    sizes[copied] = pixels + int(np.mean(others)) + _LONGER
-    return sizes
 
 
 def _encoded(record: Record) -> bytes:

@@ -28,8 +28,7 @@ from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, Usage
 from shardfeed.machine.processes import keep_heap
 from shardfeed.manifest import read_manifest
 from shardfeed.naming import dataset_name
-from shardfeed.pipelines.caching.access import identity, use
-from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, receive, send, temporary_prefix
+from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, identity, receive, send, temporary_prefix, use
 from shardfeed.pipelines.caching.reader import Following, Reader
 from shardfeed.pipelines.caching.sparse import Room, SparseCopy, free_range, leftovers_in
 from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json

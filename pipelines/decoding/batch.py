@@ -1,4 +1,4 @@
-"""Many images as one array, made by threads: decoded by `pixels`, resized by `resize` directly into the array.
+"""Many images as one array, made by threads: decoded and resized by `pixels`, directly into the array.
 
 Neither library holds the interpreter's lock while it works; the Python code around both takes some 60 microseconds per
 image.
@@ -16,8 +16,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
 from shardfeed.pipelines.decoding.compiled import compiled_decoder
-from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, plan_view
-from shardfeed.pipelines.decoding.resize import fit
+from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 

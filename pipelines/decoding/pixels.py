@@ -4,12 +4,17 @@ A JPEG is decoded by libjpeg-turbo (simplejpeg): it is faster than OpenCV and Pi
 Pillow's pixels bit for bit. It cannot decode only a window. From a seekable JPEG it gets just the pieces that the
 window needs; for any other JPEG, the height in the header is reduced so that rows below the window are not decoded,
 which saves a tenth. If the target fits into the window 2, 4 or 8 times, the decoder scales by that factor.
+
+The window is resized to the size of a sample by OpenCV: bilinear, without antialiasing. It computes in integers: the
+result is within one level of the result in floats. OpenCV's bit-exact form is off by one level in 1 % of the values
+rather than 12 %, and takes two to three times as long.
 """
 
 import io
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,3 +189,36 @@ def _shortened(encoded: bytes | memoryview, height: int, rows: int) -> tuple[byt
 
 def _cut(pixels: np.ndarray, window: Window) -> np.ndarray:
     return pixels[window.top : window.top + window.height, window.left : window.left + window.width]
+
+
+def has_opencv() -> bool:
+    """Whether OpenCV can be imported: it is installed, and so are the libraries that it needs."""
+    try:
+        import_module("cv2")
+    except ImportError:
+        return False
+    return True
+
+
+def fit(pixels: np.ndarray, view: View, image: np.ndarray, fill: int) -> None:
+    """Fill `image`, uint8 [height, width, 3], the view's target, with `pixels`, uint8 [h, w, 3], its window.
+
+    `fill`: the value of padding. Raises ImportError if OpenCV is not installed.
+    """
+    cv2: Any = import_module("cv2")  # of an extra
+    top, left, height, width = view.content
+    if (height, width) != view.target:
+        image.fill(fill)
+        image = image[top : top + height, left : left + width]
+    tall, wide = pixels.shape[:2]
+    ratio = reduction((tall, wide), (height, width))
+    if ratio > 1 and (tall, wide) == view.window[2:]:  # else the decoder has shrunk it
+        pixels = cv2.resize(pixels, (wide // ratio, tall // ratio), interpolation=cv2.INTER_AREA)
+    if pixels.shape != image.shape:
+        cv2.resize(pixels, (width, height), dst=image, interpolation=cv2.INTER_LINEAR)
+        if view.mirrored:
+            cv2.flip(image, 1, dst=image)
+    elif view.mirrored:
+        cv2.flip(pixels, 1, dst=image)
+    else:
+        image[:] = pixels

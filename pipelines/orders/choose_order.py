@@ -8,25 +8,8 @@ from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines.arguments import check_samples
-from shardfeed.pipelines.orders.choices import (
-    Blocks,
-    Global,
-    OrderLike,
-    OrderObject,
-    Stored,
-    Stream,
-    Weights,
-    order_object,
-)
-from shardfeed.pipelines.orders.order import (
-    MAX_STEPS,
-    BlockOrder,
-    GlobalOrder,
-    Order,
-    StoredOrder,
-    StratifiedOrder,
-    StreamOrder,
-)
+from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
+from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StratifiedOrder, StreamOrder
 from shardfeed.pipelines.orders.permutation import MAX_SIZE
 from shardfeed.pipelines.orders.quotas import apportion
 from shardfeed.pipelines.samples import Mixture, Samples
@@ -96,7 +79,7 @@ def order_samples(
     return samples, (GlobalOrder if isinstance(wanted, Global) else StoredOrder)(*common)
 
 
-def default_order(samples: Samples, local: OrderObject) -> OrderObject:
+def default_order(samples: Samples, local: OrderLike) -> OrderLike:
     """The order unless the caller gives one: `local` for a split of a local disk, large blocks in a bucket.
 
     It depends on the dataset's original location, because a cache must not change the order.
@@ -151,7 +134,7 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
         whole = sum(inner)
         shares += [part_weight * weight / whole for weight in inner]
     count = len(samples) if wanted.epoch_samples is None else wanted.epoch_samples
-    at_least("epoch_samples", count, 1, min(MAX_STEPS * batch_size, MAX_SIZE))
+    at_least("epoch_samples", count, 1, min(StratifiedOrder.most_steps * batch_size, MAX_SIZE))
     length = _whole_batches(samples, batch_size, count)
     view = Mixture(tuple(arranged), tuple(part_weights)) if isinstance(samples, Mixture) else arranged[0]
     quotas = apportion(length, shares)

@@ -22,8 +22,6 @@ from shardfeed.pipelines.orders.quotas import floor_sum, golden_stride
 # Purpose of a key: two uses of one seed must not draw the same numbers.
 _EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)
 
-MAX_STEPS = 2**31  # of an epoch with strata: their square is counted in 64 bits
-
 
 class Drawn(NamedTuple):
     """Samples at some positions, int64 [k].
@@ -194,6 +192,7 @@ class StratifiedOrder(IndexedOrder):
     """
 
     kind = "stratified"
+    most_steps: ClassVar[int] = 2**31  # of an epoch: their square is counted in 64 bits
 
     strata: tuple[int, ...]
     quotas: tuple[int, ...]
@@ -205,7 +204,7 @@ class StratifiedOrder(IndexedOrder):
             raise ValueError("expected quotas that add up to the whole batches of an epoch")
         if any(quota and not size for size, quota in zip(self.strata, self.quotas, strict=True)):
             raise ValueError("a stratum without samples has a quota")
-        if self.steps_per_epoch > MAX_STEPS:
+        if self.steps_per_epoch > self.most_steps:
             raise ValueError(f"expected at most 2^31 steps per epoch, got {self.steps_per_epoch}")
 
     def __str__(self) -> str:

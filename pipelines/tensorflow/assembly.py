@@ -8,7 +8,7 @@ with any number of threads, and from any step.
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -69,6 +69,15 @@ class Share:
     replicas: int = 1
     part: int = 0
     parts: int = 1
+
+
+class _Reading(NamedTuple):
+    """How samples are read: see `assemble_batches`."""
+
+    start_step: int | None
+    share: Share
+    damaged: Skip | None
+    fill: bool
 
 
 def assemble_batches(
@@ -151,12 +160,13 @@ def assemble_batches(
         return _batch(records.map(function, num_parallel_calls=_IN_FLIGHT * parallelism), size, whole, pad)
 
     limit_arenas(parallelism)
+    how = _Reading(start_step, share, damaged, fill)
     static = size if whole else None
     made: tf.data.Dataset | None = None  # images made outside of the graph, if whole batches are read
 
     # From here on, steps are in the order in which they happen.
     if isinstance(order, IndexedOrder):
-        chunks, read = _drawn(samples, order, start_step, share, damaged, fill, evaluates)
+        chunks, read = _drawn(samples, order, how, evaluates)
         # Windows of blocks are large, and one is read while another is used.
         at_once = 1 if isinstance(order, BlockOrder) else max(2, min(parallelism, _MOST_CHUNKS))
         records = indexed_records(chunks, read, parallelism=at_once)
@@ -167,7 +177,7 @@ def assemble_batches(
         assert isinstance(samples, Split)
         assert order.parts == share.parts
         by_place = on_host is not None and damaged is None and all_local(samples)
-        records = _streamed(samples, order, start_step, share, damaged, fill, parallelism, by_place)
+        records = _streamed(samples, order, how, parallelism, by_place)
         if on_host is not None and by_place:
             whole_split = samples.whole_split
 
@@ -198,16 +208,9 @@ def assemble_batches(
     return batches
 
 
-def _drawn(
-    samples: Samples,
-    order: IndexedOrder,
-    start_step: int | None,
-    share: Share,
-    damaged: Skip | None,
-    fill: bool,
-    evaluates: bool,
-) -> tuple[tf.data.Dataset, ReadChunk]:
+def _drawn(samples: Samples, order: IndexedOrder, how: _Reading, evaluates: bool) -> tuple[tf.data.Dataset, ReadChunk]:
     """Chunks, and a reader of one: records drawn by number and read by position. It starts anywhere at no cost."""
+    start_step, share, damaged, fill = how
     first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
     first = first_number * order.batch_size
     chunks_per_epoch = order.chunks_per_epoch
@@ -242,22 +245,14 @@ def _drawn(
     return chunks, read
 
 
-def _streamed(
-    split: Split,
-    order: StreamOrder,
-    start_step: int | None,
-    share: Share,
-    damaged: Skip | None,
-    fill: bool,
-    parallelism: int,
-    by_place: bool,
-) -> tf.data.Dataset:
+def _streamed(split: Split, order: StreamOrder, how: _Reading, parallelism: int, by_place: bool) -> tf.data.Dataset:
     """(seed of the epoch, (place, record)), read shard by shard; with `by_place` (seed of the epoch, place).
 
     To start in the middle of an epoch, earlier records are read and dropped; of places, only those in the shuffle
     buffer are read. Each of several input pipelines streams its own part of the split: parts are cut by samples, not by
     shards, so that none is empty even with few shards. A part has enough samples for its share of each step.
     """
+    start_step, share, damaged, fill = how
     lengths = [len(split) * number // share.parts for number in (share.part, share.part + 1)]
     part = split[lengths[0] : lengths[1]]
     count = order.epoch_samples // share.parts

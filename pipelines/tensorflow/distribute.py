@@ -106,8 +106,8 @@ def distribute(
 
     Raises:
         UsageError: if there are no samples or too few for a batch, if the batch size is not a multiple of the number of
-            replicas, if the label or the order is unknown, if a value is out of range, or if not exactly one of
-            `image_size` and `transform` is given.
+            replicas, if workers have different numbers of replicas, if the label or the order is unknown, if a value is
+            out of range, or if not exactly one of `image_size` and `transform` is given.
 
     Example:
         strategy = tf.distribute.MirroredStrategy()

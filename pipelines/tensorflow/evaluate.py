@@ -8,14 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import (
-    Size,
-    check_samples,
-    check_shared_batch,
-    image_and_label_keys,
-    image_or_transform,
-    images_and_labels,
-)
+from shardfeed.pipelines.arguments import Size, check_samples, check_shared_batch, image_or_transform, images_and_labels
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
@@ -110,8 +103,7 @@ def predict_batches(
             classes = model.predict_on_batch(images).argmax(1)
             rows += [(name.decode(), data.class_names[k]) for name, k in zip(names.numpy(), classes)]
     """
-    check_samples(split)
-    keys = image_and_label_keys(split.schema, key, texts=True)
+    split, keys = images_and_labels(split, key, texts=True)
     return _every_sample(split, batch_size, image_size, key, keys, replicas, damaged, workers)
 
 
@@ -244,9 +236,7 @@ def distribute_eval(
         label, pad, damaged, workers: as in `distribute`.
 
     Raises:
-        UsageError: if there are no samples, if the label is missing, if the batch size is not a multiple of the number
-            of replicas, if workers have different numbers of replicas, if a value is out of range, or if not exactly
-            one of `image_size` and `transform` is given.
+        UsageError: as in `distribute`, but not for fewer samples than a batch.
 
     Example:
         feed = distribute_eval(strategy, data["validation"], batch_size=512, image_size=224)

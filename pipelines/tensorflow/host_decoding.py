@@ -13,7 +13,7 @@ import tensorflow as tf
 from shardfeed.errors import RecordError
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
-from shardfeed.pipelines.decoding.resize import has_opencv
+from shardfeed.pipelines.decoding.pixels import has_opencv
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform

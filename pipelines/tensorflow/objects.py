@@ -9,45 +9,15 @@ from typing import Any, Literal, get_args
 
 import tensorflow as tf
 
-from shardfeed.annotations import (
-    BOX,
-    IS_CROWD,
-    KEYPOINT_VISIBILITY,
-    KEYPOINT_X,
-    KEYPOINT_Y,
-    KEYPOINTS,
-    OBJECT_AREA,
-    OBJECT_LABEL,
-    OBJECT_MASK,
-    RASTER,
-)
+from shardfeed.annotations import BOX, IS_CROWD, KEYPOINTS, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER
 from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.geometry import MIN_VISIBLE
-from shardfeed.pipelines.objects import (
-    BoxFormat,
-    available_keys,
-    box_columns,
-    check_detection,
-    check_image,
-    needed,
-    needed_keypoints,
-    needed_objects,
-    needed_void,
-)
+from shardfeed.pipelines.objects import BoxFormat, box_columns, check_detection, check_image, object_keys, raster_keys
+from shardfeed.pipelines.tensorflow import views
 from shardfeed.pipelines.tensorflow.assembly import Transform
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
-from shardfeed.pipelines.tensorflow.views import (
-    SeenBoxes,
-    View,
-    box_areas,
-    largest,
-    see_areas,
-    see_boxes,
-    see_keypoints,
-    see_raster,
-    to_source,
-)
-from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
+from shardfeed.pipelines.tensorflow.views import SeenBoxes, View, see_raster
+from shardfeed.schema import SOURCE_ID, Schema
 
 Crowd = Literal["keep", "flag", "drop"]
 
@@ -136,20 +106,10 @@ class Detection:
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
-        keys = [*needed_objects(schema), ENCODED, *available_keys(schema, FORMAT)]
-        names, flip = 0, None
-        if self.masks:
-            keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
-        if self.keypoints:
-            meaning = needed_keypoints(schema, mirrors=self.image.crop.mirrors)
-            names, flip = len(meaning.names), meaning.flip
-            keys += KEYPOINTS
-        if self.crowd != "keep":
-            keys += available_keys(schema, IS_CROWD)
-        if self.area:
-            keys += available_keys(schema, OBJECT_AREA)
-        if self.image_id:
-            keys += needed(schema, [SOURCE_ID], "numeric image ids", "leave image_id out")
+        optional = [IS_CROWD] * (self.crowd != "keep") + [OBJECT_AREA] * self.area
+        asked = {"masks": self.masks, "keypoints": self.keypoints, "image_id": self.image_id}
+        keys, meaning = object_keys(schema, *optional, **asked, mirrors=self.image.crop.mirrors)
+        names, flip = (0, None) if meaning is None else (len(meaning.names), meaning.flip)
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View) -> dict[str, Any]:
             return self._sample(features, image, view, names, flip)
@@ -166,11 +126,11 @@ class Detection:
         """The dict. `names`: number of keypoints per object."""
         columns = [features[key] for key in BOX]
         crowd = _crowd(features, tf.shape(columns[0])[0])
-        seen = see_boxes(columns, view, self.min_visible)
+        seen = views.see_boxes(columns, view, self.min_visible)
         if self.crowd == "drop":
             seen = _chosen(seen, tf.where(tf.gather(crowd, seen.kept) == 0)[:, 0])
         count = tf.shape(seen.kept)[0]
-        seen = _chosen(seen, largest(seen.boxes, self.max_objects))
+        seen = _chosen(seen, views.largest(seen.boxes, self.max_objects))
         labels = tf.gather(features[OBJECT_LABEL], seen.kept) + self.label_offset
         sample: dict[str, Any] = {
             "images": image,
@@ -181,20 +141,18 @@ class Detection:
             "num_objects": count,
         }
         if not self.image.crop.mirrors:
-            sample["scale"], sample["offset"] = to_source(view)
+            sample["scale"], sample["offset"] = views.to_source(view)
         if self.masks:
             sample["masks"] = self._padded(_masks(tf.gather(features[OBJECT_MASK], seen.kept), view), 0)
         if self.keypoints:
-            x, y, visibility = (
-                tf.reshape(features[key], [-1, names]) for key in (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY)
-            )
+            x, y, visibility = (tf.reshape(features[key], [-1, names]) for key in KEYPOINTS)
             x, y, visibility = (tf.gather(values, seen.kept) for values in (x, y, visibility))
-            sample["keypoints"] = self._padded(see_keypoints(x, y, visibility, view, flip), 0)
+            sample["keypoints"] = self._padded(views.see_keypoints(x, y, visibility, view, flip), 0)
         if self.crowd == "flag":
             sample["crowd"] = self._padded(tf.gather(crowd, seen.kept))
         if self.area:
             found = OBJECT_AREA in features
-            areas = see_areas(features[OBJECT_AREA], seen, view) if found else box_areas(seen.boxes)
+            areas = views.see_areas(features[OBJECT_AREA], seen, view) if found else views.box_areas(seen.boxes)
             sample["area"] = self._padded(areas)
         if self.image_id:
             sample["image_id"] = tf.strings.to_number(features[SOURCE_ID], tf.int64)
@@ -247,7 +205,8 @@ class Segmentation:
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
-        void = needed_void(schema, self.void, letterboxes=self.image.crop.letterboxes, weighted=self.sample_weight)
+        letterboxes = self.image.crop.letterboxes
+        keys, void = raster_keys(schema, self.void, letterboxes=letterboxes, weighted=self.sample_weight)
         classes, padding = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
         dtype = tf.uint16 if max(classes - 1, padding) > 255 else tf.uint8
 
@@ -258,7 +217,7 @@ class Segmentation:
             classed = raster != tf.cast(padding, dtype)
             return image, tf.where(classed, raster, 0)[:, :, None], tf.cast(classed, tf.float32)
 
-        return [ENCODED, RASTER, *available_keys(schema, FORMAT)], _Following(self.image, sample)
+        return keys, _Following(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Raise UsageError: `bind` must set the schema first."""

@@ -5,8 +5,8 @@ return a view [3, height, width] of pixels stored as [height, width, 3]; `collat
 channels-last memory format, without moving a channel.
 
 `decoding.pixels` decodes the window, scaled down by 2, 4 or 8 if the target fits into it that many times. PyTorch's
-bilinear resize with antialiasing, as in torchvision, does the rest; without antialiasing it is `decoding.resize`, which
-gives the same pixels as TensorFlow.
+bilinear resize with antialiasing, as in torchvision, does the rest; without antialiasing it is `decoding.pixels.fit`,
+which gives the same pixels as TensorFlow.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,8 +18,7 @@ import torch
 
 from shardfeed.errors import MissingExtraError
 from shardfeed.pipelines.arguments import Size, image_size
-from shardfeed.pipelines.decoding.pixels import plan_view
-from shardfeed.pipelines.decoding.resize import fit, has_opencv
+from shardfeed.pipelines.decoding.pixels import fit, has_opencv, plan_view
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import Following, planning

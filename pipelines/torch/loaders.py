@@ -8,14 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shardfeed.errors import UsageError, at_least
-from shardfeed.pipelines.arguments import (
-    S,
-    Size,
-    check_samples,
-    check_shared_batch,
-    image_and_label_keys,
-    images_and_labels,
-)
+from shardfeed.pipelines.arguments import S, Size, check_samples, check_shared_batch, images_and_labels
 from shardfeed.pipelines.caching.client import read_through_fetcher
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
@@ -170,10 +163,7 @@ def torch_eval_loader(
         label, pad, collate_fn, workers, ranks: as in `torch_loader`.
 
     Raises:
-        UsageError: if there are no samples or fewer samples than ranks, if the batch size is not a multiple of the
-            number of ranks, if the label is unknown, if a value is out of range, or if not exactly one of `image_size`,
-            `transform` and `image_transform` is given. While iterating: if a later iteration has started meanwhile, or
-            if the rank of this process has changed.
+        UsageError: as in `torch_loader`, but for fewer samples than ranks instead of than a batch.
         RecordError, StorageError: as in `torch_loader`.
 
     Example:
@@ -284,10 +274,7 @@ def _prepared(
         check_transform(transform)
         keys, transform = transform.bind(schema) if isinstance(transform, SchemaTransform) else (None, transform)
         return samples, keys, transform
-    if texts:
-        keys = image_and_label_keys(schema, label, texts=True)
-    else:
-        samples, keys = images_and_labels(samples, label, stacklevel=5)
+    samples, keys = images_and_labels(samples, label, stacklevel=5, texts=texts)
     number = Label.of(schema, label)
     if size is not None:
         return samples, keys, ImageAndLabel(crop(size), number)

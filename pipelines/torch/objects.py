@@ -12,37 +12,15 @@ import numpy as np
 import torch
 from PIL import Image
 
-from shardfeed.annotations import (
-    BOX,
-    IS_CROWD,
-    KEYPOINT_VISIBILITY,
-    KEYPOINT_X,
-    KEYPOINT_Y,
-    KEYPOINTS,
-    OBJECT_AREA,
-    OBJECT_LABEL,
-    OBJECT_MASK,
-    RASTER,
-    Keypoints,
-)
+from shardfeed.annotations import BOX, IS_CROWD, KEYPOINTS, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
 from shardfeed.errors import IntegrityError, MissingExtraError, UsageError, at_least
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_areas, see_boxes, see_keypoints, see_raster, to_source
-from shardfeed.pipelines.objects import (
-    BoxFormat,
-    available_keys,
-    box_columns,
-    check_detection,
-    check_image,
-    needed,
-    needed_keypoints,
-    needed_objects,
-    needed_void,
-)
+from shardfeed.pipelines.objects import BoxFormat, box_columns, check_detection, check_image, object_keys, raster_keys
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.samples import Following
 from shardfeed.pipelines.torch.targets import Target
-from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
+from shardfeed.schema import SOURCE_ID, Schema
 from shardfeed.text import number
 
 Crowd = Literal["keep", "drop"]
@@ -160,13 +138,9 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
 
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
-        keys = [ENCODED, *needed_objects(schema), *available_keys(schema, FORMAT, SOURCE_ID, OBJECT_AREA, IS_CROWD)]
-        if self.masks:
-            keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
-        if not self.keypoints:
-            return keys, self
-        meaning = needed_keypoints(schema, mirrors=self.image.crop.mirrors)
-        return [*keys, *KEYPOINTS], replace(self, meaning=meaning)
+        mirrors, optional = self.image.crop.mirrors, (SOURCE_ID, OBJECT_AREA, IS_CROWD)
+        keys, meaning = object_keys(schema, *optional, masks=self.masks, keypoints=self.keypoints, mirrors=mirrors)
+        return keys, replace(self, meaning=meaning)
 
     def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
         """The image, and the record's objects as the view shows them."""
@@ -206,12 +180,12 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
 
     def _keypoints(self, record: Mapping[str, Any], count: int, view: View) -> np.ndarray:
         """Keypoints of all objects of the record: float32 [n, K, 3]."""
-        x, y, visibility = _columns(record, (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY))
+        x, y, visibility = _columns(record, KEYPOINTS)
         if self.meaning is None:
             raise UsageError("detection", "it was called before it was bound to a schema", "call what `bind` returns")
         each = len(self.meaning.names)
         if len(x) != count * each:
-            problem = f"{KEYPOINT_X} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
+            problem = f"{KEYPOINTS[0]} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
             raise IntegrityError("record", problem)
         x, y, visibility = (values.reshape(count, each) for values in (x, y, visibility))
         return see_keypoints(x, y, visibility, view, self.meaning.flip)
@@ -235,8 +209,8 @@ class Segmentation(Following[tuple[torch.Tensor, torch.Tensor]]):
 
     def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
-        void = needed_void(schema, self.void, letterboxes=self.image.crop.letterboxes)
-        return [ENCODED, RASTER, *available_keys(schema, FORMAT)], replace(self, void=void)
+        keys, void = raster_keys(schema, self.void, letterboxes=self.image.crop.letterboxes)
+        return keys, replace(self, void=void)
 
     def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
         """The image, and the record's raster as the view shows it."""

@@ -24,8 +24,7 @@ import shardfeed
 from shardfeed.errors import IntegrityError, StorageError, UsageError
 from shardfeed.pipelines import Blocks, Cache, Stored, Stream, cached, mix, order_samples
 from shardfeed.pipelines.caching import fetcher
-from shardfeed.pipelines.caching.access import access, identity, use
-from shardfeed.pipelines.caching.client import FetcherClient, read_through_fetcher
+from shardfeed.pipelines.caching.client import FetcherClient, access, identity, read_through_fetcher, use
 from shardfeed.pipelines.caching.sparse import Room, SparseCopy
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder
 from shardfeed.pipelines.torch import Ranks, Workers, torch_eval_loader, torch_loader

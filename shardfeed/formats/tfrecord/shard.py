@@ -15,15 +15,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import ExampleEncoder
 from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, Walked
-from shardfeed.formats.tfrecord.framing import (
-    FOOTER_BYTES,
-    FRAME_BYTES,
-    HEADER_BYTES,
-    LEAST_LINE_BYTES,
-    Index,
-    frame_parts,
-    unframe,
-)
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES, LEAST_LINE_BYTES, Index, frame_parts, payload_alone, unframe
 from shardfeed.formats.tfrecord.scan import walk_records
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c
@@ -109,7 +101,7 @@ class _View:
         payloads: list[bytes] = []
         for first, last in pieces(self._offsets, row, row + count):
             start, end = self._offsets.item(first), self._offsets.item(last)
-            if last - first == 1 and (payload := _payload_alone(file, start, end)) is not None:
+            if last - first == 1 and (payload := payload_alone(file, start, end)) is not None:
                 payloads.append(payload)
             else:
                 payloads += self._unframed(file, first, last, file.read(start, end - start))
@@ -135,18 +127,6 @@ class _View:
                 raise RecordError(place, problem, "run `shardfeed verify`")
             payloads.append(unframe(framed, place))
         return payloads
-
-
-def _payload_alone(file: OpenFile, start: int, end: int) -> bytes | None:
-    """Read the payload of the framed record in bytes `start` to `end` of a file; None if anything is wrong with it.
-
-    The payload is read separately: slicing it out of the frame would copy it, which takes longer than checking its CRC.
-    """
-    read = file.read
-    payload = read(start + HEADER_BYTES, end - start - FRAME_BYTES)
-    header, _, footer = frame_parts([payload])
-    framed_alike = read(start, HEADER_BYTES) == header and read(end - FOOTER_BYTES, FOOTER_BYTES) == footer
-    return payload if framed_alike and len(payload) == end - start - FRAME_BYTES else None
 
 
 class TFRecord(ShardFormat):
