@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.markers import EOI
-from shardfeed.jpeg.restarts import Grid, are_in_turn, grid_of, piece_ends, restart_codes
+from shardfeed.jpeg.restarts import are_in_turn, grid_of, piece_ends, restart_codes
 from shardfeed.pipelines.windows import Window
 
 # Pixels around a window that are decoded, too: the decoder smooths subsampled colour with the neighbours that it has.
@@ -51,54 +51,41 @@ def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int
     top, left = first_row * grid.mcu_height, first * piece_width
     height = min(grid.height - top, (last_row - first_row) * grid.mcu_height)
     width = min(grid.width - left, (last - first) * piece_width)
-    joined = _joined(data, restarts, grid, (first_row, last_row), (first, last), (height, width))
-    return Spliced(joined, top, left, height, width)
-
-
-def _joined(
-    data: bytes | memoryview,
-    restarts: bytes,
-    grid: Grid,
-    rows: tuple[int, int],
-    pieces: tuple[int, int],
-    size: tuple[int, int],
-) -> bytearray:
-    """The JPEG of these rows and pieces, as (first, end), of `size`: (height, width)."""
     row_ends = np.frombuffer(restarts, "<u4").cumsum(dtype=np.int64)
-    before = int(row_ends[rows[0] - 1]) if rows[0] else 0
-    start, end = grid.scan + before, grid.scan + int(row_ends[rows[1] - 1])
+    before = int(row_ends[first_row - 1]) if first_row else 0
+    start, end = grid.scan + before, grid.scan + int(row_ends[last_row - 1])
     if end > len(data):
         raise _wrong_restarts()
     ends, codes = piece_ends(data, start, end)
-    count = rows[1] - rows[0]
-    if len(ends) != count * grid.pieces or not are_in_turn(codes, grid, rows[0]):
+    count = last_row - first_row
+    if len(ends) != count * grid.pieces or not are_in_turn(codes, grid, first_row):
         raise _wrong_restarts()
     ends += start
     ends = ends.reshape(count, grid.pieces)
     row_ends += grid.scan
-    if (ends[:, -1] != row_ends[rows[0] : rows[1]]).any():
+    if (ends[:, -1] != row_ends[first_row:last_row]).any():
         raise _wrong_restarts()
 
     # From the file: the bytes of each row from its first piece to the end of its last.
-    if pieces[0]:
-        begins = ends[:, pieces[0] - 1]
+    if first:
+        begins = ends[:, first - 1]
     else:
         begins = np.empty(count, np.int64)
         begins[0], begins[1:] = start, ends[:-1, -1]
-    behind = ends[:, pieces[1] - 1]
+    behind = ends[:, last - 1]
     at = grid.size_at
-    header = grid.header[:at] + size[0].to_bytes(2, "big") + size[1].to_bytes(2, "big") + grid.header[at + 4 :]
-    parts = [data[first:last] for first, last in zip(begins.tolist(), behind.tolist(), strict=True)]
+    header = grid.header[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + grid.header[at + 4 :]
+    parts = [data[a:b] for a, b in zip(begins.tolist(), behind.tolist(), strict=True)]
     joined = bytearray().join([header, *parts])
 
     # Number the markers, each the last byte of its piece, from zero again.
     lengths = behind - begins
     moved = lengths.cumsum() - behind + (len(header) - 1)
-    markers = (ends[:, pieces[0] : pieces[1]] + moved[:, None]).ravel()
+    markers = (ends[:, first:last] + moved[:, None]).ravel()
     codes = np.frombuffer(joined, np.uint8)
     codes[markers] = restart_codes(len(markers))
     codes[-1] = EOI
-    return joined
+    return Spliced(joined, top, left, height, width)
 
 
 def _wrong_restarts() -> IntegrityError:

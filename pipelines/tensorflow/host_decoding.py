@@ -102,17 +102,11 @@ class HostImages:
 
     def of_chunks(self, chunks: tf.data.Dataset, read: ReadChunk, size: int | None) -> tf.data.Dataset:
         """Make a batch from the records that `read` returns for each of `chunks`. `size`: b, None if it varies."""
-
-        def made(*chunk: np.ndarray) -> tuple[np.ndarray, ...]:
-            return self._made(*read(*chunk))
-
-        return python_map(chunks, made, self._specs(size), parallelism=self.waiting)
-
-    def _specs(self, size: int | None) -> tuple[tf.TensorSpec, ...]:
         specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *self._crop.target, 3], tf.uint8)]
         if self.follows:
             specs.append(([size, VIEW_NUMBERS], tf.int32))
-        return tuple(tf.TensorSpec(*spec) for spec in specs)
+        types = tuple(tf.TensorSpec(*spec) for spec in specs)
+        return python_map(chunks, lambda *chunk: self._made(*read(*chunk)), types, parallelism=self.waiting)
 
     def _made(self, seeds: np.ndarray, payloads: list[bytes]) -> tuple[np.ndarray, ...]:
         try:

@@ -162,20 +162,15 @@ class Collate:
                 problem = f"shapes vary within a batch: {shown}"
                 raise UsageError(place, problem, "give pad=..., or return one shape for every sample")
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
-            return _stacked([_padded(tensor, longest, self.pad, place) for tensor in tensors])
+            return default_collate([_padded(tensor, longest, self.pad, place) for tensor in tensors])
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
             if self.lends and (lent := SHARED_IMAGES.lend(tensors)) is not None:
                 return lent
-            return _stacked([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
-        return _stacked(tensors)
+            return default_collate([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
+        return default_collate(list(tensors))  # which stacks in a worker directly into shared memory
 
 
 _NUMBERS = {int, float}
-
-
-def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Stack as PyTorch does: in a worker directly into shared memory."""
-    return default_collate(list(tensors))
 
 
 def writable(value: Any) -> Any:

@@ -198,12 +198,10 @@ def torch_predict_loader(
         image_size: size of the crops in pixels: one side, or (height, width).
         image_transform: instead of `image_size`, as in `torch_eval_loader`.
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
-        damaged: as in `torch_eval_loader`.
-        workers, ranks: as in `torch_loader`.
+        damaged, workers, ranks: as in `torch_eval_loader`.
 
     Raises:
-        UsageError: as in `torch_eval_loader`.
-        RecordError, StorageError: as in `torch_loader`.
+        UsageError, RecordError, StorageError: as in `torch_eval_loader`.
 
     Example:
         rows = []
