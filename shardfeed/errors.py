@@ -79,12 +79,7 @@ def argument(name: str, value: object = None, *, python: str = "", typed: str = 
 
 def _format_arguments(text: str, flags: Mapping[str, str]) -> str:
     """Format the arguments in a part of a message as in Python; those in `flags` as on the command line."""
-
-    def one(found: re.Match[str]) -> str:
-        name, python, typed = found.groups()
-        return f"{flags[name]} {typed}".rstrip() if name in flags else python
-
-    return _ARGUMENT.sub(one, text)
+    return _ARGUMENT.sub(lambda one: f"{flags[one[1]]} {one[3]}".rstrip() if one[1] in flags else one[2], text)
 
 
 def arguments_in(error: "ShardfeedError") -> set[str]:

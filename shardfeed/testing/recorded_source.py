@@ -21,8 +21,7 @@ from shardfeed.converters.sources.source import RecordedSource, Sample, Source, 
 from shardfeed.formats.example import decode
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL
-
-_LOOKED_AT = 20  # samples with records that are read, spread over the source
+from shardfeed.testing.source import spread_over
 
 
 class RecordedSourceContract:
@@ -59,7 +58,7 @@ class RecordedSourceContract:
         for again in (build(), pickle.loads(pickle.dumps(source))):
             assert (len(again), again.schema, findings_of(again)) == (count, source.schema, findings_of(source))
             assert [_contents(again[i]) for i in reversed(range(count))][::-1] == expected
-        for i in _some(source):
+        for i in spread_over(source):
             assert _contents(pickle.loads(pickle.dumps(source[i]))) == expected[i]
 
     def test_keys_and_splits_are_sound(self, build: Callable[[], Any]) -> None:
@@ -75,7 +74,7 @@ class RecordedSourceContract:
         """Check that each record decodes, has the features and classes of the schema, and the label of its sample."""
         source = build()
         schema = source.schema
-        for i in _some(source):
+        for i in spread_over(source):
             sample = source[i]
             assert sample.record.size > 0
             found = decode(sample.record(i))
@@ -98,10 +97,6 @@ class RecordedSourceContract:
         plan = make_plan(source, options)
         assert sorted(int(i) for shard in plan.shards for i in shard.samples) == list(range(len(source)))
         assert make_plan(build(), options).identity() == plan.identity()
-
-
-def _some(source: Any) -> range:
-    return range(0, len(source), -(-len(source) // _LOOKED_AT))
 
 
 def _contents(sample: Sample) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceFile, findings_of
 from shardfeed.naming import check_split_name
 
-_LOOKED_AT = 20  # samples with images that are read, spread over the source
+_LOOKED_AT = 20  # samples with images or records that are read, spread over the source
 _TYPES = {"int64": int, "float32": float, "bytes": bytes}
 
 
@@ -76,7 +76,7 @@ class SourceContract:
         assert (len(again), again.schema, findings_of(again)) == (len(source), source.schema, findings_of(source))
         assert [again[i].key for i in range(len(again))] == [source[i].key for i in range(len(source))]
         assert _images(again) == _images(source)
-        for i in _some(source):
+        for i in spread_over(source):
             assert pickle.loads(pickle.dumps(source[i])).key == source[i].key
 
     def test_keys_are_unique_relative_names(self, build: Callable[[], Source]) -> None:
@@ -143,14 +143,15 @@ class SourceContract:
         assert make_plan(build(), PlanOptions()).identity() == plan.identity()
 
 
-def _some(source: Source) -> range:
+def spread_over(source: Any) -> range:
+    """Return the numbers of some samples."""
     return range(0, len(source), -(-len(source) // _LOOKED_AT))
 
 
 def _images(source: Source) -> list[bytes]:
     """Return the images of some samples. Fails if one cannot be read."""
     found = []
-    for i in _some(source):
+    for i in spread_over(source):
         sample = source[i]
         assert isinstance(sample.image, SourceFile | bytes) or callable(sample.image)
         try:
