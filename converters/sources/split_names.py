@@ -20,7 +20,7 @@ _USUAL = {
     "testing": "test",
     "testset": "test",
 }
-_OWN = ("dev", "eval")  # words for a split that keeps this name
+_OWN = ("dev", "eval", "evaluation", "holdout", "trainval", "minival")  # words for a split that keeps this name
 _BETWEEN = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")  # around the words of a name
 # A fold's number, as spreadsheets write a column of whole numbers that has gaps elsewhere, too: 3.0.
 _FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
@@ -83,14 +83,17 @@ def top_folders(listing: Listing, inside: bytes = b"") -> list[bytes]:
 
 
 def folder_splits(listing: Listing, inside: bytes = b"") -> dict[bytes, str]:
-    """The split by folder where every folder in the root, or in `inside`, has a usual split's name; else nothing.
+    """The split by folder where every folder in the root, or in `inside`, has a split's name; else nothing.
 
-    Raises UsageError when two folders mean the same split.
+    One of them must be usual: `train` and `holdout`. Raises UsageError when two folders mean the same split.
     """
     splits: dict[bytes, str] = {}
-    for top in top_folders(listing, inside):
-        split = usual_split(top)
-        if split is None:
+    tops = top_folders(listing, inside)
+    if not any(map(usual_split, tops)):
+        return {}
+    for top in tops:
+        split = usual_split(top) or os.fsdecode(top).casefold()
+        if not usual_split(top) and split not in _OWN:
             return {}
         if split in splits.values():
             raise UsageError(listing.root, f"more than one folder is the split {split!r}", "rename or merge them")

@@ -206,7 +206,7 @@ def test_ordinary_classes_are_not_suspected(tmp_path: Path, name: str) -> None:
         (numbered("training_set/cat/{}.png", "training_set/dog/{}.png", "test_set/cat/1{}.png"), "give pattern="),
         (numbered("train_images/{}.png", "test_images/1{}.png"), "its folders (test_images, train_images) may not be"),
         (numbered("Split-train/{}.png", "Split-eval/1{}.png"), "give Split-eval or Split-train alone, unlabelled=True"),
-        (numbered("trainset/{}.png", "dev/1{}.png"), "its folders (dev, trainset) are named like splits"),
+        (numbered("trainset/{}.png", "dev/1{}.png"), "dev: got files and no class folders"),
         (numbered("flowersTrain/{}.png", "leavesTest/1{}.png"), "are named like splits"),
         (numbered("x_HR/{}.png", "x_LR_bicubic/X4/{}x4.png"), "its folders (x_HR, x_LR_bicubic)"),
         (numbered("images_001/{}.png", "images_002/1{}.png"), "its folders (images_001, images_002)"),
@@ -224,6 +224,13 @@ def test_names_of_parts_and_groups_are_no_classes(tmp_path: Path, keys: list[str
     with pytest.raises(UsageError) as caught:
         open_source(plant(tmp_path, *keys))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("tops", [("train", "holdout"), ("test", "trainval"), ("Train", "Dev", "TEST")])
+def test_folders_of_less_usual_splits_beside_a_usual_one_are_splits(tmp_path: Path, tops: tuple[str, ...]) -> None:
+    source = open_source(plant(tmp_path, *numbered(*(f"{top}/{name}/{{}}.png" for top in tops for name in "ab"))))
+    assert source.schema.class_names["image/class/label"] == ("a", "b")
+    assert {one.split for one in source} == {top.casefold() for top in tops}
 
 
 def test_classes_in_folders_of_splits_are_read_by_the_pattern_of_the_remedy(tmp_path: Path) -> None:
