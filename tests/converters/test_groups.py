@@ -200,6 +200,30 @@ def test_groups_of_a_source_with_its_own_splits(tmp_path: Path) -> None:
     assert all(len(names) == 1 for names in found.values())
 
 
+@pytest.mark.parametrize(
+    ("options", "feature"),
+    [
+        ({"label_columns": ["breed", "patient"]}, f"{PATIENT}/label"),
+        ({"label_columns": ["breed"], "text_columns": ["patient"]}, PATIENT),
+        ({"label_columns": ["breed"], "number_columns": ["patient"]}, PATIENT),
+        ({"label_columns": ["breed"]}, PATIENT),
+    ],
+    ids=["label", "text", "number", "group alone"],
+)
+def test_groups_by_a_column_of_any_kind(tmp_path: Path, options: dict[str, Any], feature: str) -> None:
+    rows = ["image,breed,patient"]
+    for i in range(12):
+        (tmp_path / f"{i}.png").write_bytes(picture(i, "PNG", (6, 6)))
+        rows.append(f"{i}.png,{['cat', 'dog'][i % 2]},{i // 2}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    source = open_source(tmp_path / "labels.csv", options=LabelOptions(**options, group_column="patient"))
+    convert(source, tmp_path / "out", split=HALVES, group_column="patient", workers=here())
+    found = [set(map(str, of_split.column(feature))) for of_split in shardfeed.open(tmp_path / "out").values()]
+    assert len(found) == 2
+    assert found[0].isdisjoint(found[1])
+    assert all(found)
+
+
 def test_without_shares_groups_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there are no shares; for example split=\{'train': 0.9"):
         convert(Patients(patients(2)), tmp_path / "out", group_column="patient")

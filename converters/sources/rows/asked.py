@@ -58,11 +58,9 @@ def check_asked(place: str, options: Options, source: ColumnarSource) -> None:
 
 
 def _columns(options: Options) -> Iterator[tuple[str, str, str]]:
-    """The columns and fields that are asked for: option, column, and role or feature."""
+    """The columns that are asked for: option, column, and role or feature. The plan looks for that of groups."""
     for feature, column in getattr(options, "columns", {}).items():
         yield "columns", column, feature
     for name in ("text_columns", "number_columns"):
         for column in (one for one in getattr(options, name, ()) if isinstance(one, str)):
             yield name, column, feature_key(column)
-    if options.group_column is not None:
-        yield "group_column", options.group_column, feature_key(options.group_column)
