@@ -109,6 +109,8 @@ def from_dicts(
             rows.labels.append(labels := Labels("set" if name == "tags" else "one", known))
             for image in there:
                 labels.add(read[image].classes.get(name, []))
+            for one in read:  # of a missing image, too: whether a file is there changes no label of others
+                labels.expect(one.classes.get(name, []))
     if any(one.captions is not None for one in read):
         rows.values.append(Values(CAPTION, lists=True))
         for image in there:
@@ -125,6 +127,10 @@ def from_dicts(
         if "labels" in names:
             rows.of_objects = KnownClasses(place="dicts", refuse=partial(_refuse, read, "labels"))
         rows.objects.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
+    else:
+        for name, value in {"fractions": fractions, "boxes_on": boxes_on, "keypoints": keypoints}.items():
+            if value is not None:
+                raise UsageError(name, "is for boxes, and no dict has any", "leave it out")
     rows.ledger.skip(one.image for one in read if isinstance(one.image, Skipped))
     if any(read[image].split is not None for image in there):
         rows.splits = Splits.of([read[image].split for image in there])

@@ -101,6 +101,11 @@ class Labels:
             if isinstance(texts, list) and len(texts) == len(labels):
                 self._marks.end()  # each has a name
 
+    def expect(self, labels: Sequence[str]) -> None:
+        """Take classes that no sample has: they are numbered with the others."""
+        for text in labels:
+            self._codes.values.setdefault(text, len(self._codes.values))
+
     def add_many(self, texts: Sequence[str], places: np.ndarray) -> None:
         """Append one class of each of many samples: `texts[place]` for each place."""
         self._codes.add_many(texts, places)

@@ -151,6 +151,16 @@ def test_a_class_may_be_its_number(images: Path) -> None:
     assert say(images, {"image": "a.png", "tags": np.array([1, 0])}).schema.class_names[LABEL] == ("0", "1")
 
 
+def test_the_classes_of_images_that_are_not_there_count(images: Path) -> None:
+    """Whether a file is there changes no label of others."""
+    dicts = [{"image": name, "label": label} for label, name in enumerate(("a.png", "gone.png", "b.png"))]
+    source = say(images, *dicts)
+    assert (source.schema.class_names[LABEL], len(source)) == (("0", "1", "2"), 2)
+    assert [source[i].features[LABEL] for i in range(2)] == [0, 2]
+    dicts = [{"image": "a.png", "tags": ["dog"]}, {"image": "gone.png", "tags": ["cat", "eel"]}]
+    assert say(images, *dicts).schema.class_names[LABEL] == ("cat", "dog", "eel")
+
+
 def test_fractions_and_the_upright_image_are_said_once(images: Path, tmp_path: Path) -> None:
     source = say(images, {"image": "a.png", "boxes": [[0.1, 0.1, 0.5, 0.5]]}, fractions=True, boxes_on="stored")
     objects = source[0].objects
@@ -250,6 +260,9 @@ FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
     ([ONE], {"class_names": ["cat"]}, "class_names: no dict has any of label, tags, labels; leave them out"),
     ([ONE], {"class_names": {"label": ["cat"]}}, "class_names: got names for 'label', but no dict has it; leave them"),
     ([ONE], {"class_names": {"image": ["cat"]}}, "class_names: got 'image', expected one of label, tags, labels"),
+    ([ONE], {"fractions": False}, "fractions: is for boxes, and no dict has any; leave it out"),
+    ([ONE], {"boxes_on": "stored"}, "boxes_on: is for boxes, and no dict has any; leave it out"),
+    ([ONE], {"keypoints": Keypoints(("nose",))}, "keypoints: is for boxes, and no dict has any; leave it out"),
     ([{**ONE, "label": 1}], {}, "dicts[0]: label: got 1 integer labels from 1 to 1"),
     ([{**ONE, "caption": 3}], {}, "dicts[0]: caption: got 3, expected text, or a list of texts, in UTF-8"),
     ([{**ONE, "captions": ["a", b"\xff"]}], {}, "dicts[0]: captions: got b'\\xff', expected text"),
