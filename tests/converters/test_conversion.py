@@ -538,6 +538,7 @@ def test_rejected_inputs_refuse_the_commit_and_a_higher_limit_only_commits(
     assert report.images == 0, "all shards were there"
     content = report.to_json()
     assert (content["images"], content["dataset_images"], content["shards_kept"]) == (0, 12, 1)
+    assert content["annotations"] is None, "a folder has none to account for"
     assert content["dataset_bytes"] == sum(path.stat().st_size for path in (tmp_path / "out").glob("*.tfrecord"))
     lines = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
     assert [(line["key"], line["code"]) for line in lines] == [

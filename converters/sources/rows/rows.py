@@ -106,7 +106,7 @@ class Rows:
             table = self._table(self.objects, self._options("objects", rasters), places, leave)
         own = None if ids is None else self._own_ids(ids)
         described = _described(len(keys), columns, table) if described is None else described
-        findings = self.ledger.findings(folder)
+        findings = self.ledger.findings(folder, objects=table is not None)
         made = ColumnarSource(keys, images, columns, self.splits, table, rasters, own, findings, described, kept)
         check_asked(self.place, self.options, made)
         return made

@@ -233,7 +233,8 @@ class Ledger:
         for skipped in inputs:
             self.rejected.setdefault(skipped.key, skipped)
 
-    def findings(self, folder: bytes | None = None) -> Findings:
-        """Return all findings. `folder`: a folder from which the source takes every file."""
-        account = Account(read=len(self.left_out), left_out=tuple(self.left_out))
+    def findings(self, folder: bytes | None = None, *, objects: bool) -> Findings:
+        """Return all findings. `folder`: from which the source takes every file. `objects`: whether there are any."""
+        left_out = tuple(self.left_out)
+        account = Account(read=len(left_out), left_out=left_out) if objects or left_out else None
         return Findings([self.rejected[key] for key in sorted(self.rejected)], self.notes, folder, account)
