@@ -23,7 +23,7 @@ def draw_mask(outline: Outline, size: tuple[int, int], objects: Objects) -> np.n
     """A region's pixels: uint8 [height, width] of the image that was annotated, 1 inside. All 0 for None.
 
     `size`: (height, width). Raises BadAnnotationError, for a region without a pixel as well; MissingExtraError without
-    pycocotools.
+    pycocotools, unless the region is a list of runs.
     """
     if outline is None:
         return np.zeros(size, np.uint8)
@@ -36,13 +36,12 @@ def draw_mask(outline: Outline, size: tuple[int, int], objects: Objects) -> np.n
 def _drawn(
     outline: Sequence[Sequence[float]] | Mapping[str, Any], size: tuple[int, int], objects: Objects
 ) -> np.ndarray:
-    with needing_extra("masks"):
-        from pycocotools import mask as api
-    coco: Any = api  # its type hints are incomplete
     if isinstance(outline, Mapping):
         code = _checked_code(outline, size)
-        if isinstance(code["counts"], list):
-            return coco.decode(coco.frPyObjects(code, *size))
+        if isinstance(code["counts"], list):  # of runs, outside and inside in turn
+            runs = np.arange(len(code["counts"])) % 2
+            return runs.astype(np.uint8).repeat(code["counts"]).reshape(size, order="F")
+        coco = _pycocotools()
         try:
             mask = coco.decode(code)
         except ValueError as error:
@@ -57,7 +56,15 @@ def _drawn(
     far = _FAR * max(size)
     if any(max(part) > far or min(part) < -far for part in polygons):  # which take pycocotools' memory
         raise _bad(f"a polygon that extends beyond the image by more than {_FAR} times its size")
+    coco = _pycocotools()
     return coco.decode(coco.merge(coco.frPyObjects(polygons, *size)))
+
+
+def _pycocotools() -> Any:
+    """Its module of masks, whose type hints are incomplete."""
+    with needing_extra("masks"):
+        from pycocotools import mask
+    return mask
 
 
 def _checked_code(outline: Mapping[str, Any], size: tuple[int, int]) -> dict[str, Any]:

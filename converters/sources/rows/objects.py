@@ -183,6 +183,7 @@ class ObjectGather:
         self._unnamed = False  # whether key points came as columns, which have no names for them
         self._flags: dict[str, array[int]] = {key: array("b") for key in flags}
         self._outlines = Outlines() if masks else None
+        self._bare = 0  # objects that came as columns without outlines
         self._sizes: dict[int, tuple[int, int]] = {}
         self._same_sizes: dict[tuple[int, int], tuple[int, int]] = {}  # most images are as large as another
         self._largest, self._far, self._classed = 0.0, 0, 0
@@ -196,6 +197,11 @@ class ObjectGather:
     def class_texts(self) -> list[str]:
         """Each different class that an object names, as it first came."""
         return [text for text in self._classes.values if text]
+
+    @property
+    def unmasked(self) -> int:
+        """Objects that came as columns without outlines, if others have some: then none are taken."""
+        return self._bare if self._outlines is not None else 0
 
     @property
     def largest(self) -> float:
@@ -243,7 +249,8 @@ class ObjectGather:
         if keypoints is not None:
             sound = isinstance(keypoints, Sequence) and not isinstance(keypoints, str)
             points = tuple(map(_float, keypoints)) if sound and all(map(is_number, keypoints)) else (math.nan,)
-        region = check_outline(outline) if self._outlines is not None else None
+        masked = self._outlines is not None and not self._bare
+        region = check_outline(outline) if masked else None
         # Everything is sound: from here on nothing raises.
         known = len(self._images)
         self._images.append(image)
@@ -265,7 +272,7 @@ class ObjectGather:
         if points or self._point_ends:
             self._points.extend(points)
             self._point_ends.append(len(self._points))
-        drawn = 0 if self._outlines is None else self._outlines.add(region)
+        drawn = self._outlines.add(region) if self._outlines is not None and masked else 0
         same = (image, sides, label, area, tuple(flagged.items()), points, repr(own_id), drawn)
         self._hashes.append(hash(same))
         largest = max(map(abs, sides))
@@ -294,10 +301,10 @@ class ObjectGather:
 
     def _add_all(self, image: int, objects: ObjectColumns, labels: Sequence[str] | None) -> bool:
         """Add all objects of an image at once, with classes as text. If one is invalid, add none and return False."""
-        if objects.outlines is not None and self._outlines is None:
+        if objects.outlines is None:
+            self._bare += len(objects.corners)
+        elif self._outlines is None:
             self._outlines = Outlines()
-            for _ in self._images:  # those before have none
-                self._outlines.add(None)
         self._unnamed |= objects.keypoints is not None
         if objects.outlines is not None or objects.keypoints is not None:
             return False
@@ -431,7 +438,7 @@ class ObjectGather:
             areas,
             self.keypoints,
             None if points is None else points[kept].reshape(-1, points.shape[1] // 3, 3),
-            None if self._outlines is None else (self._outlines, np.arange(len(images))[kept]),
+            None if self._outlines is None or self._bare else (self._outlines, np.arange(len(images))[kept]),
             {image: size for image, size in sizes.items() if image >= 0},
         )
 

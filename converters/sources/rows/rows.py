@@ -151,6 +151,8 @@ class Rows:
                 raise UsageError(self.place, problem, f"leave it out, and name them with {argument('class_names')}")
         gather.check_unit(self.place, getattr(options, "unit", None))
         table = gather.finish(classes, places, leave_out)
+        if gather.unmasked:
+            notes.append(f"masks of objects are not read: {gather.unmasked:,} of {len(gather):,} objects have none")
         crowds = int(np.count_nonzero(table.flags.get(IS_CROWD, ())))
         if 2 * crowds > len(table):
             why = "some tools mark every run-length mask so; trainers and evaluation leave crowds out"

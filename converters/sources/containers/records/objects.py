@@ -89,8 +89,6 @@ class ObjectKeys:
         labels, masks = found.get(OBJECT_LABEL), found.get(OBJECT_MASK)
         if labels and isinstance(labels[0], bytes):
             labels = [as_text(label, self.label) for label in labels]
-        if masks is not None:
-            masks = [_outline(mask) for mask in masks or [b""] * len(corners)]
         return ObjectColumns(
             corners,
             labels,
@@ -99,7 +97,7 @@ class ObjectKeys:
             {key: found[key] for key in _ALL_FLAGS if found.get(key)},
             found.get(_ID) or None,
             _points(found, len(corners)) if {KEYPOINT_X, KEYPOINT_Y} <= found.keys() else None,
-            masks,
+            None if masks is None or (corners and not masks) else [*map(_outline, masks)],
         )
 
 
@@ -114,7 +112,7 @@ def _points(found: Mapping[str, list[Any]], count: int) -> list[list[float]]:
     """X, y and visibility of the key points of each object; points without a place are not there (0, 0, 0)."""
     x, y = (np.asarray(found[key], np.float64) for key in (KEYPOINT_X, KEYPOINT_Y))
     visible = found.get(KEYPOINT_VISIBILITY, [2] * len(x))
-    if not len(x) == len(y) == len(visible) or len(x) % max(1, count):
+    if not len(x) == len(y) == len(visible) or (len(x) % count if count else len(x)):
         reason = f"{len(x)} x, {len(y)} y and {len(visible)} visibilities of key points for {count} boxes"
         raise BadRowError(max(1, count), reason)
     points = np.stack([x, y, visible], axis=-1)

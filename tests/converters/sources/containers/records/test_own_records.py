@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +92,40 @@ def test_key_points_of_others(tmp_path: Path) -> None:
 def test_masks_that_cannot_be_read_are_listed(tmp_path: Path) -> None:
     good = encoded(np.pad(np.ones((10, 20), np.uint8) * 255, ((10, 20), (16, 20))))
     colours = encoded(np.arange(40 * 56 * 3, dtype=np.uint8).reshape(40, 56, 3))
-    rows = [boxed(0, 3, **{OBJECT_MASK: [good, b"x", colours]}), boxed(1, 1), boxed(2, 1, **{OBJECT_MASK: [good]})]
+    rows = [boxed(0, 3, **{OBJECT_MASK: [good, b"x", colours]}), boxed(1, 0), boxed(2, 1, **{OBJECT_MASK: [good]})]
     write(tmp_path / "in" / "a.tfrecord", rows)
-    report = convert(open_source(tmp_path / "in"), tmp_path / "out", workers=here(), max_bad={"objects": 3})
+    report = convert(open_source(tmp_path / "in"), tmp_path / "out", workers=here(), max_bad={"objects": 2})
     assert report.account is not None
-    found = {(one.key, one.code) for one in report.account.left_out}
-    assert found == {(b"0.jpg", "E_OUTLINE"), (b"1.jpg", "E_OUTLINE")}
+    assert [(one.key, one.code) for one in report.account.left_out] == [(b"0.jpg", "E_OUTLINE")] * 2
     masks = {name: own[OBJECT_MASK] for name, own in objects_by_name(shardfeed.open(tmp_path / "out")).items()}
     assert [np.sum(masks[name]) for name in (b"0.jpg", b"1.jpg", b"2.jpg")] == [200, 0, 200]
+
+
+@pytest.mark.parametrize("first", ["masked", "bare"])
+def test_boxes_stay_where_only_some_have_masks(tmp_path: Path, first: str) -> None:
+    mask = encoded(np.pad(np.ones((10, 20), np.uint8), ((10, 20), (16, 20))))
+    masked, bare = boxed(0, 2, **{OBJECT_MASK: [mask, mask]}), boxed(1, 1)
+    write(tmp_path / "in" / "a.tfrecord", [masked, bare] if first == "masked" else [bare, masked])
+    report = convert(tmp_path / "in", tmp_path / "out", workers=here())
+    assert report.account is not None
+    assert (report.account.read, report.account.written) == (3, 3)
+    assert "masks of objects are not read: 1 of 3 objects have none" in report.notes
+    assert OBJECT_MASK not in shardfeed.open(tmp_path / "out").manifest.schema.features
+
+
+def test_masks_of_records_need_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    convert(scenes("masks"), tmp_path / "own", workers=here())
+    monkeypatch.setitem(sys.modules, "pycocotools", None)  # importing it raises ModuleNotFoundError
+    convert(shards_alone(tmp_path / "own", tmp_path / "in"), tmp_path / "again", workers=here())
+    own, again = (objects_by_name(shardfeed.open(tmp_path / name)) for name in ("own", "again"))
+    assert again == own
+
+
+def test_key_points_without_boxes_are_listed(tmp_path: Path) -> None:
+    write(
+        tmp_path / "a.tfrecord",
+        [boxed(0, 1, **{KEYPOINT_X: [0.2], KEYPOINT_Y: [0.2]}), boxed(1, 0, **{KEYPOINT_X: [0.2], KEYPOINT_Y: [0.2]})],
+    )
+    (rejected,) = findings_of(open_source(tmp_path)).rejected
+    assert rejected.key == b"1.jpg"
+    assert "key points for 0 boxes" in rejected.reason
