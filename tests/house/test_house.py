@@ -191,6 +191,36 @@ def test_imports_inside_a_folder_run_one_way(folder: Path) -> None:
         visit(name, ())
 
 
+# What decides for all readers is decided in one place: the classes and functions that do, and the files that call them.
+# A file that inherits from one is like one that calls it.
+_ROWS = "converters/sources/rows"
+ONE_PLACE = {
+    "ColumnarSource": {f"{_ROWS}/rows.py"},
+    "check_asked": {f"{_ROWS}/rows.py"},
+    "ObjectTable": {f"{_ROWS}/objects.py"},
+    "ClassColumn": {f"{_ROWS}/image_classes.py", f"{_ROWS}/inference.py"},
+    "Numbering": {"converters/sources/classes.py"},
+    "number_classes": {
+        f"{_ROWS}/image_classes.py",  # of samples
+        f"{_ROWS}/rows.py",  # of objects
+        f"{_ROWS}/inference.py",  # of columns of a table
+        "converters/sources/labels/label_file.py",  # of the names of one-hot columns
+    },
+}
+
+
+def test_one_engine_makes_sources_and_one_rule_numbers_classes() -> None:
+    found: dict[str, set[str]] = {name: set() for name in ONE_PLACE}
+    for path in FILES:
+        for node in ast.walk(parsed(path)):
+            used = node.bases if isinstance(node, ast.ClassDef) else [node.func] if isinstance(node, ast.Call) else []
+            for one in used:
+                name = one.attr if isinstance(one, ast.Attribute) else one.id if isinstance(one, ast.Name) else ""
+                if name in found:
+                    found[name].add(path.relative_to(ROOT).as_posix())
+    assert found == ONE_PLACE, "a reader says what it found to `Rows`, whose `source` makes the source"
+
+
 FACES = [path for path in FILES if path.name == "__init__.py" and "lazy_names" in path.read_text()]
 
 

@@ -364,6 +364,12 @@ RULES: dict[str, Rule] = {
         kept={"tags": [["cat", "dog"], ["dog"], ["cat"]]},
         options=NAMES,
     ),
+    "two spellings of a class in one list": Rule(
+        {"marks", "name"},
+        {"a": [{"label": ["\u00e9t\u00e9", "e\u0301te\u0301"]}, {"label": ["e\u0301te\u0301", "cat"]}]},
+        kept={"tags": [["\u00e9t\u00e9"], ["\u00e9t\u00e9", "cat"]]},
+        notes="differ only in Unicode form",
+    ),
     "a 0 or 1 for each class, and lists of several lengths": Rule(
         {"marks"}, {"a": [{"label": [1, 0]}, {"label": [0, 0]}, {"label": [1]}]}, refused="one of them twice"
     ),

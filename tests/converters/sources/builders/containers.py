@@ -38,7 +38,9 @@ def example_of(row: Row) -> bytes:
     values: dict[str, Any] = {"image/encoded": row["image"], "image/filename": f"{row['key']}.png".encode()}
     given = {key: value for key, value in row.items() if key not in ("image", "key", "objects") and value is not None}
     given |= {"mask": encoded(given["mask"])} if "mask" in given else {}
-    values |= {key: value.encode() if isinstance(value, str) else value for key, value in given.items()}
+    for key, value in given.items():
+        texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        values[key] = [one.encode() for one in value] if texts else value.encode() if isinstance(value, str) else value
     objects = row.get("objects")
     if isinstance(objects, list):
         objects = {key: [one.get(key) for one in objects] for key in {key: None for one in objects for key in one}}

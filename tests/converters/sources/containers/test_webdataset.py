@@ -390,6 +390,14 @@ def test_class_names_in_cls(tmp_path: Path) -> None:
     assert [sample.features[TEXT] for sample in source] == [b"cat", b"dog"]
 
 
+def test_two_spellings_of_one_class_are_one_class(tmp_path: Path) -> None:
+    files = {"0.png": image_file(), "0.json": b'{"label": ["\\u00e9", "e\\u0301"]}'}
+    files |= {"1.png": image_file(seed=1), "1.json": b'{"label": ["a"]}'}
+    source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
+    assert source.schema.class_names[LABEL] == ("a", "\u00e9")
+    assert [list(sample.features[TEXT]) for sample in source] == [["\u00e9".encode()], [b"a"]]  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("ending", [".tar", ".tar.gz"])
 def test_an_empty_tar_comes_first(tmp_path: Path, ending: str) -> None:
     """webdataset's writer leaves one where its size is small."""
