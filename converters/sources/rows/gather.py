@@ -185,7 +185,7 @@ class Gather:
         self._names.add(name, row.ending)
         if self._number is not None:
             own = str(row.values.get(self._number))
-            self._numbers.append(int(own) if is_integer(own) and 0 <= int(own) <= EXACT else -1)
+            self._numbers.append(int(own) if is_integer(own) and 0 <= int(own) < 2**63 else -1)
         return True
 
     def _no_value(self, row: Row, what: str, column: str) -> RejectedError:

@@ -21,11 +21,11 @@ from shardfeed.annotations import (
     OBJECT_LABEL,
     OBJECT_MASK,
 )
-from shardfeed.converters import convert
+from shardfeed.converters import convert, from_dicts
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import findings_of
 from shardfeed.readers import Dataset
-from shardfeed.schema import FILENAME
+from shardfeed.schema import FILENAME, SOURCE_ID
 
 
 def shards_alone(dataset: Path, folder: Path) -> Path:
@@ -119,6 +119,17 @@ def test_masks_of_records_need_no_package(tmp_path: Path, monkeypatch: pytest.Mo
     convert(shards_alone(tmp_path / "own", tmp_path / "in"), tmp_path / "again", workers=here())
     own, again = (objects_by_name(shardfeed.open(tmp_path / name)) for name in ("own", "again"))
     assert again == own
+
+
+def test_large_ids_of_images_come_back(tmp_path: Path) -> None:
+    rows = [{"image": picture(i), "key": f"{i}.jpg", "image_id": 2**24 + 5 * i} for i in range(4)]
+    convert(from_dicts(rows), tmp_path / "own", workers=here())
+    report = convert(shards_alone(tmp_path / "own", tmp_path / "in"), tmp_path / "again", workers=here())
+    own, again = (shardfeed.open(tmp_path / name)["train"] for name in ("own", "again"))
+    assert {record[FILENAME]: record[SOURCE_ID] for record in again} == {
+        record[FILENAME]: record[SOURCE_ID] for record in own
+    }
+    assert any("ids of images are above 16,777,216" in note for note in report.notes)
 
 
 def test_key_points_without_boxes_are_listed(tmp_path: Path) -> None:
