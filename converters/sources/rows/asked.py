@@ -10,9 +10,6 @@ from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, argument
 from shardfeed.schema import LABEL
 
-_OF_CLASSES = ("class_names", "label_separator", "label_offset", "label_map")
-_OF_OBJECTS = ("unit", "boxes_on")
-
 
 def check_asked(place: str, options: Options, source: ColumnarSource) -> None:
     """Raise UsageError for an option that says something of classes, boxes or columns that the source does not have.
@@ -20,9 +17,10 @@ def check_asked(place: str, options: Options, source: ColumnarSource) -> None:
     A reader cannot forget this: the source itself is looked at. Options of how files are read are for the reader.
     """
     objects, features = source.objects, source.schema.features
-    labelled, masked = any(isinstance(column, ClassColumn) for column in source.columns), source.rasters is not None
-    there = {
-        "boxes": objects is not None,
+    labelled, boxed = any(isinstance(column, ClassColumn) for column in source.columns), objects is not None
+    masked = source.rasters is not None
+    tasks = {
+        "boxes": boxed,
         "masks": objects is not None and objects.outlines is not None,
         "keypoints": objects is not None and objects.keypoints is not None,
         "captions": CAPTION in features,
@@ -30,29 +28,34 @@ def check_asked(place: str, options: Options, source: ColumnarSource) -> None:
         "rasters": masked,
     }
     for task in sorted(getattr(options, "tasks", ())):
-        if not there[task]:
+        if not tasks[task]:
             problem = f"{argument('tasks')} asks for {task}, and the source has none"
             raise UsageError(place, problem, "leave it out: all that it has is read")
-    used = dict.fromkeys(_OF_CLASSES, labelled or objects is not None) | dict.fromkeys(_OF_OBJECTS, there["boxes"])
-    used |= {"class_names": used["class_names"] or masked, "boxes_on": used["boxes_on"] or masked}
-    used["label_separator"] = labelled
+    used = {
+        "class_names": labelled or boxed or masked,
+        "label_separator": labelled,
+        "label_offset": labelled or boxed,
+        "label_map": labelled or boxed,
+        "unit": boxed,
+        "boxes_on": boxed or masked,
+    }
     for name in (name for name, is_used in used.items() if getattr(options, name, None) and not is_used):
-        what = "boxes" if name in _OF_OBJECTS else "labels"
+        what = "boxes" if name in ("unit", "boxes_on") else "labels"
         if isinstance(options, ColumnOptions):
             column = naming("objects" if what == "boxes" else "label", "COLUMN")
             problem = f"{argument(name)} is for {what}, and no column is known to have them"
             raise UsageError(place, problem, f"name it, {column}, or leave the option out")
         raise UsageError(place, f"{argument(name)} is for {what}, and no image has any", "leave the option out")
+    roles = {
+        **dict.fromkeys(("image", "key", "number"), True),
+        **dict.fromkeys(("label", "label text"), LABEL in features),
+        "text": CAPTION in features,
+        "objects": boxed,
+        "mask": masked,
+        "split": source.splits is not None,
+    }
     for option, column, feature in _columns(options):
-        role = OPTION_ROLES.get(feature, feature)
-        roles = {
-            "mask": masked,
-            "objects": there["boxes"],
-            "split": source.splits is not None,
-            "text": there["captions"],
-        }
-        roles |= {"label": there["classes"], "label text": there["classes"]}
-        if not roles.get(role, role in ("image", "key", "number") or feature in features):
+        if not roles.get(OPTION_ROLES.get(feature, feature), feature in features):
             problem = f"{argument(option)} names {column} for {feature}, and this reader makes none of it"
             raise UsageError(place, problem, "leave it out")
 

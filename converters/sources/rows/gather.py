@@ -389,8 +389,8 @@ class Gather:
         beside: Mapping[str, NamesFile] | None,
         by: By = "name",
     ) -> KnownClasses:
-        place, files = f"{self.files.place}, column {column}", beside or {}
-        return KnownClasses(place=place, what=what, names=names, beside=files.get(column, files.get("")), by=by)
+        file = (beside or {}).get(column, (beside or {}).get(""))
+        return KnownClasses(place=self.files.place, column=column, what=what, names=names, beside=file, by=by)
 
     def _keys(self, notes: list[str]) -> Keys:
         """Return the name of each sample; adds a note if names are made of file and number."""

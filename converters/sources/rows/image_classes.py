@@ -1,7 +1,7 @@
 """The classes of samples: collected as texts, numbered once all are known."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,13 +46,16 @@ class ClassTexts:
 class KnownClasses:
     """The names and numbers that a source itself has for its classes.
 
-    `place`: where they stand, for errors; `what`: the same in a note on marks. `names`: in label order; `ids`: the
+    `place`: the file or folder, for errors; `column`: the name of the column that has them, if one has, and `kind`: the
+    word for it. `what`: the same in a note on marks. `names`: in label order; `ids`: the
     numbers that they have there, if others. `beside`: names in another file. `by`: who says that these are classes;
     None: the format, so nothing is doubted. `refuse`: makes the error for a text that is no class; default: a
     UsageError of the place. `integers`: "names" where integers are names like any other, as folders have.
     """
 
     place: str = ""
+    column: str = ""
+    kind: Literal["column", "array"] = "column"
     what: str = ""
     names: Sequence[str] | None = None
     ids: Sequence[int] = ()
@@ -61,9 +64,18 @@ class KnownClasses:
     refuse: Callable[[BadLabelError], Exception] | None = None
     integers: Literal["labels", "names"] = "labels"
 
+    @property
+    def where(self) -> str:
+        """The place with the column."""
+        return f"{self.place}, {self.kind} {self.column}" if self.column else self.place
+
+    def noted(self, notes: Iterable[str]) -> list[str]:
+        """The notes with the column in front."""
+        return [f"{self.kind} {self.column}: {note}" if self.column else note for note in notes]
+
     def refused(self, error: BadLabelError) -> UsageError:
         """The error for a text that is no class."""
-        return UsageError(self.place, error.problem, error.remedy)
+        return UsageError(self.where, error.problem, error.remedy)
 
 
 class Labels:
@@ -123,14 +135,14 @@ class Labels:
         """The features, and notes for the report. Raises UsageError, or what `known.refuse` makes."""
         known, codes, names, notes = self.known, self._codes, self.known.names, list[str]()
         of_columns = options if isinstance(options, ColumnOptions) else None
-        offset, column = of_columns and of_columns.label_offset, known.place.rpartition(", ")[2]
+        offset = of_columns and of_columns.label_offset
         if self._marks.doubtful:
             problem = "has lists of 0 and 1, with one of them twice, but of several lengths"
-            raise UsageError(known.place, problem, "write a 0 or 1 for every class in each list, or each class once")
+            raise UsageError(known.where, problem, "write a 0 or 1 for every class in each list, or each class once")
         if marked := self._marks.fits and bool(self._marks.width):
             if offset:
                 problem = f"{known.what}, from which {argument('label_offset', offset)} cannot be subtracted"
-                raise UsageError(known.place, problem, "leave it out")
+                raise UsageError(known.where, problem, "leave it out")
             codes, note = self._marks.codes()
             notes.append(f"{known.what}: {note}")
             each = [*range(self._marks.width)]
@@ -139,10 +151,10 @@ class Labels:
         values, ends, given = [*codes.values], codes.ends, class_list(options.class_names)  # type: ignore[arg-type]  # of a mapping, Rows has taken one
         try:
             if known.by and given is None and names is None and ends is None and not all(map(is_integer, values)):
-                name = column.partition(" ")[2] or column
                 counts = dict(zip(values, np.bincount(codes.codes, minlength=len(values)).tolist(), strict=True))
-                remedy = f"give {naming('label', name)} for classes, {naming('text', name)} for texts, or "
-                check_classes(name, counts, known.by, remedy=remedy + argument("unlabelled"))
+                column = known.column
+                remedy = f"give {naming('label', column)} for classes, {naming('text', column)} for texts, or "
+                check_classes(column, counts, known.by, remedy=remedy + argument("unlabelled"))
             numbering = number_classes(
                 values,
                 given,
@@ -150,7 +162,7 @@ class Labels:
                 stated=names,
                 stated_ids=known.ids,
                 beside=known.beside,
-                texts=None if marked else self._beside.agreed(column.removeprefix("column "), notes),
+                texts=None if marked else self._beside.agreed(known.column, notes),
                 label_map=of_columns and of_columns.label_map,
                 offset=offset,
             )
@@ -162,4 +174,4 @@ class Labels:
             each = np.split(labels, ends[1:-1])
             labels, ends = ragged([[*dict.fromkeys(one.tolist())] for one in each], np.int64)
         made = ClassColumn(self.prefix, numbering.names, labels, ends, ends is not None, numbering.ids)
-        return made, [*notes, *(f"{column}: {note}" if of_columns else note for note in numbering.notes)]
+        return made, [*notes, *known.noted(numbering.notes)]

@@ -135,7 +135,7 @@ class Rows:
         classes, numbered = None, False
         how: dict[str, Any] = {"integers": "ids"}
         if isinstance(options, ColumnOptions) and gather.beside and texts and all(map(is_integer, texts)):
-            agreed, numbered = gather.beside.agreed(known.place.rpartition(", column ")[2], notes), True
+            agreed, numbered = gather.beside.agreed(known.column, notes), True
             how = {"label_map": options.label_map, "offset": options.label_offset, "texts": agreed}
         try:
             if gather.classed or given is not None or known.names is not None:
@@ -143,8 +143,7 @@ class Rows:
                 classes = number_classes(texts, given, **of_format, **how)
         except BadLabelError as error:
             raise (known.refuse or known.refused)(error) from None
-        column = known.place.rpartition(", ")[2] if isinstance(options, ColumnOptions) else ""
-        notes += [f"{column}: {note}" if column else note for note in classes.notes] if classes else []
+        notes += known.noted(classes.notes) if classes else []
         for name in ("label_offset", "label_map") if not self.labelled and not numbered else ():
             if getattr(options, name, None):
                 problem = f"{argument(name)} is not used: the classes of objects have names, or numbers of their own"

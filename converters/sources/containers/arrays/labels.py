@@ -67,7 +67,7 @@ def read_labels(
         raise UsageError(place, f"got labels of different kinds: {each}", "save the same kind in each split")
     width, first = widths.pop(), there[0]
     what = f"{escape(first.named)} is {shape_text(first.shape, first.dtype)}"
-    known = replace(known or KnownClasses(), place=f"{place}, array {first.named}", what=what, by="name")
+    known = replace(known or KnownClasses(), place=place, column=first.named, kind="array", what=what, by="name")
     labels = Labels("one" if width == 1 else "marks", known, prefix=prefix)
     notes, unlabelled, at = list[str](), dict[int, str](), 0
     for array in arrays:

@@ -505,3 +505,10 @@ def test_columns_may_be_given_several_times(tmp_path: Path) -> None:
     records = [*shardfeed.open(tmp_path / "out")["train"]]
     assert all(RASTER in record for record in records)
     assert sorted(record["image/c"] for record in records) == [0, 1]
+
+
+def test_a_column_is_named_as_a_whole(tmp_path: Path) -> None:
+    table = pa.table({"image": images(3), "kind, species": ["Cat", "cat", "dog"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = read(str(tmp_path), ColumnOptions(columns={"label": "kind, species"}))
+    assert "column kind, species: classes that differ only in case: 1 (Cat and cat)" in findings_of(source).notes
