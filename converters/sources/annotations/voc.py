@@ -13,7 +13,7 @@ from shardfeed.annotations import OBJECTS
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.tools.documents import Element, load_xml
 from shardfeed.converters.sources.files.listing import Listing, names_image
-from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.labels.table import LabelTable, check_options
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -137,6 +137,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     if where[1]:
         raise UsageError(look.path, f"{where[0]}; {where[1]}")
     kits = where[2]
+    check_options(options, look.path, ["text"] if any(kit.lists for kit in kits) else [])
     files, images = look.list_images(kits[0].images if len(kits) == 1 else look.path)
     reading = [_Reading(kit, look, options, files) for kit in kits]
     ours = sorted({index for one in reading for index in one.wanted(images)})

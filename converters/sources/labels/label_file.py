@@ -16,7 +16,7 @@ from shardfeed.converters.sources.files.walk import annotations_note, labels_amo
 from shardfeed.converters.sources.labels.addresses import AddressLookup, column_of_addresses, has_header
 from shardfeed.converters.sources.labels.columns import Columns, Use
 from shardfeed.converters.sources.labels.rows import LabelRows
-from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.labels.table import LabelTable, check_options
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions, given
 from shardfeed.converters.sources.readers import Evidence
@@ -121,6 +121,7 @@ class LabelFile(ListedSource):
         others = asked.text_columns or asked.number_columns or asked.one_hot
         unlabelled = asked.label_columns is not None and not asked.label_columns and not others
         table = LabelTable(path, asked.format, asked.delimiter, asked.encoding, paths_only=unlabelled)
+        check_options(asked, table.path, [table.format])
         notes: list[str] = []
         folder = os.path.dirname(table.path) or "." if root is None else root
         if root is None and (shared := _folder_of_paths(table, asked)):

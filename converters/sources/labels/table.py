@@ -24,7 +24,7 @@ from shardfeed.converters.sources.files.parquet_file import (
     parquet_file,
     struct_fields,
 )
-from shardfeed.converters.sources.options import Column, Format
+from shardfeed.converters.sources.options import AnnotationOptions, Column, Format, LabelOptions
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
 _Object = TypeVar("_Object")
@@ -335,6 +335,14 @@ def is_json_lines(path: str) -> bool:
         return all(isinstance(json.loads(line), dict) for line in lines)
     except (OSError, ValueError, RecursionError):
         return False
+
+
+def check_options(options: LabelOptions | AnnotationOptions, path: str, formats: Collection[str]) -> None:
+    """Raise UsageError for options of tables that no table of a source takes; `formats`: those of its tables."""
+    for name, what, without in (("delimiter", "CSV", {"text", "jsonl", "parquet"}), ("encoding", "text", {"parquet"})):
+        if getattr(options, name) is not None and without.issuperset(formats):
+            problem = f"{argument(name)} is for tables of {what}, and there is none"
+            raise UsageError(path, problem, "leave it out")
 
 
 def _check_encoding(encoding: str | None) -> None:

@@ -47,7 +47,9 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, OBJECT_TEXT, RASTER
 from shardfeed.converters import ColumnOptions, convert, open_source
+from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.readers import READERS
+from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.schema import FILENAME, TEXT
 from shardfeed.tools import cli
@@ -684,3 +686,68 @@ def test_each_rule_is_kept_by_some_reader_and_each_reader_keeps_some_rule() -> N
     assert all(any(says(reader, rule) for reader in BUILDERS) for rule in RULES)
     assert all(any(says(reader, rule) for rule in RULES) for reader in BUILDERS)
     assert set(BUILDERS) == {reader.name for reader in READERS}
+
+
+# Each option with a value that none of the samples below agrees with, so that it changes the source or is refused.
+OPTIONS: list[tuple[str, Any]] = [
+    ("class_names", ["owl", "bee"]),
+    ("label_offset", 3),
+    ("label_map", "map.pbtxt"),
+    ("columns", {"label": "nowhere"}),
+    ("columns", {"image/size": "nowhere"}),
+    ("label_columns", ["nowhere"]),
+    ("label_columns", [9]),
+    ("text_columns", ["nowhere"]),
+    ("number_columns", ["nowhere"]),
+    ("number_columns", [9]),
+    ("one_hot", ["nowhere"]),
+    ("path_column", "nowhere"),
+    ("split_column", "nowhere"),
+    ("group_column", "nowhere"),
+    ("label_separator", {"nowhere": "|"}),
+    ("missing", {"nowhere": "0"}),
+    ("pattern", "(?P<label>.)"),
+    ("labels", "none.csv"),
+    ("images", "."),
+    ("format", "tsv"),
+    ("header", False),
+    ("delimiter", "|"),
+    ("encoding", "utf-16"),
+    ("tasks", ["keypoints"]),
+    ("boxes_on", "stored"),
+    ("voc_origin", 1),
+    ("colours", "colours.csv"),
+    ("void", 1),
+]
+
+
+@pytest.mark.parametrize("reader", BUILDERS)
+def test_each_option_changes_something_or_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("map.pbtxt").write_text("item { id: 5 name: 'owl' }\n")
+    Path("colours.csv").write_text("name,value\nowl,0\nbee,1\nant,2\n")
+    builder, values = BUILDERS[reader], {"label": 0, "caption": "a", "objects": [CAT], "mask": filled(0, 1)}
+    ignored = []
+    for what in (name for name in values if name in builder.says):
+        Path(what).mkdir()
+        rows = [{"image": image_file(seed=i, orientation=6), "key": f"{i:04}", what: values[what]} for i in range(2)]
+        builder.write(tmp_path / what, {"a": rows})
+        usual = builder.masks if what == "mask" else {}
+        plain = _said(what, builder, reader, usual)
+        for name, value in OPTIONS:
+            with suppress(ShardfeedError):
+                if name not in usual and _said(what, builder, reader, {**usual, name: value}) == plain:
+                    ignored.append((what, name, value))
+    assert not ignored
+
+
+def _said(folder: str, builder: Builder, reader: str, options: Mapping[str, Any]) -> list[Any]:
+    """All that a source says of its samples, and what it left out."""
+    source = open_source(Path(folder) / builder.path, reader=reader, options=options_of(options))
+    samples = [source[i] for i in range(len(source))]
+    objects = [(one.objects and repr(one.objects), one.raster and repr(one.raster)) for one in samples]
+    features = [{key: np.asarray(value).tolist() for key, value in one.features.items()} for one in samples]
+    findings = findings_of(source)
+    return [source.schema, [one.key for one in samples], objects, features, findings.account, findings.rejected]

@@ -15,7 +15,7 @@ from PIL import Image
 from shardfeed.converters.images.exif import ORIENTATION_TAG
 from shardfeed.converters.sources.annotations.tables.box_columns import Dialect, dialect_of, region_of
 from shardfeed.converters.sources.classes import class_list
-from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.labels.table import LabelTable, check_options
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -94,6 +94,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     if not tables:
         remedy = "add a header such as filename,width,height,class,xmin,ymin,xmax,ymax"
         raise LabelFileError(look.path, "its tables of objects have no known format", remedy)
+    check_options(options, look.path, [one.table.format for one in tables])
     dialects: list[Dialect] = []
     for one in tables:
         if isinstance(one.dialect, str):

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from shardfeed.converters.sources.annotations.tools.documents import load, objects_in, part
-from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.labels.table import LabelTable, check_options
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -176,12 +176,14 @@ def _results(text: str) -> _Caption:
 
 
 def _read_lines(found: Annotations, parse: Callable[[str], _Caption], first: int = 0) -> None:
-    table = LabelTable(found.place, "text", None, paths_only=True)
+    check_options(found.options, found.place, ["text"])
+    table = LabelTable(found.place, "text", None, found.options.encoding, paths_only=True)
     _take(found, table, islice(table.texts(), first, None), lambda cells: parse(*cells))
 
 
 def _read_table(found: Annotations) -> None:
     table = _table(found.place, found.options.delimiter, found.options.encoding)
+    check_options(found.options, found.place, [table.format])
     heads, rows = _rows(table)
     if not heads:
         return
@@ -230,6 +232,7 @@ def _take(
 
 
 def _read_karpathy(found: Annotations) -> None:
+    check_options(found.options, found.place, [])
     images = part(load(found.place), "images", list, found.place)
     restval = 0
     splits = {isinstance(image.get("split"), str) for image in images if isinstance(image, Mapping)}

@@ -84,7 +84,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 def _read_labels(found: Annotations) -> None:
     """Open Images: the labels that are present in each image."""
-    table = LabelTable(found.place, "csv", ",", found.options.encoding)
+    table = LabelTable(found.place, "csv", found.options.delimiter or ",", found.options.encoding)
     labels: dict[int, list[str]] = {}
     absent = 0
     for line, cells in islice(table.texts(), 1, None):
@@ -104,7 +104,7 @@ def _read_labels(found: Annotations) -> None:
 
 def _read_vertex(found: Annotations) -> None:
     """Vertex AI: a split, a path in a bucket, matched by its last parts, and a label."""
-    table = LabelTable(found.place, "csv", ",", found.options.encoding)
+    table = LabelTable(found.place, "csv", found.options.delimiter or ",", found.options.encoding)
     for line, cells in table.texts():
         if len(cells) != 3 or cells[0].casefold() not in _USES or not cells[2]:
             reason = f"{escape(table.name)}:{line}: expected the use, gs://BUCKET/PATH and one label"
@@ -132,7 +132,7 @@ def _read_marks(found: Annotations, tables: Sequence[_Table]) -> None:
     again = Names("duplicate rows")
     names: list[str] = []
     for one in tables:
-        table = LabelTable(one.path, "csv", ",", found.options.encoding)
+        table = LabelTable(one.path, "csv", found.options.delimiter, found.options.encoding)
         rows = table.texts()
         heads = _heads(table, next(rows, None))
         names = names or heads

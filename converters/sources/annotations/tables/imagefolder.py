@@ -16,7 +16,7 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, class_list
-from shardfeed.converters.sources.labels.table import LabelTable, cell_of
+from shardfeed.converters.sources.labels.table import LabelTable, cell_of, check_options
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -102,6 +102,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     tables = _tables(look, options)
     if not tables:
         raise UsageError(look.path, f"no {' or '.join(_NAMES)} in it", "check the path")
+    check_options(options, look.path, [table.format for table, _ in tables])
     place = look.path if len(tables) > 1 else tables[0][0].path
     found = Annotations(place, look, options, tasks=("boxes", "captions", "classes"))
     found.unnamed = "images without a row, left out"
