@@ -40,6 +40,8 @@ _INSIDE = ("names", "classes", "categories", "labels", "class_names", "label_map
 _FORMS = """write one name per line, or JSON like ["cat", "dog"] or {"0": "cat", "1": "dog"}"""
 _MOST_BYTES = 64 << 20  # of a file of names
 _LABELS = "labels.txt"
+_COMMENT = re.compile(r"(?:#|//)\s")
+_SEVERAL = re.compile(r"[,;=|<>\[\]{}]")  # signs in a line of several names, or of a program
 _TOKEN = re.compile(
     r"""[\s,;]+|\#[^\n]*"""
     r"""|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
@@ -93,6 +95,10 @@ def read_classes(place: str) -> tuple[dict[int, str], bool]:
         ]
     if not found:
         raise LabelFileError(f"{place}:1:1", "got no class", "write each class name on one line")
+    if comment := next((n for n, _, name in found if _COMMENT.match(name)), None):
+        raise LabelFileError(f"{place}:{comment}:1", "looks like a comment, expected a class name", _FORMS)
+    if len(found) == 1 and _SEVERAL.search(found[0][2]):
+        raise LabelFileError(f"{place}:1:1", "the only line looks like a list, expected a class name", _FORMS)
     return _distinct(found, lambda n: f"{place}:{n}:1"), False
 
 

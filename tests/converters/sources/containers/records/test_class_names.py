@@ -235,3 +235,25 @@ def test_label_maps_in_the_folders_of_splits(tmp_path: Path) -> None:
 
 
 THREE = "item { id: 1 name: 'ant' } item { id: 2 name: 'bee' } item { id: 3 name: 'cat' }"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# classes\ncat\ndog\n", "names:1:1: looks like a comment"),
+        ("cat\n// the others\ndog\n", "names:2:1: looks like a comment"),
+        ("cat, dog, owl\n", "the only line looks like a list"),
+        ("cat;dog;owl", "the only line looks like a list"),
+        ("names = ['cat', 'dog']\n", "the only line looks like a list"),
+        ("<classes/>", "the only line looks like a list"),
+    ],
+)
+def test_a_line_that_is_no_class_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "names").write_text(text)
+    with pytest.raises(LabelFileError, match=re.escape(said)):
+        read_named_classes(tmp_path / "names")
+
+
+def test_signs_in_the_names_of_classes_stay(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("tench, Tinca tinca\n#1\nC#\n<unknown>\n")
+    assert [*read_named_classes(tmp_path / "names.txt").values()] == ["tench, Tinca tinca", "#1", "C#", "<unknown>"]
