@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.labels.table import LabelTable, column_text
+from shardfeed.converters.sources.labels.table import LabelTable, column_text, is_index
 from shardfeed.converters.sources.options import Column, LabelOptions, Path
 from shardfeed.converters.sources.rows.cells import Cell
 from shardfeed.converters.sources.rows.evidence import By
@@ -85,8 +85,8 @@ class Columns:
         twice = next((name for i, name in enumerate(self.names) if self.header and name in self.names[:i]), None)
         if twice is not None:
             raise LabelFileError(table.place(first.line), f"two columns are named '{escape(twice)}'", "rename one")
-        if not self.named:
-            self.names = [f"column{i}" for i in range(1, len(self.names) + 1)]
+        self._index = {i for i, name in enumerate(self.names) if self.header and is_index(name)}
+        self.names = [name if self.named and name else f"column{i}" for i, name in enumerate(self.names, 1)]
         every = range(len(self.names))
         self.path = self._usual_path() if options.path_column is None else self._find(options.path_column)
         split = None if options.split_column is None else self._find(options.split_column)
@@ -98,7 +98,7 @@ class Columns:
         if options.split_column is None:
             split = next((i for i in every if i not in taken and self.names[i].casefold() == _SPLIT_WORD), None)
         self.split = split
-        rest = [column for column in every if column not in taken and column != split]
+        rest = [column for column in every if column not in {*taken, *self._index, split}]
         if options.label_columns is None and not options.one_hot:
             # Options that describe an image, so that labels are optional.
             others = any(use.name != options.group_column or not rest for use in uses)
@@ -185,7 +185,7 @@ class Columns:
         found = next((folded.index(word) for word in WORDS["path"] if word in folded), None)
         if found is None and self._table.keyed:
             raise self._error("no key has a known name for the path", f"give {argument('path_column')}")
-        return found or 0
+        return next((i for i in range(len(self.names)) if i not in self._index), 0) if found is None else found
 
     def _usual_label(self, rest: Sequence[int], *, optional: bool) -> list[Use]:
         """The column of the label, of the `rest`; none if it is `optional` and no column has a usual name."""

@@ -297,7 +297,8 @@ def _other_splits(table: LabelTable, columns: Columns) -> Iterator[str]:
         names = sorted(os.listdir(os.path.dirname(table.path) or "."))
         others = [name for name in names if (found := parts(name))[0] == own and found[1] - split]
         if others:
-            yield counted("label files of other splits beside this one, not read", map(escape, others), len(others))
+            found = counted("label files of other splits beside this one, not read", map(escape, others), len(others))
+            yield f"{found}; joined into one table with a column split, they are read together"
 
 
 def _unnamed(rows: LabelRows, listing: Listing, files: np.ndarray) -> Iterator[str]:

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -335,6 +336,11 @@ def is_json_lines(path: str) -> bool:
         return all(isinstance(json.loads(line), dict) for line in lines)
     except (OSError, ValueError, RecursionError):
         return False
+
+
+def is_index(name: str) -> bool:
+    """Whether a column of this name, in a header, is the index that pandas writes: the numbers of the rows."""
+    return re.fullmatch(r"(?:Unnamed: \d+)?", name.strip()) is not None
 
 
 def check_options(options: LabelOptions | AnnotationOptions, path: str, formats: Collection[str]) -> None:

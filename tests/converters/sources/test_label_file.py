@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardfeed.annotations import OBJECT_LABEL
+from shardfeed.annotations import CAPTION, OBJECT_LABEL
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
@@ -525,6 +525,23 @@ def test_a_column_of_few_classes_is_the_label(images: Path, name: str, cells: li
     assert source.schema.class_names[LABEL] == tuple(sorted({*cells}))
 
 
+@pytest.mark.parametrize("index", ["", "Unnamed: 0"])
+@pytest.mark.parametrize(
+    ("name", "cells", "key"),
+    [
+        ("breed", ["pug", "boxer", "pug"], LABEL),
+        ("label", ["2", "0", "1"], LABEL),
+        ("caption", ["a dog that runs", "a dog that sits", "a cat in the rain"], CAPTION),
+    ],
+)
+def test_the_index_of_pandas_is_no_column(images: Path, index: str, name: str, cells: list[str], key: str) -> None:
+    rows = zip(range(3), ["a.jpg", "b.jpg", "sub/c d.jpg"], cells, strict=True)
+    lines = [f"{index},path,{name}", *(",".join(map(str, row)) for row in rows)]
+    source = open_source(write(images, "\n".join(lines) + "\n"))
+    assert [key in one.features for one in source] == [True] * 3
+    assert f"unused columns: 1 ({index or 'column1'})" in findings_of(source).notes
+
+
 def test_lists_that_are_left_over_need_evidence_too(images: Path) -> None:
     rows = [
         {"path": "a.jpg", "remark": ["a red dog on a sofa", "it is very blurry here"]},
@@ -590,7 +607,7 @@ def test_label_files_of_other_splits_are_named(images: Path, name: str, other: s
     for file in (name, other, third):
         write(images, content, file)
     notes = open_source(images, options=LabelOptions(labels=images / name)).findings.notes
-    assert f"label files of other splits beside this one, not read: 1 ({other})" in notes
+    assert any(f"label files of other splits beside this one, not read: 1 ({other});" in note for note in notes)
     assert not [note for note in LabelFile(images / third).findings.notes if "other splits" in note]
 
 

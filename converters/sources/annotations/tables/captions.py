@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from shardfeed.converters.sources.annotations.tools.documents import load, objects_in, part
-from shardfeed.converters.sources.labels.table import LabelTable, check_options
+from shardfeed.converters.sources.labels.table import LabelTable, check_options, is_index
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -103,7 +103,7 @@ def _is_table(path: str, *, alone: bool) -> bool:
     with suppress(ShardfeedError):
         heads, rows = _rows(_table(path, None, None))
         columns = _table_columns(heads)
-        if columns is None or len(heads) > sum(column is not None for column in columns):
+        if columns is None or sum(not is_index(head) for head in heads) > sum(column is not None for column in columns):
             return False
         image, caption = columns[:2]
         whole = [cells for _, cells in islice(rows, _LOOKED_AT) if len(cells) == len(heads)]
@@ -191,7 +191,7 @@ def _read_table(found: Annotations) -> None:
     if columns is None:
         problem = f"got the columns {', '.join(map(escape, heads))}, expected one image column and one caption column"
         raise LabelFileError(table.place(1), problem, "name them image and caption")
-    if unused := [escape(head) for i, head in enumerate(heads) if i not in columns]:
+    if unused := [escape(head) or f"column{i + 1}" for i, head in enumerate(heads) if i not in columns]:
         found.note(counted("unused columns", unused, len(unused)))
     image, caption, split, numbered = columns
 
