@@ -13,7 +13,7 @@ from typing import NamedTuple
 from shardfeed.converters.sources.files.annotation_files import AnnotationFile, recognise_annotations
 from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS, MASK_FOLDERS, Listing, names_image
 from shardfeed.converters.sources.files.walk import head_of
-from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.split_names import split_words_in, usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import number, some
 
@@ -105,8 +105,9 @@ def label_table(root: bytes, labels: Mapping[bytes, AnnotationFile]) -> str:
     from shardfeed.converters.sources.labels.table import LABEL_ENDS  # not above: most folders have no such file
 
     tables = (os.fsdecode(key) for key, one in labels.items() if one.kind in ("table", "document"))  # JSON Lines
-    name = next((name for name in tables if name.lower().endswith(LABEL_ENDS)), "")
-    return name and os.path.join(os.fsdecode(root), name)
+    names = [name for name in tables if name.lower().endswith(LABEL_ENDS)]
+    of_train = [name for name in names if "train" in map(usual_split, split_words_in(os.path.splitext(name)[0]))]
+    return os.path.join(os.fsdecode(root), (of_train or names)[0]) if names else ""
 
 
 def with_labels(root: bytes, labels: Mapping[bytes, AnnotationFile]) -> str:

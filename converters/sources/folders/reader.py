@@ -14,6 +14,7 @@ from shardfeed.converters.sources.folders.other_layouts import (
     are_units,
     generic_names,
     is_generic,
+    is_part,
     keep_classes,
     label_table,
     with_labels,
@@ -82,6 +83,7 @@ def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, Annota
     way = f"give {with_labels(root, labels)} if it has labels; " if label_table(root, labels) else ""
     splits = [name for name in look.names()[0] if usual_split(name)]
     way += f"give only {some(splits)} if its folders are classes; " if splits else ""
+    way += "" if splits else _inner_classes(look, names)
     problem = f"its folders ({some(names)}) may not be classes"
     if labels:
         problem += f": next to them are annotations or lists that are not read: {shown_annotations(labels)}"
@@ -117,8 +119,19 @@ def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
         deeper = sorted({name for top in names for name in look.names(top)[0]})
         if not all(map(is_generic, deeper)):
             problem = f"its folders ({some(names)}) hold only folders ({some(deeper)}): which are the classes?"
-            whole = argument("pattern", r"(?P<label>.+)/[^/]+")
-            raise UsageError(look.path, problem, f"give {whole} if the path to an image is its class, {keep_classes()}")
+            whole = f"give {argument('pattern', r'(?P<label>.+)/[^/]+')} if the path to an image is its class, "
+            raise UsageError(look.path, problem, f"{_inner_classes(look, names)}{whole}{keep_classes()}")
+
+
+def _inner_classes(look: Look, names: Sequence[str]) -> str:
+    """The beginning of a remedy where folders hold only folders, which may be the classes; else ""."""
+    inner = [look.names(name) for name in names]
+    deeper = {name for folders, _ in inner for name in folders}
+    if len(deeper) < 2 or any(names_image(os.fsencode(file)) for _, files in inner for file in files):
+        return ""
+    if are_units([*deeper]) or any(map(is_part, deeper)):
+        return ""
+    return f"give {argument('pattern', r'.+/(?P<label>[^/]+)/[^/]+')} if the folders in them are the classes; "
 
 
 class Unlabelled(ListedSource):

@@ -233,6 +233,34 @@ def test_folders_of_less_usual_splits_beside_a_usual_one_are_splits(tmp_path: Pa
     assert {one.split for one in source} == {top.casefold() for top in tops}
 
 
+@pytest.mark.parametrize("tops", [("fold_0", "fold_1"), ("2024-01-05", "2024-01-06"), ("original", "augmented")])
+def test_classes_in_folders_that_are_none_are_read_by_the_pattern_of_the_remedy(
+    tmp_path: Path, tops: tuple[str, str]
+) -> None:
+    plant(tmp_path, *(f"{top}/{name}/{top}-{i}.png" for top in tops for name in ("cat", "dog") for i in "12"))
+    with pytest.raises(UsageError) as caught:
+        open_source(tmp_path)
+    found = re.search(r"give pattern='([^']+)' if the folders in them are the classes", str(caught.value))
+    assert found
+    source = open_source(tmp_path, options=LabelOptions(pattern=found[1]))
+    assert source.schema.class_names["image/class/label"] == ("cat", "dog")
+
+
+def test_parts_of_samples_in_folders_that_are_no_classes_are_not_offered_as_classes(tmp_path: Path) -> None:
+    plant(tmp_path, *(f"patient_{n}/{part}/{i}.png" for n in (1, 2, 3) for part in ("left", "right") for i in "12"))
+    with pytest.raises(UsageError) as caught:
+        open_source(tmp_path)
+    assert "pattern" not in str(caught.value)
+
+
+def test_of_several_tables_of_labels_that_of_training_is_advised(tmp_path: Path) -> None:
+    plant(tmp_path, *(f"images/{i}.png" for i in range(4)))
+    for split, i in (("test", 0), ("train", 1)):
+        (tmp_path / f"{split}.csv").write_text(f"path,label\nimages/{i}.png,cat\nimages/{i + 2}.png,dog\n")
+    with pytest.raises(UsageError, match=r"labels='[^']*train\.csv'"):
+        open_source(tmp_path)
+
+
 def test_classes_in_folders_of_splits_are_read_by_the_pattern_of_the_remedy(tmp_path: Path) -> None:
     keys = [
         f"{split}/{name}/{i}.png" for split in ("Split-train", "Split-eval") for name in ("cat", "dog") for i in "12"

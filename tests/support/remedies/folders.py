@@ -171,12 +171,19 @@ def folders_named_like_splits(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/reader.py: give --pattern '(?P<label>.+)/[^/]+' if the path to an",
+    "converters/sources/folders/reader.py: {}give --pattern '(?P<label>.+)/[^/]+' if the path to an",
     "convert set out",
     Way("--pattern", 8),
     Way("--class-names", 8, fill={"FILE": "names.txt"}),
 )
+@advises(
+    "converters/sources/folders/reader.py: give --pattern '.+/(?P<label>[^/]+)/[^/]+' if the folders",
+    "convert folds out",
+    Way("--pattern", 8),
+)
 def folders_of_folders(box: Box) -> None:
+    for n in (1, 2):
+        box.folder(f"folds/fold_{n}", "cat dog", first=9 * n)
     box.folder("set/animals", "cat dog")
     box.folder("set/plants", "rose tulip")
     box.write("names.txt", "animals\nplants\n")
