@@ -11,7 +11,7 @@ from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.folders.other_layouts import label_table
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look, expand_braces
-from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, given
+from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, given, naming
 from shardfeed.converters.sources.readers import (
     ARCHIVE_ENDS,
     BY_NAME,
@@ -33,6 +33,9 @@ _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of J
 _SHOWN_HEAD = 12  # bytes of a file, in a message
 _PLACES = ("labels", "images")  # options that name files beside the path
 _OF_TABLES = ("class_names", "delimiter", "encoding")
+# Options for columns of label files -> the role in `columns`, of files of many samples; "": a feature of its own.
+_COLUMNS = {"label_columns": "label", "text_columns": "text", "split_column": "split", "path_column": "key"}
+_COLUMNS |= {"number_columns": ""}
 
 
 def open_source(
@@ -104,6 +107,8 @@ def open_source(
         found = recognise(look, values)
         if fit := _choose_reader(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
+        if refused := _of_samples(look, values):
+            raise refused
         if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS):
             from shardfeed.converters.sources.archives.archive import is_archive, unpack  # not above: folders are usual
 
@@ -260,7 +265,7 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
     """
     for name in values:
         if name not in reader.takes:
-            raise _unsupported_option(name, reader, look)
+            raise _unsupported_option(name, reader, look, values[name])
     if not reader.chooses_files:
         for name in (name for name in ("include", "exclude", "follow_links") if getattr(look, name)):
             problem = f"{argument(name)} applies to image files, but this is read as {reader.name}"
@@ -279,8 +284,20 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
     return changed(source, described=description, findings=findings)
 
 
-def _unsupported_option(name: str, reader: Reader, look: Look) -> UsageError:
+def _of_samples(look: Look, values: Mapping[str, Any]) -> UsageError | None:
+    """Return the error if options name columns of a label file, and the path has files of many samples."""
+    name = next((name for name in _COLUMNS if name in values and "labels" not in values), "")
+    fits = [one for one in recognise(look, {}) if not one.missing] if name else []
+    readers = [BY_NAME[one.name] for one in fits if BY_NAME[one.name].options is ColumnOptions]
+    return _unsupported_option(name, readers[0], look, values[name]) if readers else None
+
+
+def _unsupported_option(name: str, reader: Reader, look: Look, value: Any) -> UsageError:
     """Return the error for an option that the chosen reader does not support."""
+    if reader.options is ColumnOptions and name in _COLUMNS and value != []:
+        column = str(value if isinstance(value, str | int) else next(iter(value)))
+        problem = f"{argument(name)} is for label files, but this is read as {reader.name}"
+        return UsageError(look.path, problem, f"give {naming(_COLUMNS[name] or f'image/{column}', column)}")
     able = [one.name for one in READERS if name in one.takes]
     if reader.name == "folder" and name == "labels":
         problem = f"got {argument('labels')} and {argument('reader', 'folder')}, which reads no label file"

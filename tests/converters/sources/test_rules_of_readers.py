@@ -32,6 +32,7 @@ A reader that stores boxes in fractions has `fractions=True`: its writer divides
 import io
 import math
 import os
+import re
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -751,3 +752,24 @@ def _said(folder: str, builder: Builder, reader: str, options: Mapping[str, Any]
     features = [{key: np.asarray(value).tolist() for key, value in one.features.items()} for one in samples]
     findings = findings_of(source)
     return [source.schema, [one.key for one in samples], objects, features, findings.account, findings.rejected]
+
+
+@pytest.mark.parametrize("reader", [name for name, one in BUILDERS.items() if one.kind is ColumnOptions])
+@pytest.mark.parametrize(
+    ("option", "role"),
+    [
+        ({"label_columns": ["kind"]}, "{'label': 'kind'}"),
+        ({"text_columns": ["kind"]}, "{'text': 'kind'}"),
+        ({"number_columns": ["kind"]}, "{'image/kind': 'kind'}"),
+        ({"split_column": "kind"}, "{'split': 'kind'}"),
+        ({"path_column": "kind"}, "{'key': 'kind'}"),
+    ],
+)
+def test_options_of_label_files_are_answered_with_columns(
+    tmp_path: Path, reader: str, option: Mapping[str, Any], role: str
+) -> None:
+    (folder := tmp_path / "in").mkdir()
+    place = folder / _write_something(reader, folder).path
+    for chosen in (None, reader):
+        with pytest.raises(UsageError, match=re.escape(f"read as {reader}; give columns={role}")):
+            open_source(place, reader=chosen, options=options_of(option))

@@ -101,6 +101,15 @@ def labels_of_an_unknown_name(box: Box) -> None:
 
 
 @advises(
+    "converters/sources/open_source.py: give --columns {}={}",
+    "convert a.parquet out --text-column note",
+    Way("--columns", 6, drop="--text-column"),
+)
+def columns_of_a_label_file(box: Box) -> None:
+    parquet(box, "a.parquet", image=files(box), label=[0, 1] * 3, note=[f"note {i}" for i in SIX])
+
+
+@advises(
     "converters/sources/containers/parquet.py: --reader labels",
     "convert photos out --reader parquet",
     Way("--reader", 6, onto="convert photos/train.parquet out"),
