@@ -317,13 +317,12 @@ def _kept_slow(progressive: int, manifest: Manifest) -> Iterator[str]:
     """Sentences about progressive JPEGs, which may be very many, and PNGs among JPEGs, at which some decoders stop."""
     if progressive:
         images = number(progressive, "progressive JPEG was", "progressive JPEGs were")
-        remedy = "--baseline (in Python ImageOptions(baseline=True)) converts them without loss"
-        yield f"{images} kept, which decode 2.7 times slower than baseline JPEGs: {remedy}"
+        slow = f"{images} kept, which decode 2.7 times slower than baseline JPEGs"
+        yield f"{slow}: --baseline (in Python ImageOptions(baseline=True)) converts them without loss"
     pngs, jpegs = (sum(split.formats.get(name, 0) for split in manifest.splits.values()) for name in ("png", "jpeg"))
     if pngs and jpegs:
-        remedy = "--png-to-jpeg (in Python ImageOptions(png_to_jpeg=True)) stores all as JPEG"
-        images = number(pngs, "PNG is", "PNGs are")
-        yield f"{images} among {jpegs:,} JPEGs, but some readers only decode JPEG: {remedy}"
+        mixed = f"{number(pngs, 'PNG is', 'PNGs are')} among {jpegs:,} JPEGs, but some readers only decode JPEG"
+        yield f"{mixed}: --png-to-jpeg (in Python ImageOptions(png_to_jpeg=True)) stores all as JPEG"
 
 
 def _by_key(noted: Noted) -> tuple[bytes, str, str]:

@@ -282,7 +282,8 @@ def _gap(values: Collection[str], offset: int | None) -> BadLabelError:
     elif low >= first:
         ways.append(f"give {names}, with a name for each of {first} to {high}")
     if offset is not None:
-        ways.append(f"give {argument('label_map', typed='FILE')}, with the number and name of each class")
+        instead = f" instead of {argument('label_offset')}" if first else ""
+        ways.append(f"give {argument('label_map', typed='FILE')}{instead}, with the number and name of each class")
     problem = f"got {count} integer labels from {low} to {high}, expected {first} to {first + count - 1}: {why}"
     return BadLabelError(value_of[value], problem, "; or ".join(ways))
 

@@ -168,11 +168,11 @@ def _check(
         inner = b"" if splits else _innermost(listing, found.folders[0])
         root_ = f"'{escape(inner)}' in it" if inner.count(b"/") else "that folder"
         one = argument("class_names", python=f"class_names=['{only}']", typed=f"FILE with the line '{only}'")
-        way = f"give {root_} {argument('path', python='as the root')}, "
+        alone = without_labels() if others.labels else ""
         if others.labels:
             problem += f", next to annotations or lists: {shown_annotations(others.labels)}"
-            way += without_labels()
-        raise UsageError(root, problem, f"{way}or {one} for one class")
+        way = f"give {root_} {argument('path', python='as the root')}"
+        raise UsageError(root, problem, f"{way}, {alone}or {one} for one class")
 
 
 def _innermost(listing: Listing, folder: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What was asked for is used, or refused: one check of every source that a reader makes."""
+"""Check that what was asked for is used, or refuse it: one check of every source that a reader makes."""
 
 from collections.abc import Iterator
 

@@ -13,6 +13,7 @@ from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.schema import Feature
 
 from remedies.annotations import coco
+from remedies.tables import CLASSES
 from remedies.typed import Box, Way, advises
 
 CAT_DOG = {"FILE": "names.txt"}
@@ -87,7 +88,7 @@ def two_arrays_of_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rows/roles.py: name it, --columns {}=COLUMN, or leave the option out",
+    "converters/sources/rows/asked.py: name it, --columns {}=COLUMN, or leave the option out",
     "convert a.npz out --class-names names.txt",
     Way("--columns", 6, fill={"COLUMN": "kinds"}),
     Way(drop="--class-names", gives=6),
@@ -154,7 +155,7 @@ def two_columns_of_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rows/class_column.py: give --columns label={} for classes, --columns",
+    "converters/sources/rows/image_classes.py: give --columns label={} for classes, --columns",
     "convert a.parquet out",
     Way("--columns", 6),
     Way("--columns", 6, fill={"--columns": "text=label"}),
@@ -169,7 +170,6 @@ def a_label_of_paths(box: Box) -> None:
     "convert a.parquet out",
     Way("--columns", 6),
 )
-@advises("converters/sources/rows/gather.py: --columns image/value={}", "convert a.parquet out", Way("--columns", 6))
 def a_label_of_fractions(box: Box) -> None:
     parquet(box, "a.parquet", image=files(box), label=[[0.25, 0.5 + i] for i in SIX])
 
@@ -203,29 +203,45 @@ def a_group_called_width(box: Box) -> None:
 # Class numbers
 
 
-OFFSET = "converters/sources/rows/class_column.py: if 1 is the first class, give --label-offset 1{}; "
-
-
 @advises(
-    OFFSET + "name all classes: --class-names FILE, or --label-map FILE.pbtxt",
+    "converters/sources/classes.py: if {} is the first class, give --label-offset {}{}",
     "convert from1.parquet out",
     Way("--label-offset", 6),
-    Way("--class-names", 6, fill={"FILE": "four.txt"}),
-    Way("--label-map", 6, fill={"FILE.pbtxt": "map.pbtxt"}),
 )
 @advises(
-    "converters/sources/rows/class_column.py: name all classes: --class-names FILE, or --label-map",
+    "converters/sources/classes.py: give --class-names FILE: '1' to '{}' makes label 1 the class 0;",
+    "convert from1.parquet out",
+    Way("--class-names", 6, fill={"FILE": "four.txt"}),
+    Way("--class-names", 6, fill={"FILE": "one.txt"}),
+)
+@advises(
+    "converters/sources/classes.py: give --label-map FILE, with the number and name of each class",
+    "convert from1.parquet out",
+    Way("--label-map", 6, fill={"FILE": "map.pbtxt"}),
+)
+@advises(
+    "converters/sources/classes.py: give --class-names FILE: {}{} names keep the numbers, the {}",
     "convert gaps.parquet out",
     Way("--class-names", 6, fill={"FILE": "seven.txt"}),
-    Way("--label-map", 6, fill={"FILE.pbtxt": "map.pbtxt"}),
+    Way("--class-names", 6, fill={"FILE": "gaps.txt"}),
 )
 @advises(
-    "converters/sources/rows/class_column.py: give --label-offset 1",
-    "convert from1.parquet out",
+    "converters/sources/classes.py: give --label-map FILE instead of --label-offset, with the number",
+    "convert gaps.parquet out --label-offset 1",
+    Way("--label-map", 6, drop="--label-offset", fill={"FILE": "map.pbtxt"}),
+)
+@advises(
+    "converters/sources/classes.py: give --class-names FILE, with a name for each of {} to {}",
+    "convert gaps.parquet out --label-offset 1",
+    Way("--class-names", 6, fill={"FILE": "seven.txt"}),
+)
+@advises(
+    "converters/sources/classes.py: give --label-offset 1",
+    "convert texts.tfrecord out --class-names three.txt",
     Way("--label-offset", 6),
 )
 @advises(
-    "converters/sources/rows/class_column.py: if the first is number 1, give --label-offset 1",
+    "converters/sources/classes.py: if the first is number 1, give --label-offset 1",
     "convert from1.parquet out --class-names three.txt",
     Way("--label-offset", 6),
 )
@@ -235,35 +251,34 @@ OFFSET = "converters/sources/rows/class_column.py: if 1 is the first class, give
     Way("--class-names --label-offset", 6, drop="--label-map", fill={"FILE": "three.txt"}),
 )
 @advises(
-    "converters/sources/rows/class_column.py: give the number of the first class: --label-offset {};",
+    "converters/sources/classes.py: if {} is the first class, give --label-offset {}{}",
     "convert from5.parquet out",
     Way("--label-offset", 6),
     Way("--class-names", 6, fill={"FILE": "seven.txt"}),
-    Way("--label-map", 6, fill={"FILE.pbtxt": "map.pbtxt"}),
+    Way("--label-map", 6, fill={"FILE": "map.pbtxt"}),
 )
 @advises(
-    "converters/sources/rows/class_column.py: give the number of the first class: --label-offset {}",
+    "converters/sources/classes.py: if {} is the first class, give --label-offset {}{}",
     "convert from0.parquet out --label-offset 1",
     Way("--label-offset", 6, drop="--label-offset"),
-)
-@advises(
-    OFFSET + "name all classes: --class-names FILE, or --label-map FILE.pbtxt",
-    "convert from2.parquet out",
-    Way("--label-offset", then=Way("--class-names", 6, fill={"FILE": "four.txt"})),
 )
 def numbers_of_classes(box: Box) -> None:
     data = files(box)
     box.write("four.txt", "none\ncat\ndog\nowl\n")
     box.write("seven.txt", "".join(f"class {i}\n" for i in range(7)))
+    box.write("one.txt", "1\n2\n3\n")
+    box.write("gaps.txt", "5\n4\n2\n")
     box.write("map.pbtxt", "".join(f"item {{ id: {i} name: 'class {i}' }}\n" for i in range(1, 7)))
     for first in (0, 1, 5):
         parquet(box, f"from{first}.parquet", image=data, label=[first + i % (2 if first == 5 else 3) for i in SIX])
     parquet(box, "gaps.parquet", image=data, label=[2, 4, 5, 2, 4, 5])
-    parquet(box, "from2.parquet", image=data, label=[1, 3, 1, 3, 1, 3])
+    named = [(1 + i % 2, CLASSES[i % 2]) for i in SIX]
+    rows = [{"image/class/label": number, "image/class/text": name.encode()} for number, name in named]
+    records(box, "texts.tfrecord", [{"image/encoded": one} | row for one, row in zip(data, rows, strict=True)])
 
 
 @advises(
-    "converters/sources/rows/gather.py: leave it out, and name them with --class-names",
+    "converters/sources/rows/rows.py: leave it out, and name them with --class-names",
     "convert a.parquet out --label-offset 1",
     Way("--class-names", 6, drop="--label-offset", fill={"--class-names": "names.txt"}),
 )
@@ -311,9 +326,14 @@ def records_with_a_number(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/records/examples.py: give the right one: --label-map FILE",
+    "converters/sources/containers/records/columns.py: give the right one: --{} FILE",
     "convert set out",
     Way("--label-map", 6, fill={"FILE": "set/valid/Cats_label_map.pbtxt"}),
+)
+@advises(
+    "converters/sources/containers/records/columns.py: give the right one: --{} FILE",
+    "adopt set new",
+    Way("--class-names", 6, fill={"FILE": "set/valid/Cats_label_map.pbtxt"}),
 )
 def records_with_two_label_maps(box: Box) -> None:
     data = files(box)

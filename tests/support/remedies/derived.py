@@ -19,7 +19,7 @@ DIR_OUT = {"DIR": "out", "OUT": "new", "DATASET": "out"}
     Way(drop="--of", gives=6),
 )
 @advises(
-    "converters/operations/choosing/keys.py: keys are file names such as {}; --missing-ok ignores",
+    "converters/operations/keys.py: keys are file names such as {}; --missing-ok ignores",
     "remove out new --key daisy/0.jpg --key nothing",
     Way("--missing-ok", 5),
 )

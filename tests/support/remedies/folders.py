@@ -85,7 +85,7 @@ def a_split_without_classes(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: give {} as SOURCE, or --class-names FILE with the",
+    "converters/sources/folders/image_folder.py: give {} as SOURCE, {}or --class-names FILE with the",
     "convert set out --reader folder",
     Way("SOURCE", 4, fill={"SOURCE": "set/photos"}),
     Way("--class-names", 4, fill={"FILE": "one.txt"}),
@@ -96,16 +96,11 @@ def a_folder_too_high(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: {}{}or --class-names FILE with the line '{}' for",
+    "converters/sources/folders/image_folder.py: give {} as SOURCE, {}or --class-names FILE with the",
     "convert set out",
     Way("SOURCE", 4, fill={"SOURCE": "set/photos"}),
     Way("--class-names", 4, fill={"FILE": "one.txt"}),
     Way("--unlabelled", 4),
-)
-@advises(
-    "converters/sources/folders/image_folder.py: give {} as SOURCE, {}",
-    "convert set out",
-    Way("SOURCE", 4, fill={"SOURCE": "set/photos"}),
 )
 def a_folder_too_high_beside_lists(box: Box) -> None:
     box.folder("set/photos", "rose tulip")

@@ -196,8 +196,10 @@ def _advice(scope: Scope, node: ast.AST) -> Iterator[str]:
         names = [name.id for name in node.targets if isinstance(name, ast.Name)]
         if set(names) & scope.used or set(names) & {"problem", "problems", "place", "what"}:
             return  # told where it is used
-        if _is_part(node.value):
-            return  # of a text, which is found where it is used
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        for value in (value for value in values if not _is_part(value)):  # one is found where it is used
+            yield from _advice(scope, value)
+        return
     if isinstance(node, ast.keyword) and node.arg in ("help", "metavar", "default", "description", "problem"):
         return
     for part in ast.iter_child_nodes(node):

@@ -49,7 +49,7 @@ def pictures_with_alpha(box: Box) -> None:
 
 
 @advises(
-    "converters/images/pixels.py: values of 16 bits reach {} of 65,535",
+    "converters/images/pixels.py: {}; if the images have {} bits, give --bits {}",
     "convert images new",
     Way("--bits", 4, onto="convert images new --replace"),
 )
@@ -62,7 +62,7 @@ def pictures_of_10_bits(box: Box) -> None:
 
 
 @advises(
-    "converters/report.py: {} kept, which decode 2.7 times slower than baseline JPEGs: --baseline",
+    "converters/report.py: {}: --baseline (in Python ImageOptions(baseline=True)) converts them",
     "convert images new",
     Way("--baseline", 4, onto="convert images new --replace"),
 )
@@ -74,7 +74,7 @@ def progressive_jpegs(box: Box) -> None:
 
 
 @advises(
-    "converters/report.py: {} among {} JPEGs, but some readers only decode JPEG: --png-to-jpeg",
+    "converters/report.py: {}: --png-to-jpeg (in Python ImageOptions(png_to_jpeg=True)) stores all as",
     "convert images new",
     Way("--png-to-jpeg", 6, onto="convert images new --replace"),
 )
@@ -287,12 +287,12 @@ def datasets_of_other_classes(box: Box) -> None:
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/keypoints.json new --images {SCENES}/images"),
 )
 @advises(
-    "pipelines/torch/objects.py: convert it again with --tasks boxes,masks",
+    "pipelines/objects.py: convert it again with --tasks boxes,masks",
     lambda: loader(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )
 @advises(
-    "pipelines/tensorflow/objects.py: convert it again with --tasks boxes,masks",
+    "pipelines/objects.py: convert it again with --tasks boxes,masks",
     lambda: batches(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )
@@ -324,7 +324,7 @@ class Unnumbered:
     Way("shardfeed verify", then=Way("shardfeed salvage", 3, fill=DIR), fill=DIR),
 )
 @advises(
-    "pipelines/caching/decoded.py: convert again, without --check header",
+    "pipelines/caching/copies.py: convert again, without --check header",
     kept,
     Way(drop="--check", onto="convert images new --check header", then=Way("--max-bad", 2, listed=1)),
 )
@@ -347,10 +347,31 @@ def an_image_that_is_broken(box: Box) -> None:
     lambda: shardfeed.train_batches(shardfeed.open("out")["train"], batch_size=2, image_size=8),
     ADOPT,
 )
+@advises(
+    "converters/existing/record_schema.py: no feature is the image, but {} contain images; name one",
+    "adopt theirs --dry-run",
+    Way("--image-key", 6, onto="adopt theirs new", fill={"KEY": "right"}),
+)
 def records_of_two_images(box: Box) -> None:
     data = files(box)
     examples(box, "theirs/train.tfrecord", [{"left": one, "right": one, "label": i % 2} for i, one in enumerate(data)])
     assert box.type("adopt theirs out") == 0
+
+
+@advises(
+    "converters/existing/record_schema.py: no feature is the label: {}; name one with --label-key KEY",
+    "adopt theirs --dry-run",
+    Way("--label-key", 6, onto="adopt theirs new", fill={"KEY": "class"}),
+)
+@advises(
+    "converters/existing/record_schema.py: {} is not the label, as {}; name it with --label-key {}",
+    "adopt scores --dry-run",
+    Way("--label-key", 6, onto="adopt scores new"),
+)
+def records_with_two_labels(box: Box) -> None:
+    data = list(enumerate(files(box)))
+    examples(box, "theirs/train.tfrecord", [{"image": one, "label": i % 2, "class": i % 3} for i, one in data])
+    examples(box, "scores/train.tfrecord", [{"image": one, "label": i / 4} for i, one in data])
 
 
 def page() -> str:

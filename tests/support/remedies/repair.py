@@ -199,7 +199,7 @@ def all_records_of_a_batch_are_damaged(box: Box) -> None:
     Way("shardfeed reshard", 5, listed=1, fill=DIR | {"N": "1"}),
 )
 @advises(
-    "shardfeed/formats/containers/view.py: run `shardfeed verify`",
+    "shardfeed/formats/containers/index.py: run `shardfeed verify`",
     read_all,
     Way(
         "shardfeed verify",

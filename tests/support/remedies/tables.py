@@ -179,7 +179,7 @@ def a_line_without_a_label(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: ; several labels in a cell: give --label-separator {}",
+    "converters/sources/rows/inference.py: ; several labels in a cell: give --label-separator {}",
     COMMAND,
     Way("--label-separator", 12),
 )
@@ -190,7 +190,7 @@ def labels_in_a_cell_that_look_like_texts(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: ; for numeric values give --number-column",
+    "converters/sources/rows/inference.py: ; for numeric values give --number-column",
     COMMAND,
     Way("--number-column", 6, fill={"--number-column": "label"}),
 )
@@ -219,7 +219,7 @@ def labels_from_1(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: give --encoding latin-1, or another encoding",
+    "converters/sources/rows/inference.py: give --encoding latin-1, or another encoding",
     "convert photos out --labels t.csv --text-column note",
     Way("--encoding", 6),
 )
@@ -230,7 +230,7 @@ def cells_that_are_not_utf8(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: give --missing {}=nan, or another number than nan, for",
+    "converters/sources/rows/inference.py: give --missing {}=nan, or another number than nan, for",
     "convert photos out --labels t.csv --number-column age",
     Way("--missing", 6),
     Way("--missing", 6, fill={"--missing": "age=-1"}),
@@ -241,7 +241,7 @@ def numbers_with_empty_cells(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: fill it in, leave the row out, or give --missing",
+    "converters/sources/rows/inference.py: fill it in, leave the row out, or give --missing",
     COMMAND,
     Way("--missing", 6, fill={"--missing": "label=none"}),
 )
@@ -251,7 +251,7 @@ def labels_with_empty_cells(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: ; for numeric values --number-column and --missing",
+    "converters/sources/rows/inference.py: ; for numeric values --number-column and --missing",
     COMMAND,
     Way("--number-column --missing", 6, fill={"--number-column": "label", "--missing": "label=nan"}),
 )
@@ -261,7 +261,7 @@ def numeric_labels_with_empty_cells(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: correct it, or give --class-names with all names",
+    "converters/sources/rows/inference.py: correct it, or give --class-names with all names",
     COMMAND,
     Way("--class-names", 6, fill={"--class-names": "three.txt"}),
 )
@@ -272,12 +272,12 @@ def names_and_a_number(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: if some numbers are missing, give --number-column",
+    "converters/sources/rows/inference.py: if some numbers are missing, give --number-column",
     COMMAND + " --label-column age",
     Way("--number-column", drop="--label-column", fill=NUMBER, then=Way("--missing", 6)),
 )
 @advises(
-    "converters/sources/labels/values.py: instead of --label-column",
+    "converters/sources/rows/inference.py: instead of --label-column",
     COMMAND + " --label-column age",
     Way("--number-column", drop="--label-column", fill=NUMBER, then=Way("--missing", 6)),
 )
@@ -287,7 +287,7 @@ def numbers_of_which_some_are_missing(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: correct it; give --number-column for numeric values",
+    "converters/sources/rows/inference.py: correct it; give --number-column for numeric values",
     COMMAND,
     Way("--number-column", 6, fill={"--number-column": "label"}),
 )
@@ -346,7 +346,7 @@ def a_column_with_a_space_in_its_name(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/values.py: give --missing {}=nan, or another number than nan, for empty cells",
+    "converters/sources/rows/inference.py: give --missing {}=nan, or another number than nan, for empty cells",
     COMMAND + " --number-column 'age in years'",
     Way("--missing", 6),
 )
