@@ -58,7 +58,7 @@ class Skip:
                 raise IntegrityError(
                     error.place,
                     f"damaged record number {len(self._found) + 1}, {self.limit} may be left out: {error.problem}",
-                    "`shardfeed verify` lists all, `shardfeed salvage` makes a dataset without them",
+                    "`shardfeed verify DIR` lists all, `shardfeed salvage DIR OUT` makes a dataset without them",
                 ) from error
             self._found[error.place] = error
             number = len(self._found)
@@ -139,4 +139,4 @@ def fill_gaps(payloads: Sequence[bytes | None], groups: np.ndarray, place: objec
     return made, filled
 
 
-_REMEDY = "`shardfeed salvage` makes a dataset of the intact records"
+_REMEDY = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"

@@ -236,7 +236,7 @@ def other_inputs(before: Iterable[str], now: Iterable[str]) -> str:
     return ", ".join(changes)
 
 
-_REMEDY = "the original dataset has changed: run `shardfeed verify` on it"
+_REMEDY = "the original dataset has changed: run `shardfeed verify DIR` on it"
 
 
 class _File(NamedTuple):

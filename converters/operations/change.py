@@ -15,7 +15,7 @@ from shardfeed.text import number
 
 DROPPED = -1  # number for a class that the new dataset does not have
 
-_REMEDY = "run `shardfeed verify --deep` on its dataset"
+_REMEDY = "run `shardfeed verify DIR --deep` on its dataset"
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class AppendTarget:
         with disk_errors(path, "read"):
             data = whole(LOCAL.open(path))
         if problem := info.difference(FileInfo.of(data)):
-            raise IntegrityError(path, problem, "restore it from a copy; `shardfeed verify` finds other damage")
+            raise IntegrityError(path, problem, "restore it from a copy; `shardfeed verify DIR` finds other damage")
         return data
 
     def options(self, appended: Mapping[str, Any]) -> dict[str, Any]:

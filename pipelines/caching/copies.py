@@ -154,7 +154,7 @@ def write_copy(directory: str, plan: CopyPlan, sizes: np.ndarray, progress: Call
             as_it_was = not plan.decoded and source.format == NATIVE.name
             if as_it_was and sink.info.data != source.shards[source_number].data:
                 problem = "its checksum is not the manifest's"
-                raise IntegrityError(shards.path(number), problem, "run `shardfeed verify`")
+                raise IntegrityError(shards.path(number), problem, "run `shardfeed verify DIR`")
             infos.append(sink.info)
     finally:
         pool.shutdown(cancel_futures=True)

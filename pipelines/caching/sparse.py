@@ -324,7 +324,7 @@ class SparseCopy:
                     at = self._files.put(file, buffer, at, name)
             if at != part.start + part.size:
                 problem = f"got {at - part.start} bytes from {part.start} on, expected {part.size}"
-                raise IntegrityError(part.file.path, problem, "run `shardfeed verify`")
+                raise IntegrityError(part.file.path, problem, "run `shardfeed verify DIR`")
         place = int(own.firsts[shard]) + row
         with self._changed:
             self.present[place : place + count] = True

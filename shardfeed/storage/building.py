@@ -58,7 +58,7 @@ def _publish(building: str, out: str) -> None:
         if os.path.lexists(building) or not os.path.lexists(out):
             raise
         problem = f"is complete, but a power failure now might lose its name: {error.problem}"
-        raise StorageError(out, problem, "check the disk, then run `sync` and `shardfeed verify`") from error
+        raise StorageError(out, problem, "check the disk, then run `sync` and `shardfeed verify DIR`") from error
 
 
 def give_name(staged: str, out: str) -> None:

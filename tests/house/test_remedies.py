@@ -8,14 +8,14 @@ from remedies.table import ROWS
 # Advice that no test types, as the beginnings of their ids, and why not.
 EXCEPTIONS: dict[str, str] = {
     "converters/commit/staging.py: the original dataset has changed": "a shard that changes while it is linked",
-    "converters/operations/change.py: run `shardfeed verify --deep`": "records that contradict their manifest",
+    "converters/operations/change.py: run `shardfeed verify DIR --deep`": "records that contradict their manifest",
     "converters/operations/relabel.py: rename it instead": "no reader makes a fixed number of classes per record",
     "converters/sources/containers/arrays/labels.py: name the array of labels": "a million labels",
     "converters/sources/containers/parquet.py: name another column": "roles refuse such a column before",
     "converters/sources/mirror.py: name a folder with more room": "a full disk",
     "pipelines/caching/cache.py: smaller images": "a full disk",
-    "pipelines/caching/copies.py: run `shardfeed verify`": "a shard that changes while it is copied",
-    "pipelines/caching/sparse.py: run `shardfeed verify`": "a bucket that ends early",
+    "pipelines/caching/copies.py: run `shardfeed verify DIR`": "a shard that changes while it is copied",
+    "pipelines/caching/sparse.py: run `shardfeed verify DIR`": "a bucket that ends early",
     "pipelines/decoding/seekable.py: `shardfeed verify DIR --deep`": "restart markers that contradict their record",
     "readers/shards.py: restore it": "a file that vanishes between two looks",
     "shardfeed/column.py: `shardfeed rebuild DIR`": "behind the checksum of the column",

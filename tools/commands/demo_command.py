@@ -78,7 +78,7 @@ def _verify(dataset: str) -> None:
     _step("Verify every byte:", f"$ shardfeed verify {shlex.quote(dataset)}")
     result = verify(dataset)
     if result.damages:
-        raise IntegrityError(dataset, str(result.damages[0]), "run `shardfeed verify` for the full list")
+        raise IntegrityError(dataset, str(result.damages[0]), f"`shardfeed verify {shlex.quote(dataset)}` lists all")
     counted = f"{number(result.files, 'file')}, {number(result.records, 'record')}"
     print(f"  {counted}, {size_text(result.bytes)}: all bytes unchanged")
 

@@ -32,7 +32,8 @@ def _print(done: Rebuilt, directory: str) -> None:
     for name, problem in done.files.items():
         print(f"{escape(name)}: {problem}: {what}")
     for name, problem in done.lost.items():
-        print(f"{escape(name)}: {problem}: not in the shards; restore it from a copy, or use `shardfeed salvage`")
+        remedy = "restore it from a copy, or use `shardfeed salvage DIR OUT`"
+        print(f"{escape(name)}: {problem}: not in the shards; {remedy}")
     if not done.files and not done.lost:
         print(f"{escape(directory)}: indexes, label columns and TFDS files are intact; nothing to do")
     elif done.files and not done.written:

@@ -17,7 +17,7 @@ _LABEL_KEYS = frozenset(
 )
 # What no reader reads: all of these words are in its first bytes; its name, and what its users do.
 _UNPACK = "unpack it: `gunzip -k FILE`"
-_EXPORT = "export COCO, YOLO or Pascal VOC instead"
+_EXPORT = "export COCO, YOLO or Pascal VOC"
 _OWN = "convert it to COCO, or write a source class (docs/your-own-source.md)"
 _UNREAD = (
     ((b'"predicted_iou"',), "SA-1B's masks", _OWN),

@@ -224,7 +224,7 @@ class _Walk:
                 return [name]
             # The link's own text, not its target on this machine: the report is part of the dataset.
             written = escape(os.readlink(self.base + key))
-            reason = f"a link that points outside the root: {written} (follow_links includes it)"
+            reason = f"a link that points outside the root: {written} ({argument('follow_links', True)} includes it)"
             self._skip(key, RejectCode.PATH_ESCAPE, reason)
             if stat.S_ISDIR(mode):
                 self.bare.append(key)

@@ -19,7 +19,12 @@ from shardfeed.converters.sources.files.walk import (
     only_images,
     shown_annotations,
 )
-from shardfeed.converters.sources.folders.other_layouts import is_part, refuse_other_layouts, with_labels
+from shardfeed.converters.sources.folders.other_layouts import (
+    is_part,
+    read_otherwise,
+    refuse_other_layouts,
+    with_labels,
+)
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
@@ -164,16 +169,16 @@ def _check_names(listing: Listing, others: SkippedFiles, names: Sequence[str]) -
 
 def _unlike(listing: Listing, problem: str, others: SkippedFiles | None = None) -> UsageError:
     """Return an error that shows three very different names, and files with labels, and asks for a pattern."""
-    if others and others.labels:
-        problem += f"; annotations or lists that are not read: {shown_annotations(others.labels)}"
+    labels = others.labels if others else {}
+    if labels:
+        problem += f"; annotations or lists that are not read: {shown_annotations(labels)}"
     keys = [listing.key(i) for i in sorted({0, len(listing) // 2, len(listing) - 1})]
     pattern = argument("pattern", typed="REGEX")
     remedy = f"give {pattern} with a group 'label', such as {_EXAMPLE!r}, or"
-    remedy += f" {with_labels(listing.root, others.labels if others else {})}"
+    remedy += f" {with_labels(listing.root, labels)}"
     remedy += f", or {argument('unlabelled', python='Unlabelled')} to convert without labels"
-    export = next((one.remedy for one in others.labels.values() if one.remedy), "") if others else ""
-    remedy = f"{export}; else {remedy}" if export else remedy
-    return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", remedy)
+    otherwise = read_otherwise(labels) if any(one.is_sure for one in labels.values()) else ""
+    return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", otherwise + remedy)
 
 
 def _refuse(listing: Listing, found: _Found, error: BadLabelError) -> UsageError:

@@ -98,6 +98,12 @@ def without_labels(**chosen: str) -> str:
     return f"{alone}{only} converts the images without labels, "
 
 
+def read_otherwise(labels: Mapping[bytes, AnnotationFile]) -> str:
+    """Return the clause of a remedy for annotations beside images, which a reader may know that was not asked."""
+    export = next((f"else {one.remedy}; " for one in labels.values() if one.remedy), "")
+    return f"choose a reader with {argument('reader', typed='NAME')}, if one fits; {export}"
+
+
 def label_table(root: bytes, labels: Mapping[bytes, AnnotationFile]) -> str:
     """Return the path of the first table or list among files that may label images; "" if there is none."""
     if not labels:

@@ -17,6 +17,7 @@ from shardfeed.converters.sources.folders.other_layouts import (
     is_part,
     keep_classes,
     label_table,
+    read_otherwise,
     with_labels,
     without_labels,
 )
@@ -87,9 +88,7 @@ def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, Annota
     problem = f"its folders ({some(names)}) may not be classes"
     if labels:
         problem += f": next to them are annotations or lists that are not read: {shown_annotations(labels)}"
-        export = next((one.remedy for one in labels.values() if one.remedy), "")
-        way += f"{export}; " if export else ""
-        way += f"choose a reader with {argument('reader', typed='NAME')}, if one fits; "
+        way += read_otherwise(labels)
     elif len(names) == 1 and not splits:
         way += f"give {escape(names[0])} as SOURCE if the names of its files or folders have the classes; "
     return UsageError(look.path, problem, f"{way}{without_labels()}{keep_classes()}")

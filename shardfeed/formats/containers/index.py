@@ -141,7 +141,7 @@ class ContainerView:
             at += before + behind
             if crc32c(payload) != crc:
                 problem = "its bytes changed since they were written: the CRC-32C differs"
-                raise RecordError(self.place(file, number), problem, "run `shardfeed verify`")
+                raise RecordError(self.place(file, number), problem, "run `shardfeed verify DIR`")
             payloads.append(payload)
         return payloads
 

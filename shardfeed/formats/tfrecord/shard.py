@@ -124,7 +124,7 @@ class _View:
             place = f"{file.path}, record {i}, offset {start}"
             if len(framed) != end - start:
                 problem = f"got {len(framed)} bytes, expected {end - start}: the shard is truncated"
-                raise RecordError(place, problem, "run `shardfeed verify`")
+                raise RecordError(place, problem, "run `shardfeed verify DIR`")
             payloads.append(unframe(framed, place))
         return payloads
 

@@ -108,7 +108,7 @@ def panoptic_categories_without_things(box: Box) -> None:
 @advises(
     "converters/sources/annotations/coco/panoptic.py: put them into a folder {} next to the file,",
     "convert set out",
-    Way("--tasks", 3),
+    Way("--tasks", 3, images=3),
 )
 def panoptic_without_pngs(box: Box) -> None:
     panoptic(box, pngs="elsewhere")
@@ -425,7 +425,7 @@ def masks_with_two_tables(box: Box) -> None:
 @advises(
     "converters/sources/annotations/masks/reader.py: move them, or leave them out with --exclude",
     "convert set out --reader masks",
-    Way("--exclude", 4, fill={"PATTERN": "more"}),
+    Way("--exclude", 4, fill={"PATTERN": "more"}, images=4),
 )
 def masks_in_no_split(box: Box) -> None:
     for place in ("train", "val", "more"):

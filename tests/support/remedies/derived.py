@@ -110,13 +110,13 @@ def a_dataset(box: Box) -> None:
 @advises(
     "converters/commit/reject_limit.py: nothing was written; repair or remove them, leave them out",
     "convert images out",
-    Way("--exclude", 6, fill={"PATTERN": "stray*"}),
+    Way("--exclude", 6, fill={"PATTERN": "stray*"}, images=6),
     Way("--max-bad", 6, listed=2),
 )
 @advises(
     "converters/commit/staging.py: use the same options, or start over with --restart",
     "convert images half --quality 50 --size 8 --exclude 'stray*'",
-    Way("--restart", 6, out="half"),
+    Way("--restart", 6, out="half", images=6),
 )
 def images_without_a_class(box: Box) -> None:
     box.folder()

@@ -24,7 +24,7 @@ def a_flat_folder(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/file_names.py: give --pattern REGEX with a group 'label', such as",
+    "converters/sources/folders/file_names.py: {}give --pattern REGEX with a group 'label', such as",
     "convert flat out",
     Way("--pattern", 6, fill={"REGEX": "(?P<label>[0-9]+)-.*"}),
     Way("--labels", 6, fill=FLAT),
@@ -66,7 +66,7 @@ def splits_beside_another_folder(box: Box) -> None:
 @advises(
     "converters/sources/folders/image_folder.py: leave it out by --exclude /{} (and convert it",
     "convert set out --reader folder",
-    Way("--exclude", 4),
+    Way("--exclude", 4, images=4),
     Way("--unlabelled", 2, onto="convert set/test out"),
     Way("--labels", fill={"FILE": "t.csv"}, then=Way(drop="--reader", gives=6)),
     Way("--pattern", 6, fill={"REGEX": "(?P<split>train|test)/(.*/)?(?P<label>[a-z]+)[^/]*"}),
@@ -129,7 +129,7 @@ def a_coco_dataset_as_folders(box: Box) -> None:
     "converters/sources/folders/other_layouts.py: --unlabelled with --{} {} converts the images",
     "convert set out",
     Way("--unlabelled --include", 6),
-    Way("--class-names", 12, fill={"FILE": "names.txt"}),
+    Way("--class-names", 12, fill={"FILE": "names.txt"}, images=12),
 )
 def a_folder_for_each_sample(box: Box) -> None:
     for i in range(6):
@@ -139,7 +139,7 @@ def a_folder_for_each_sample(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/reader.py: choose a reader with --reader NAME, if one fits;",
+    "converters/sources/folders/other_layouts.py: choose a reader with --reader NAME, if one fits;",
     "convert set out",
     Way("--unlabelled", 2),
     Way("--class-names", 2, fill={"FILE": "one.txt"}),
@@ -187,13 +187,24 @@ def folders_of_folders(box: Box) -> None:
 @advises(
     "converters/sources/files/walk.py: follow links that point outside the folder: --follow-links",
     "convert set out",
-    Way("--follow-links", 4),
+    Way("--follow-links", 4, images=4),
 )
 def links_to_another_folder(box: Box) -> None:
     box.folder("elsewhere", "cat dog")
     box.write("set/readme.txt", "x")
     for name in ("cat", "dog"):
         (box.root / "set" / name).symlink_to(f"../elsewhere/{name}")
+
+
+@advises(
+    "converters/sources/files/walk.py: a link that points outside the root: {} (--follow-links includes",
+    "convert set out",
+    Way("--follow-links", 4, images=4),
+)
+def a_class_behind_a_link(box: Box) -> None:
+    box.folder("elsewhere", "dog")
+    box.folder("set", "cat")
+    (box.root / "set" / "dog").symlink_to("../elsewhere/dog")
 
 
 @advises(
@@ -226,12 +237,12 @@ def links_to_another_folder(box: Box) -> None:
     "converters/sources/open_source.py: choose one: --reader {}",
     "convert both out",
     Way("--reader", then=Way("--unlabelled", 8)),
-    Way("--reader", 4, fill={"--reader": "coco"}),
+    Way("--reader", 4, fill={"--reader": "coco"}, images=4),
 )
 @advises(
-    "converters/sources/folders/reader.py: choose a reader with --reader NAME, if one fits;",
+    "converters/sources/folders/other_layouts.py: choose a reader with --reader NAME, if one fits;",
     "convert both out --reader folder",
-    Way("--reader", 4, fill={"NAME": "coco"}),
+    Way("--reader", 4, fill={"NAME": "coco"}, images=4),
 )
 def sources_of_several_kinds(box: Box) -> None:
     names = [f"{label}{i}.jpg" for label in ("cat", "dog") for i in range(2)]

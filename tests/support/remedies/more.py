@@ -411,9 +411,9 @@ def a_dataset_in_parquet(box: Box) -> None:
 
 
 @advises(
-    "converters/planning/append_target.py: restore it from a copy; `shardfeed verify` finds other",
+    "converters/planning/append_target.py: restore it from a copy; `shardfeed verify DIR` finds",
     "append out more new --group-duplicates",
-    Way("shardfeed verify", then=Way("shardfeed rebuild", fill=DIR), fill={"shardfeed verify": "shardfeed verify out"}),
+    Way("shardfeed verify", then=Way("shardfeed rebuild", fill=DIR), fill=DIR),
 )
 def a_damaged_column_of_hashes(box: Box) -> None:
     box.folder("images", "cat dog")

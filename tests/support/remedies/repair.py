@@ -13,8 +13,6 @@ from remedies.typed import Box, Way, advises
 
 DIR = {"DIR": "out", "OUT": "new", "DATASET": "out"}
 REBUILD = Way("shardfeed rebuild", fill=DIR)
-SALVAGE = {"shardfeed salvage": "shardfeed salvage out new"}
-VERIFY = {"shardfeed verify": "shardfeed verify out"}
 
 
 def read_all() -> None:
@@ -141,7 +139,7 @@ def a_damaged_first_record_of_others(box: Box) -> None:
 @advises(
     "tools/commands/rebuild_command.py: {}: {}: not in the shards; restore it from a copy, or use",
     "rebuild out",
-    Way("shardfeed salvage", 6, fill=SALVAGE),
+    Way("shardfeed salvage", 6, fill=DIR),
 )
 def the_list_of_rejected_is_lost(box: Box) -> None:
     box.folder()
@@ -151,9 +149,9 @@ def the_list_of_rejected_is_lost(box: Box) -> None:
 
 
 @advises(
-    "shardfeed/formats/tfrecord/shard.py: run `shardfeed verify`",
+    "shardfeed/formats/tfrecord/shard.py: run `shardfeed verify DIR`",
     read_what_goes("*.tfrecord", 5),
-    Way("shardfeed verify", fill=VERIFY, then=Way("shardfeed salvage", 5, fill=DIR)),
+    Way("shardfeed verify", fill=DIR, then=Way("shardfeed salvage", 5, fill=DIR)),
 )
 def a_shard_that_is_cut_while_it_is_read(box: Box) -> None:
     box.folder()
@@ -165,10 +163,10 @@ def read_batches(limit: int) -> None:
 
 
 @advises(
-    "readers/skip.py: `shardfeed verify` lists all, `shardfeed salvage` makes a dataset without",
+    "readers/skip.py: `shardfeed verify DIR` lists all, `shardfeed salvage DIR OUT` makes a",
     lambda: read_batches(1),
-    Way("shardfeed salvage", 4, fill=SALVAGE),
-    Way("shardfeed verify", fill=VERIFY, then=Way("shardfeed salvage", 4, fill=DIR)),
+    Way("shardfeed salvage", 4, fill=DIR),
+    Way("shardfeed verify", fill=DIR, then=Way("shardfeed salvage", 4, fill=DIR)),
 )
 def two_damaged_records(box: Box) -> None:
     box.folder()
@@ -178,9 +176,9 @@ def two_damaged_records(box: Box) -> None:
 
 
 @advises(
-    "readers/skip.py: `shardfeed salvage` makes a dataset of the intact records",
+    "readers/skip.py: `shardfeed salvage DIR OUT` makes a dataset of the intact records",
     lambda: read_batches(9),
-    Way("shardfeed salvage", 3, fill=SALVAGE),
+    Way("shardfeed salvage", 3, fill=DIR),
 )
 def all_records_of_a_batch_are_damaged(box: Box) -> None:
     box.folder("images/train")
@@ -199,11 +197,11 @@ def all_records_of_a_batch_are_damaged(box: Box) -> None:
     Way("shardfeed reshard", 5, listed=1, fill=DIR | {"N": "1"}),
 )
 @advises(
-    "shardfeed/formats/containers/index.py: run `shardfeed verify`",
+    "shardfeed/formats/containers/index.py: run `shardfeed verify DIR`",
     read_all,
     Way(
         "shardfeed verify",
-        fill=VERIFY,
+        fill=DIR,
         then=Way("shardfeed salvage", fill=DIR, then=Way("shardfeed reshard", 5, listed=1, fill=DIR | {"N": "1"})),
     ),
 )

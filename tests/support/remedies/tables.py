@@ -48,7 +48,7 @@ def a_first_row_that_may_be_a_header(box: Box) -> None:
 @advises(
     "converters/sources/labels/columns.py: give --header or --no-header;",
     COMMAND,
-    Way("--no-header", then=Way("--max-bad", 6, listed=1)),
+    Way("--no-header", then=Way("--max-bad", 6, listed=1, images=7)),
 )
 def a_first_row_without_a_file(box: Box) -> None:
     photos(box)
@@ -168,7 +168,7 @@ def a_table_with_an_unknown_ending(box: Box) -> None:
 @advises(
     "converters/sources/labels/table.py: write 'path label', or give --format csv where cells are",
     "convert photos out --labels l.txt",
-    Way("--unlabelled", 3, onto="convert photos out --labels p.txt"),
+    Way("--unlabelled", 3, onto="convert photos out --labels p.txt", images=3),
     Way("--format", 6, onto="convert photos out --labels c.txt"),
 )
 def a_line_without_a_label(box: Box) -> None:

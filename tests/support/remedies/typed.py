@@ -23,6 +23,8 @@ IN_PYTHON = re.compile(
     rf"(?<![\w(])({'|'.join(flag[2:].replace('-', '_') for flag in options() if len(flag) > 2)})=[^'\s]*['\[{{]"
 )
 
+_MASK = re.compile(r"mask|^labels/|panoptic_")  # in names of files that belong to an image
+
 
 class Box:
     """A directory for one row, which is the current one. Its functions make small inputs."""
@@ -92,8 +94,10 @@ class Way:
     `take`: the options, or one command, that the message names; `drop`: those that are removed from the command, as
     "leave it out" says. `gives`: the samples of the dataset that is made, or by split; None if only the exit code says.
     `fill`: the user's values for options or placeholders. `onto`: the command that the options are added to, if it is
-    another one. `listed`: inputs and annotations that are left out, and listed. `out`: the dataset that is made, if it
-    is not the command's last word. `then`: the way to take from the next message.
+    another one. `listed`: inputs and annotations that are left out, and listed. `images`: those that the user wants of
+    a folder that is converted, if they are not its image files without masks; each becomes a sample or is listed.
+    `out`: the dataset that is made, if it is not the command's last word. `then`: the way to take from the next
+    message.
     """
 
     take: str = ""
@@ -103,6 +107,7 @@ class Way:
     onto: str = field(default="", kw_only=True)
     out: str = field(default="", kw_only=True)
     listed: int = field(default=0, kw_only=True)
+    images: int = field(default=0, kw_only=True)
     then: "Way | None" = field(default=None, kw_only=True)
 
 
@@ -223,6 +228,17 @@ def check(way: Way, command: list[str]) -> None:
     found = {name: len(dataset[name]) for name in dataset}
     expected = way.gives if isinstance(way.gives, Mapping) else sum(found.values())
     assert (found if isinstance(way.gives, Mapping) else way.gives) == expected, f"{shlex.join(command)}: {found}"
-    lists = [Path(out, name) for name in (REJECTED, LEFT_OUT)]
-    listed = [line for path in lists if path.exists() for line in path.read_text().splitlines()]
-    assert len(listed) == way.listed, f"{shlex.join(command)}: {listed}"
+    rejected, left_out = (Path(out, name) for name in (REJECTED, LEFT_OUT))
+    lists = {path: path.read_text().splitlines() if path.exists() else [] for path in (rejected, left_out)}
+    assert sum(map(len, lists.values())) == way.listed, f"{shlex.join(command)}: {lists}"
+    if images := way.images or _images(command):
+        assert sum(found.values()) + len(lists[rejected]) == images, (
+            f"{shlex.join(command)}: {found} of {images} images"
+        )
+
+
+def _images(command: list[str]) -> int:
+    """How many images are in the folder that a command converts: 0 if there is none, or other files have them."""
+    folder = command[command.index("--images") + 1] if "--images" in command else command[1]
+    files = Path(folder).rglob("*") if command[0] == "convert" else ()
+    return sum(path.suffix in (".jpg", ".png") and not _MASK.search(str(path.relative_to(folder))) for path in files)
