@@ -19,7 +19,7 @@ from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import RecordedSource, Source, findings_of
-from shardfeed.errors import TooManyRejectedError, UsageError
+from shardfeed.errors import TooManyRejectedError, UsageError, argument
 from shardfeed.storage.address import is_address, local_path
 
 
@@ -65,6 +65,10 @@ class Job(NamedTuple):
         made_with = source.made_with if isinstance(source, RecordedSource) else None
         onto = source.onto if isinstance(source, GrowingSource) else None
         drawn, (number, size) = Shares.of(split), number_or_size(shards)
+        if drawn.by == "hash" and drawn.shares is None and onto is None:
+            in_python = "split=Shares({'train': 0.9, 'test': 0.1}, 'hash')"
+            shown = argument("split", python=in_python, typed="train=0.9,test=0.1")
+            raise UsageError("split_by", "is how splits are drawn, and there are no shares", f"for example {shown}")
         if not isinstance(image, ImageOptions | None):
             raise UsageError("image", f"got {image!r}, expected ImageOptions", "for example ImageOptions(size=64)")
         image = image or ImageOptions()

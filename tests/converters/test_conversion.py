@@ -87,6 +87,11 @@ def test_bytes_do_not_depend_on_workers_or_start_method(
     assert tree(tmp_path / "one") == tree(tmp_path / "other")
 
 
+def test_a_way_to_draw_splits_without_shares_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"split_by: is how splits are drawn, .* for example split=Shares"):
+        convert(ImageFolder(folder(3)), tmp_path / "out", split=Shares(None, "hash"))
+
+
 def test_shares_for_a_source_that_has_splits_are_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
     root = folder(3)
     for name in ("train", "val"):

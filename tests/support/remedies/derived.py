@@ -46,6 +46,11 @@ DIR_OUT = {"DIR": "out", "OUT": "new", "DATASET": "out"}
     Way("shardfeed split", 6, fill={"shardfeed split": "shardfeed split out new --split train=0.9,test=0.1"}),
 )
 @advises(
+    "converters/job.py: for example --split train=0.9,test=0.1",
+    "convert many.csv new --split-by hash --text-column patient",
+    Way("--split", 60),
+)
+@advises(
     "converters/planning/groups.py: for example --split train=0.9,test=0.1",
     "convert many.csv new --group-column patient --text-column patient",
     Way("--split", 60),
