@@ -106,7 +106,8 @@ class Rows:
             table = self._table(self.objects, self._options("objects", rasters), places, leave)
         own = None if ids is None else self._own_ids(ids)
         described = _described(len(keys), columns, table) if described is None else described
-        findings = self.ledger.findings(folder, objects=table is not None)
+        annotated = table is not None or any(CAPTION in column.features for column in columns)
+        findings = self.ledger.findings(folder, annotated=annotated)
         made = ColumnarSource(keys, images, columns, self.splits, table, rasters, own, findings, described, kept)
         check_asked(self.place, self.options, made)
         return made

@@ -233,8 +233,11 @@ class Ledger:
         for skipped in inputs:
             self.rejected.setdefault(skipped.key, skipped)
 
-    def findings(self, folder: bytes | None = None, *, objects: bool) -> Findings:
-        """Return all findings. `folder`: from which the source takes every file. `objects`: whether there are any."""
+    def findings(self, folder: bytes | None = None, *, annotated: bool) -> Findings:
+        """Return all findings.
+
+        `folder`: from which the source takes every file. `annotated`: whether samples have objects or captions.
+        """
         left_out = tuple(self.left_out)
-        account = Account(read=len(left_out), left_out=left_out) if objects or left_out else None
+        account = Account(read=len(left_out), left_out=left_out) if annotated or left_out else None
         return Findings([self.rejected[key] for key in sorted(self.rejected)], self.notes, folder, account)
