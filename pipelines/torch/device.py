@@ -38,7 +38,7 @@ class DeviceFeed:
         loader = self.loader
         if isinstance(loader, TorchLoader) and loader.endless and self._step is not None and loader.step == self._drawn:
             # Batches that were ahead when the last iteration was left come again, unless the loader was moved since.
-            loader.step = self._step
+            loader.load_state_dict(loader.state_dict(self._step))
         batches = self._on_device(iter(loader))
         waiting: deque[tuple[Any, torch.cuda.Event | None, int | None]] = deque()
         for made in batches:
@@ -81,6 +81,11 @@ class DeviceFeed:
     def load_state_dict(self, state: dict[str, str]) -> None:
         """The loader's own."""
         self._resumable().load_state_dict(state)
+        self._step = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """The loader's own."""
+        self._resumable().set_epoch(epoch)
         self._step = None
 
     def _resumable(self) -> TorchLoader:

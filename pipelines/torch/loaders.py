@@ -115,9 +115,13 @@ def torch_loader(
     assert isinstance(chosen, IndexedOrder)
     arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks)
     return TorchLoader(
-        TorchSamples(arranged, chosen, made, keys=keys, skip=damaged is not None),
-        Steps(chosen, rank=process.rank, ranks=process.ranks, endless=start_step is not None),
-        start_step=None if start_step is None else at_least("start_step", start_step, 0),
+        TorchSamples(arranged, chosen, made, again=True, keys=keys, skip=damaged is not None),
+        Steps(
+            chosen,
+            rank=process.rank,
+            ranks=process.ranks,
+            start_step=None if start_step is None else at_least("start_step", start_step, 0),
+        ),
         pad=pad,
         collate_fn=collate_fn,
         damaged=damaged,
@@ -234,6 +238,7 @@ def _every_sample(
             read_through_fetcher(split, stored),
             stored,
             made,
+            again=False,
             keys=keys,
             skip=damaged is not None,
             fill=False,

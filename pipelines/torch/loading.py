@@ -18,10 +18,9 @@ from torch.utils.data import DataLoader
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.processes import signals_later
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
-from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
-from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, SharedSteps, Steps, check_unchanged, state_entry
+from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, SharedSteps, Steps, check_unchanged
 from shardfeed.pipelines.torch.workers import Planned, shared_memory_check, start_method
 from shardfeed.readers.skip import Skip, check_skip
 
@@ -189,17 +188,18 @@ class TorchLoader(SampleLoader):
     If you leave an iteration early, after at least one batch, it counts as an epoch: the next iteration starts a new
     one. Created by `torch_loader`.
 
+    `batch_sampler` has the same step, state and `set_epoch`. If another loader iterates over it, the step counts the
+    batches that this one has drawn.
+
     Example:
         loader = torch_loader(data["train"], batch_size=256, image_size=224)
         torch.save({"model": model.state_dict(), "loader": loader.state_dict()}, "checkpoint.pt")
         loader.load_state_dict(torch.load("checkpoint.pt")["loader"])
     """
 
-    def __init__(self, dataset: TorchSamples, sampler: Steps, *, start_step: int | None, **options: Any) -> None:
+    def __init__(self, dataset: TorchSamples, sampler: Steps, **options: Any) -> None:
         super().__init__(dataset, sampler, **options)
-        self.order, self.step = sampler.order, start_step or 0
-        self.endless = start_step is not None
-        self._begun: int | None = None  # the epoch of the last batch, unless a state was loaded since
+        self.order, self.endless = sampler.order, sampler.endless
 
     def __repr__(self) -> str:
         assert isinstance(self.dataset, TorchSamples)
@@ -208,36 +208,56 @@ class TorchLoader(SampleLoader):
         return f"TorchLoader({self.dataset.samples.name!r}, {order}, {steps}, {self.step:,} done)"
 
     @property
+    def _steps(self) -> Steps:
+        assert isinstance(self.batch_sampler, Steps)
+        return self.batch_sampler
+
+    @property
     def steps_per_epoch(self) -> int:
         """Number of batches per epoch; `len(loader)` is the same."""
         return self.order.steps_per_epoch
 
     @property
+    def step(self) -> int:
+        return self._steps.step
+
+    @property
     def epoch(self) -> int:
         """Number of finished epochs."""
-        return self.step // self.order.steps_per_epoch
+        return self._steps.epoch
 
     def __iter__(self) -> Iterator[Any]:
-        if self._begun == self.epoch and not self.endless:
-            self.step = (self.epoch + 1) * self.steps_per_epoch
-        assert isinstance(self.batch_sampler, Steps)
-        assert isinstance(self.dataset, TorchSamples)
-        self.batch_sampler.start = self.step
-        begin_reading(self.dataset.samples, chunk_of(self.order, self.step))
-        return self._counted(super().__iter__(), self.epoch)
+        return self._counted(*self._begin())
 
-    def _counted(self, batches: Iterator[Any], epoch: int) -> Iterator[Any]:
-        for batch in batches:
-            self._begun = epoch
-            self.step += 1
+    def _begin(self) -> tuple[Iterator[Any], int]:
+        first = self._steps.begin()
+        assert isinstance(self.dataset, TorchSamples)
+        begin_reading(self.dataset.samples, chunk_of(self.order, first))
+        return super().__iter__(), first
+
+    def _counted(self, batches: Iterator[Any], first: int) -> Iterator[Any]:
+        if self._steps.moved:  # Lightning asks for an iterator before it says which epoch it is
+            batches, first = self._begin()
+        for step, batch in enumerate(batches, first):
+            self._steps.done(step)
             yield batch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration epoch `epoch`, from its start, or after the batch of a state loaded in that epoch.
+
+        You need it only to repeat or skip epochs, and to resume by skipping batches, as other programs do; they call it
+        themselves. An endless iteration has no epochs and stays where it is.
+
+        Raises UsageError for an epoch other than that of a state loaded before, or one that was begun after it.
+        """
+        self._steps.set_epoch(epoch)
 
     def state_dict(self, step: int | None = None) -> dict[str, str]:
         """Return the state for `load_state_dict`: the order, and `step` (default: number of batches returned so far).
 
         The state is the same on all ranks, and for any number of ranks.
         """
-        return {"position": Position(self.step if step is None else step, self.order).to_json()}
+        return self._steps.state_dict(step)
 
     def load_state_dict(self, state: dict[str, str]) -> None:
         """Continue after the batch at which `state` was taken: the next iteration gives the epoch's remaining batches.
@@ -245,6 +265,4 @@ class TorchLoader(SampleLoader):
         Raises OrderMismatchError for a state of a different dataset, seed, batch size or order, IntegrityError for a
         damaged state, UsageError for anything else.
         """
-        position = Position.from_json(state_entry(state, "position"), "state_dict")
-        position.check(self.order, "state_dict")
-        self.step, self._begun = position.step, None
+        self._steps.load_state_dict(state)

@@ -16,6 +16,7 @@ from shardfeed.pipelines.caching.client import chunk_of, reading
 from shardfeed.pipelines.decoding.compiled import compiled_decoder
 from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import IndexedOrder
+from shardfeed.pipelines.orders.permutation import hashed
 from shardfeed.pipelines.samples import Samples, named
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
@@ -98,8 +99,10 @@ class Fetched(list[Any]):
 class TorchSamples(Dataset[Any]):
     """Dataset of `samples` after `transform`, by (index, pass) or by index; pickles as paths.
 
-    `keys`: features that are parsed. `skip`: damaged records are left out instead of raising; with `fill`, an intact
-    record of the batch is repeated in place of each. `may_be_empty`: a batch may be left with none.
+    `again`: a plain index, from a sampler of other code, is another pass each time, drawn from PyTorch's seed in this
+    process (workers get a new one for each iteration); else it is pass 0. `keys`: features that are parsed. `skip`:
+    damaged records are left out instead of raising; with `fill`, an intact record of the batch is repeated in place of
+    each. `may_be_empty`: a batch may be left with none.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class TorchSamples(Dataset[Any]):
         order: IndexedOrder,
         transform: Transform,
         *,
+        again: bool,
         keys: Iterable[str] | None = None,
         skip: bool = False,
         fill: bool = True,
@@ -115,6 +119,7 @@ class TorchSamples(Dataset[Any]):
     ) -> None:
         self.samples, self.order, self.transform = samples, order, transform
         self._skip, self._fill, self._may_be_empty = skip, fill, may_be_empty
+        self._again, self._drawn = again, 0
         schema = samples.schema
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
         if schema.key(ENCODED) in wanted:
@@ -130,8 +135,8 @@ class TorchSamples(Dataset[Any]):
         return len(self.samples)
 
     def __getitem__(self, key: int | Key) -> Any:
-        """Return one sample; a plain index means pass 0. Raises RecordError, and the errors of the transform."""
-        return self._transformed([key if isinstance(key, tuple) else (key, 0)], None)[0]
+        """Return one sample. Raises RecordError, and the errors of the transform."""
+        return self._transformed([self._keyed(key)], None)[0]
 
     def __getitems__(self, keys: Sequence[int | Key]) -> list[Any]:
         """Return a batch with one read: `Fetched`, or a plain list for mere indices, from a sampler of other code."""
@@ -140,7 +145,15 @@ class TorchSamples(Dataset[Any]):
             step = keys.step if isinstance(keys, StepKeys) else None
             with reading(self.samples, None if step is None else chunk_of(self.order, step)):
                 return self._fetched(steps)
-        return self._transformed([key if isinstance(key, tuple) else (key, 0) for key in keys], None)
+        return self._transformed([self._keyed(key) for key in keys], None)
+
+    def _keyed(self, key: int | Key) -> Key:
+        if isinstance(key, tuple):
+            return key
+        if not self._again:
+            return key, 0
+        self._drawn += 1
+        return key, int(hashed(torch.initial_seed(), self._drawn)) >> 2  # an int64, and some more
 
     def _fetched(self, keys: Sequence[Key]) -> Fetched:
         """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead."""

@@ -12,6 +12,7 @@ from torch.utils.data import Sampler
 
 from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
+from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.samples import Key, StepKeys
 
 
@@ -125,31 +126,136 @@ class SharedSteps(Sampler[list[Key]]):
 
 
 class Steps(SharedSteps):
-    """The keys of each step, `TorchSamples`' own, from step `start` to the end of its epoch, or without end.
+    """The keys of each step, `TorchSamples`' own: each iteration is the next epoch, or what is left of a loaded one.
 
-    Its state is the next step to be drawn, so that a `StatefulDataLoader` over it resumes too. `len` is an epoch's.
+    `step`: number of steps done: returned by our loader, or drawn by another. An iteration that is left after a batch
+    counts as an epoch. `endless`, after a `start_step`: iterations go on over all epochs. `len` is an epoch's.
     """
 
-    def __init__(self, order: IndexedOrder, *, rank: int = 0, ranks: int = 1, endless: bool = False) -> None:
-        self.order, self.start = order, 0
-        self._rank, self._ranks, self._endless = rank, ranks, endless
+    def __init__(self, order: IndexedOrder, *, rank: int = 0, ranks: int = 1, start_step: int | None = None) -> None:
+        self.order, self.step, self.endless = order, start_step or 0, start_step is not None
+        self._rank, self._ranks = rank, ranks
+        self._begun: int | None = None  # the epoch of the last step, unless a state was loaded or an epoch set since
+        self._loaded = False
+        self.moved = False  # by a state or an epoch, and no step since
 
     def __len__(self) -> int:
         return self.order.steps_per_epoch
 
+    @property
+    def epoch(self) -> int:
+        """Number of finished epochs."""
+        return self.step // len(self)
+
+    @property
+    def sampler(self) -> "_TrainersEpoch":
+        """For Lightning, which looks for `set_epoch` only here."""
+        return _TrainersEpoch(self)
+
+    def begin(self) -> int:
+        """Return the first step of the iteration that begins now."""
+        if self._begun == self.epoch and not self.endless:
+            self.step = (self.epoch + 1) * len(self)
+        self.moved = False
+        return self.step
+
+    def done(self, step: int) -> None:
+        """Note that `step` is done; raises as `check_epoch`."""
+        self.check_epoch(step // len(self))
+        self.step, self._begun, self.moved = step + 1, step // len(self), False
+
+    def check_epoch(self, epoch: int) -> None:
+        """Raise UsageError in an iteration of `epoch` if another epoch was set, or a state of another loaded."""
+        if self.moved and not self.endless and epoch != self.epoch:
+            problem = f"epoch {self.epoch} was set or loaded during an iteration of epoch {epoch}"
+            raise UsageError("loader", problem, "do so before the iteration begins and workers prefetch batches")
+
+    def following(self) -> int:
+        """The epoch of the next iteration."""
+        return self.epoch if self._begun is None else self._begun + 1
+
+    def keys(self, step: int) -> StepKeys:
+        """The keys of `step`, for this rank."""
+        drawn = self.order.drawn(step, self._rank, self._ranks)
+        return StepKeys(zip(drawn.indices.tolist(), drawn.passes.tolist(), strict=True), step)
+
     def _keys(self) -> Iterator[list[Key]]:
-        first = self.start
-        end = None if self._endless else (first // len(self) + 1) * len(self)
-        for step in itertools.count(first) if end is None else range(first, end):
-            self.start = step + 1
-            drawn = self.order.drawn(step, self._rank, self._ranks)
-            yield StepKeys(zip(drawn.indices.tolist(), drawn.passes.tolist(), strict=True), step)
+        return _Iteration(self, counted=not self._ours)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"step": self.start}
+    def set_epoch(self, epoch: int) -> None:
+        at_least("epoch", epoch, 0)
+        following, fresh = self.following(), self._begun is None
+        if self.endless:  # its iterations are not epochs
+            if fresh and not self._loaded and epoch not in (0, following):
+                problem = f"got {epoch}, and an endless iteration has no epochs"
+                raise UsageError("set_epoch", problem, f"give start_step={epoch * len(self)}")
+            return
+        if self._loaded and (epoch != following if fresh else epoch < following):
+            problem = f"got {epoch}, but the loaded state goes on in epoch {following}"
+            raise UsageError("set_epoch", problem, f"call set_epoch({following}) on the loader that you iterate over")
+        if not (fresh and epoch == following):
+            self.step, self._begun, self.moved = epoch * len(self), None, True
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.start = at_least("step", state_entry(state, "step"), 0)
+    def state_dict(self, step: int | None = None) -> dict[str, str]:
+        return {"position": Position(self.step if step is None else step, self.order).to_json()}
+
+    def load_state_dict(self, state: dict[str, str]) -> None:
+        position = Position.from_json(state_entry(state, "position"), "state_dict")
+        position.check(self.order, "state_dict")
+        self.step, self._begun, self._loaded, self.moved = position.step, None, True, True
+
+
+class _Iteration(Iterator[list[Key]]):
+    """An iteration over `steps`, which counts what is drawn if `counted`. It begins with its first step.
+
+    Other loaders ask for more iterations than they use, and draw ahead of what they return. Its state, the epoch, tells
+    a `StatefulDataLoader` at the end of an epoch from one before the next.
+    """
+
+    def __init__(self, steps: Steps, *, counted: bool) -> None:
+        self._steps, self._counted = steps, counted
+        self._left: Iterator[int] | None = None
+        self._epoch: int | None = None
+
+    def __next__(self) -> list[Key]:
+        steps = self._steps
+        if self._left is None:
+            first = steps.begin()
+            self._begin(first, steps.epoch)
+        assert self._left is not None
+        assert self._epoch is not None
+        steps.check_epoch(self._epoch)
+        step = next(self._left)
+        if self._counted:
+            steps.done(step)
+        return steps.keys(step)
+
+    def _begin(self, first: int, epoch: int) -> None:
+        steps, self._epoch = self._steps, epoch
+        self._left = itertools.count(first) if steps.endless else iter(range(first, (epoch + 1) * len(steps)))
+
+    def state_dict(self) -> dict[str, int | None]:
+        return {"epoch": self._epoch}
+
+    def load_state_dict(self, state: dict[str, int | None]) -> None:
+        epoch = state_entry(state, "epoch")
+        if epoch is not None:
+            self._begin(self._steps.step, epoch)
+            self._steps.moved = False
+
+
+@dataclass(frozen=True)
+class _TrainersEpoch:
+    """The epoch of a trainer that saves our state, but has no other way to tell a loader that was made again.
+
+    Where our epoch is ahead, it stays: the trainer has begun a short loader again within one epoch of a longer one.
+    """
+
+    steps: Steps
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch > self.steps.following():
+            self.steps.set_epoch(epoch)
 
 
 class EvenSteps(SharedSteps):
