@@ -21,6 +21,7 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.processes import (
+    check_may_start,
     forked_after_use,
     hold_lifeline,
     signals_later,
@@ -61,6 +62,7 @@ class LocalEngine:
 
     def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:
         check_workers(workers, start_method)
+        check_may_start("workers")
         self._context: Any = multiprocessing.get_context("spawn" if start_method == AUTO else start_method)
         self._auto, self._few = start_method == AUTO, False
         self._wanted = workers

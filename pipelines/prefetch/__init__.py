@@ -25,7 +25,7 @@ from functools import partial
 from multiprocessing.reduction import ForkingPickler
 
 from shardfeed.errors import UsageError, needing_extra
-from shardfeed.machine.processes import START_METHODS
+from shardfeed.machine.processes import START_METHODS, check_may_start
 from shardfeed.pipelines.prefetch.prefetcher import Batches, Prefetcher, Statistics
 from shardfeed.pipelines.prefetch.process_workers import IMPORTABLE, ProcessWorkers
 from shardfeed.pipelines.prefetch.producers import Producer, Worker, check_producers, pickled
@@ -84,6 +84,7 @@ def prefetch_processes(
     """
     if start_method not in START_METHODS:
         raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
+    check_may_start("prefetch_processes", remedy="use prefetch_threads, or ")
     checked = check_producers(producers)
     payloads = pickled(checked, ForkingPickler.dumps, "a worker", IMPORTABLE)
     workers = partial(ProcessWorkers, payloads, buffer, start_method)

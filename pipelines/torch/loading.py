@@ -16,7 +16,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.machine.processes import signals_later
+from shardfeed.machine.processes import check_may_start, signals_later
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
@@ -139,6 +139,7 @@ class SampleLoader(DataLoader[Any]):
             self._iterator = None
         undisturbed: Any = nullcontext()
         if self._iterator is None and self.num_workers:  # workers are about to start, and batch sizes will be known
+            check_may_start("workers", remedy="give workers=0, or ")
             method = (self.multiprocessing_context or multiprocessing).get_start_method()
             undisturbed = signals_later(fork=method == "fork")
             self._collate.check_room = shared_memory_check(self._workers, self._process.ranks_on_this_machine)

@@ -12,7 +12,7 @@ import torch
 from shardfeed.errors import UsageError, at_least
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.machine.free_space import Room, room_in
-from shardfeed.machine.processes import MOST_WORKERS
+from shardfeed.machine.processes import MOST_WORKERS, in_daemon
 from shardfeed.pipelines.nests import leaves
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
@@ -30,7 +30,8 @@ class Workers:
     Each process has one PyTorch thread and one OpenCV thread. A transform that needs more threads can set their number.
 
     Args:
-        count: number of processes, 0 to 4,096. None: available CPUs, divided among the ranks of this machine.
+        count: number of processes, 0 to 4,096. None: available CPUs, divided among the ranks of this machine; 0 in a
+            daemon process, such as those of multiprocessing.Pool, which cannot start others.
         prefetch: number of batches that each process prepares in advance, 1 or more. None: 2, or 1 if 2 from every
             process would take more than a quarter of the available memory.
         pin_memory: whether batches are copied to pinned (page-locked) memory. None: True if there is a CUDA GPU.
@@ -76,10 +77,14 @@ class Planned:
 def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int) -> Planned:
     """Return the number of workers: as requested, else one per available CPU, divided among this machine's processes.
 
+    A daemon process has none.
+
     `batch_bytes`: of one batch, 0 if unknown. Raises UsageError.
     """
     workers = asked if isinstance(asked, Workers) else Workers(asked)
-    count = max(1, cpu_budget() // local_ranks) if workers.count is None else workers.count
+    count = workers.count
+    if count is None:
+        count = 0 if in_daemon() else max(1, cpu_budget() // local_ranks)
     pin_memory = torch.cuda.is_available() if workers.pin_memory is None else workers.pin_memory
     planned = Planned(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method)
     large = planned.batches_in_memory() * batch_bytes * local_ranks > memory_budget() * _SHARE

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import multiprocessing
 import os
 import signal
 import sys
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+
+from shardfeed.errors import UsageError
 
 # Not fork: it copies the locks of whatever threads the caller has running. See `single_threaded`.
 START_METHODS = ("spawn", "forkserver")
@@ -23,6 +26,18 @@ client_process: int | None = None  # which has used obstore, whose threads no fo
 def forked_after_use() -> bool:
     """Whether this process was forked from one that had used obstore: then neither it nor a fork of it can."""
     return client_process not in (None, os.getpid())
+
+
+def in_daemon() -> bool:
+    """Whether this process is a daemon, as those of multiprocessing.Pool and the workers of a DataLoader are."""
+    return bool(multiprocessing.current_process().daemon)
+
+
+def check_may_start(argument: str, *, remedy: str = "") -> None:
+    """Raise UsageError, which names `argument` and begins its advice with `remedy`, if no processes can be started."""
+    if in_daemon():
+        problem = "this process is a daemon, like those of multiprocessing.Pool, and cannot start processes"
+        raise UsageError(argument, problem, f"{remedy}use concurrent.futures.ProcessPoolExecutor instead of a Pool")
 
 
 def single_threaded() -> bool:

@@ -2,6 +2,8 @@
 
 import itertools
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -184,6 +186,53 @@ def test_a_sampler_of_others_gets_other_crops_each_time(flowers: Dataset, worker
     assert drawn(2, 2) != found
     evaluated = torch_eval_loader(flowers["train"], batch_size=BATCH, transform=number_and_seed, workers=0).dataset
     assert evaluated[3] == evaluated[3]
+
+
+POOL = """
+import multiprocessing
+import sys
+import shardfeed
+from shardfeed.converters import convert, from_dicts
+from shardfeed.pipelines import prefetch_processes
+from shardfeed.pipelines.torch import torch_loader
+
+def batches(workers):
+    loader = torch_loader(shardfeed.open(sys.argv[1])["train"], batch_size=12, image_size=16, workers=workers)
+    return len(list(loader)), loader.num_workers
+
+def written(_):
+    return convert(from_dicts([{"image": open(sys.argv[2], "rb").read(), "key": "a"}]), "out", workers=1)
+
+def prefetched(_):
+    return list(prefetch_processes([range(3)]))
+
+def tried(task):
+    try:
+        return task[0](task[1])
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+if __name__ == "__main__":
+    with multiprocessing.Pool(1) as pool:
+        for found in pool.map(tried, [(batches, None), (batches, 1), (written, None), (prefetched, None)]):
+            print(found)
+"""
+
+
+def test_in_a_daemon_process(flowers: Dataset, flowers_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(POOL)
+    image = next(flowers_folder.rglob("*.jpg"))
+    command = [sys.executable, "pool.py", flowers.directory, str(image)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    default, asked, converted, prefetched = done.stdout.splitlines()
+    assert default == str((len(make(flowers)), 0))
+    reason = "this process is a daemon, like those of multiprocessing.Pool, and cannot start processes"
+    pool = "use concurrent.futures.ProcessPoolExecutor instead of a Pool"
+    assert asked == f"UsageError: workers: {reason}; give workers=0, or {pool}"
+    assert converted == f"UsageError: workers: {reason}; {pool}"
+    assert prefetched == f"UsageError: prefetch_processes: {reason}; use prefetch_threads, or {pool}"
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.long
