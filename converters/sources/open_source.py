@@ -11,7 +11,15 @@ from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.folders.other_layouts import label_table
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look, expand_braces
-from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, given, naming
+from shardfeed.converters.sources.options import (
+    AnnotationOptions,
+    ColumnOptions,
+    LabelOptions,
+    Options,
+    PixelOptions,
+    given,
+    naming,
+)
 from shardfeed.converters.sources.readers import (
     ARCHIVE_ENDS,
     BY_NAME,
@@ -33,6 +41,7 @@ _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of J
 _SHOWN_HEAD = 12  # bytes of a file, in a message
 _PLACES = ("labels", "images")  # options that name files beside the path
 _OF_TABLES = ("class_names", "delimiter", "encoding")
+_PLAIN = (LabelOptions, PixelOptions)  # of readers whose options others do not have
 # Options for columns of label files -> the role in `columns`, of files of many samples; "": a feature of its own.
 _COLUMNS = {"label_columns": "label", "text_columns": "text", "split_column": "split", "path_column": "key"}
 _COLUMNS |= {"number_columns": ""}
@@ -182,11 +191,11 @@ def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
     Readers that take all of the options are meant before those that do not. Where an option is one that only plain
     readers have, no other is asked but those that take all of them.
     """
-    taken_by_others = {name for one in READERS if one.options is not LabelOptions for name in one.takes}
+    taken_by_others = {name for one in READERS if one.options not in _PLAIN for name in one.takes}
     plain = not values.keys() <= taken_by_others or isinstance(values.get("class_names"), Mapping)
     found: list[tuple[bool, Evidence]] = []
     for one in READERS:
-        if plain and (one.name in PLAIN or one.options is not LabelOptions or not set(values) <= set(one.takes)):
+        if plain and (one.name in PLAIN or one.options not in _PLAIN or not set(values) <= set(one.takes)):
             continue
         if one.name == "captions" and not {"unlabelled", "class_names"}.isdisjoint(values):
             continue  # the user says what else a table with texts is

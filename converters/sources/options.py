@@ -201,6 +201,25 @@ class ColumnOptions:
             raise UsageError("unlabelled", f"{argument('columns')} names the label", "leave one of the two out")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PixelOptions(ColumnOptions):
+    """Options for CSV files of pixels: as for other files of many samples, or two of their columns as in label files.
+
+    `label_columns`, with one column, and `split_column`: as in `LabelOptions`; they end up in `columns`.
+    """
+
+    label_columns: Sequence[Column] | None = None
+    split_column: Column | None = None
+
+    def __post_init__(self) -> None:
+        if self.label_columns and len(self.label_columns) > 1:
+            raise UsageError("label_columns", f"got {len(self.label_columns)}, expected one", "give only the class")
+        named = {"label": next(iter(self.label_columns or ()), None), "split": self.split_column}
+        asked = {role: str(column) for role, column in named.items() if column is not None}
+        object.__setattr__(self, "columns", {**asked, **self.columns})
+        super().__post_init__()
+
+
 Options = LabelOptions | AnnotationOptions | ColumnOptions
 CLASSES: tuple[type[Options], ...] = (LabelOptions, AnnotationOptions, ColumnOptions)
 
@@ -217,7 +236,7 @@ def given(options: Options | None) -> dict[str, Any]:
 def of_reader(kind: type[Options], values: Mapping[str, Any]) -> Options:
     """The options of a reader; a column of groups that they do not name otherwise is stored, too."""
     column = values.get("group_column")
-    if column is not None and kind is ColumnOptions and column not in values.get("columns", {}).values():
+    if column is not None and issubclass(kind, ColumnOptions) and column not in values.get("columns", {}).values():
         values = {**values, "columns": {**values.get("columns", {}), f"image/{column}": column}}
     elif column is not None and kind is LabelOptions:
         named = ("label_columns", "text_columns", "number_columns", "one_hot")

@@ -9,7 +9,14 @@ from typing import Any, Protocol, cast
 
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options, of_reader
+from shardfeed.converters.sources.options import (
+    AnnotationOptions,
+    ColumnOptions,
+    LabelOptions,
+    Options,
+    PixelOptions,
+    of_reader,
+)
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, escape
 
@@ -176,7 +183,7 @@ _CLASS = frozenset({"label_columns"})
 _OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES | _GROUPS
 _OF_RECORDS = _OF_COLUMNS | {"unit", "one_hot", "label_separator"}
 _OF_LABEL_FILES = frozenset(LabelOptions.__dataclass_fields__) - {"pattern"}
-_OF_PIXELS = frozenset({"label_columns", "split_column", "unlabelled"}) | _NAMES
+_OF_PIXELS = _OF_COLUMNS | {"label_columns", "split_column"}
 _OF_FOLDERS = frozenset({"pattern", "unlabelled"}) | _NAMES
 
 _TABLE_ENDS = (".csv", ".tsv", ".tab", ".txt", ".token")
@@ -294,7 +301,7 @@ READERS: tuple[Reader, ...] = (
         more={"encoding"},
     ),
     _annotations("split-lists", "split_lists", _NAMES, ".txt"),
-    Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",), kinds=()),
+    Reader("pixels-csv", "containers.pixels_csv", PixelOptions, _OF_PIXELS, (".csv",), kinds=()),
     # Images with their labels in names or in a table: used if no other reader fits.
     Reader("labels", "labels.label_file", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
     Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),

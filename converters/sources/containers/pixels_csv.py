@@ -7,7 +7,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -18,10 +18,11 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart
 from shardfeed.converters.sources.labels.table import LabelTable, cells_of
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
-from shardfeed.converters.sources.options import ColumnOptions, LabelOptions
+from shardfeed.converters.sources.options import PixelOptions
 from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.rows.cells import NUMBER
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.roles import ColumnInfo, Roles, choose_roles
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, argument, escape
@@ -32,6 +33,7 @@ _PIXEL = re.compile(r"(?:pixel|px|p)?[_.]?\d+(?:x\d+)?\Z", re.IGNORECASE)
 _IN_ONE = "pixels"
 _FEWEST = 16  # from this number of numbered columns on they are pixels
 _LOOKED_AT = 20  # tables
+_KINDS: Mapping[type, Kind] = {int: "integer", float: "float"}
 _MOST_LINE = 64 << 20  # characters
 
 
@@ -75,7 +77,7 @@ def _layout(count: int) -> Layout | None:
     return Layout((side, side, 3), (0, 1, 2)) if side and side * side * 3 == count else None
 
 
-def recognise(look: Look, options: LabelOptions) -> Evidence | None:
+def recognise(look: Look, options: PixelOptions) -> Evidence | None:
     """By the headers of the first tables, in a folder without images."""
     del options
     for name in islice(look.files(_ENDS, depth=1), _LOOKED_AT):
@@ -97,26 +99,20 @@ def _is_pixels(row: bytes, column: int) -> bool:
     return len(numbers) >= _FEWEST and all(number.isdecimal() for number in numbers)
 
 
-def read(look: Look, options: LabelOptions) -> ColumnarSource:
+def read(look: Look, options: PixelOptions) -> ColumnarSource:
     """Create a sample for each row; its image is a PNG, which is encoded when it is read.
 
-    The label is in `options.label_columns`, in a column with a usual name, or in the only other column. Raises
-    UsageError if no table has pixels, or if the column of the label is unknown.
+    The label is in the column that the options name, in one with a usual name, or in the only other column, if that has
+    classes. Raises UsageError if no table has pixels, or if the column of the label is unknown.
     """
     files, headers = _files(look)
-    asked = {} if options.split_column is None else {"split": str(options.split_column)}
-    if options.label_columns:
-        if len(options.label_columns) > 1:
-            raise UsageError("label_columns", f"got {len(options.label_columns)}, expected one", "give only the class")
-        asked["label"] = str(options.label_columns[0])
-    column_options = ColumnOptions(columns=asked, unlabelled=options.unlabelled, class_names=options.class_names)  # type: ignore[arg-type]  # a mapping is refused
-    roles = _roles(files, headers, column_options)
-    gather = Gather(files, roles, column_options)
+    roles, is_rest = _roles(files, headers, options)
+    gather = Gather(files, roles, options)
     for number, header in enumerate(headers):
         for row in _rows(files, number, header, roles):
             gather.add(row)
     parts = Parts(files.files, gather.file_of, gather.where(0), gather.where(1))
-    return gather.source(_Images(parts, tuple((one.start, one.end) for one in headers)), "table")
+    return gather.source(_Images(parts, tuple((one.start, one.end) for one in headers)), "table", is_rest=is_rest)
 
 
 def _files(look: Look) -> tuple[SourceFiles, list[_Header]]:
@@ -133,25 +129,27 @@ def _files(look: Look) -> tuple[SourceFiles, list[_Header]]:
     return kept, [header for header in headers if header is not None]
 
 
-def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOptions) -> Roles:
-    """Choose among the columns of all files. Raises UsageError if the column of the label is unknown."""
+def _roles(files: SourceFiles, headers: Sequence[_Header], options: PixelOptions) -> tuple[Roles, bool]:
+    """Choose among the columns of all files; and whether the label is the only one that is left, whatever its name.
+
+    Raises UsageError if the column of the label is unknown.
+    """
     infos = {headers[0].names[headers[0].start]: ColumnInfo("pixels", "image", role="image")}
     for file, header in zip(files.files, headers, strict=True):
         _, _, first = next(islice(_table(file).placed(), 1, None), (0, 0, []))
         for i in header.others:
-            digits = i < len(first) and first[i].strip().removeprefix("-").isdecimal()
-            infos.setdefault(header.names[i], ColumnInfo(header.names[i], "integer" if digits else "text"))
+            value = _value(first[i]) if i < len(first) else None
+            infos.setdefault(header.names[i], ColumnInfo(header.names[i], _KINDS.get(type(value), "text")))
     roles = choose_roles(files.place, infos.values(), options.columns, unlabelled=options.unlabelled)
-    if options.unlabelled or roles.name("label"):
-        return roles
-    rest = [name for name in roles.unused if infos[name].kind in ("integer", "text")]
+    rest = [] if options.unlabelled or roles.name("label") else [*roles.unused]
     if len(rest) > 1:
         problem = f"got the columns {some(rest)} besides the pixels, and none is named like a label"
         label = argument("label_columns", python=f"label_columns={rest[:1]!r}", typed=shlex.quote(rest[0]))
         remedy = f"give {label} (and {argument('split_column', typed='COLUMN')})"
         raise UsageError(files.place, problem, remedy)
-    asked = {**options.columns, **dict.fromkeys(["label"] if rest else [], *rest)}
-    return choose_roles(files.place, infos.values(), asked)
+    if not rest:
+        return roles, False
+    return choose_roles(files.place, infos.values(), {**options.columns, "label": rest[0]}), True
 
 
 def _rows(files: SourceFiles, number: int, header: _Header, roles: Roles) -> Iterator[Row]:
@@ -169,9 +167,11 @@ def _table(file: SourceFile) -> LabelTable:
     return LabelTable(os.fsdecode(file.path), "csv", ",", longest=_MOST_LINE)
 
 
-def _value(cell: str) -> int | str | None:
+def _value(cell: str) -> int | float | str | None:
     text = cell.strip()
-    return int(text) if text.removeprefix("-").isdecimal() and len(text) < 18 else text or None
+    if text.removeprefix("-").isdecimal() and len(text) < 18:
+        return int(text)
+    return float(text) if NUMBER.match(text) else text or None
 
 
 @dataclass(frozen=True, eq=False)

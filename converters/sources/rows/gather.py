@@ -326,9 +326,11 @@ class Gather:
         beside: Mapping[str, NamesFile] | None = None,
         rasters: Callable[[str, Keys], tuple[Rasters, Sequence[str]]] | None = None,
         notes: Sequence[str] = (),
+        is_rest: bool = False,
     ) -> ColumnarSource:
         """Create the source. `what`: a word for one of its files. `beside`: class names from separate files, by column.
 
+        `is_rest`: whether the label is a column that nobody called a label, so its values must look like classes.
         `rasters`: a function that gets the files' path (for errors) and the keys, and returns masks and notes. Raises
         UsageError if no row can be used, if nothing names the classes, or if something asked for is not used.
         """
@@ -350,7 +352,7 @@ class Gather:
             raise UsageError(self.files.place, f"masks in {what}s cannot be read", "leave the mask out")
         for labels in rows.labels:
             label = by_role.get("label", by_role.get("label text"))
-            by: By = "user" if "label" in self.options.columns else "name"
+            by: By = "user" if "label" in self.options.columns else "rest" if is_rest else "name"
             if label is None:
                 names: Sequence[str] | None = [info.word or info.name for info in self.roles.one_hot]
                 labels.known = self._known(self._one_hot[0], number(len(names), "column"), names, beside, by)

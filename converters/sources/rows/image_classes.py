@@ -9,7 +9,7 @@ import numpy as np
 
 from shardfeed.converters.sources.classes import BadLabelError, NamesFile, class_list, is_integer, number_classes
 from shardfeed.converters.sources.options import ColumnOptions, Options, naming
-from shardfeed.converters.sources.rows.columns import ClassColumn, ClassMarks, Codes, ragged
+from shardfeed.converters.sources.rows.columns import ClassColumn, ClassMarks, Codes, feature_key, ragged
 from shardfeed.converters.sources.rows.evidence import By, check_classes
 from shardfeed.errors import UsageError, argument
 from shardfeed.text import counted
@@ -150,10 +150,13 @@ class Labels:
             names = names or [beside.get(number, str(number)) for number in each]
         values, ends, given = [*codes.values], codes.ends, class_list(options.class_names)  # type: ignore[arg-type]  # of a mapping, Rows has taken one
         try:
-            if known.by and given is None and names is None and ends is None and not all(map(is_integer, values)):
-                counts = dict(zip(values, np.bincount(codes.codes, minlength=len(values)).tolist(), strict=True))
+            whole = all(map(is_integer, values))
+            if known.by and given is None and names is None and ends is None and (known.by == "rest" or not whole):
                 column = known.column
-                remedy = f"give {naming('label', column)} for classes, {naming('text', column)} for texts, or "
+                counts = dict(zip(values, np.bincount(codes.codes, minlength=len(values)).tolist(), strict=True))
+                other = f"{naming('text', column)} for texts"
+                other = f"{naming(feature_key(column), column)} for numbers" if whole else other
+                remedy = f"give {naming('label', column)} for classes, {other}, or "
                 check_classes(column, counts, known.by, remedy=remedy + argument("unlabelled"))
             numbering = number_classes(
                 values,

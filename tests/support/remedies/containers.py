@@ -155,7 +155,7 @@ def two_columns_of_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rows/image_classes.py: give --columns label={} for classes, --columns",
+    "converters/sources/rows/image_classes.py: give --columns label={} for classes, --columns text={}",
     "convert a.parquet out",
     Way("--columns", 6),
     Way("--columns", 6, fill={"--columns": "text=label"}),
@@ -426,6 +426,42 @@ def a_column_of_pickles(box: Box) -> None:
 def pixels_with_an_unknown_label(box: Box) -> None:
     rows = [f"{i % 2},{' '.join(['7'] * 48 * 48)},{('train', 'test')[i % 2]}" for i in SIX]
     box.write("t.csv", "\n".join(["emotion,pixels,use", *rows]) + "\n")
+
+
+@advises(
+    "converters/sources/rows/image_classes.py: give --columns label={} for classes, --columns {}={}",
+    "convert fold.csv out",
+    Way("--columns", 6),
+    Way("--columns", 6, fill={"--columns": "image/fold=fold"}),
+    Way("--unlabelled", 6),
+)
+@advises(
+    "converters/sources/rows/image_classes.py: give --columns label={} for classes, --columns text={}",
+    "convert patient.csv out",
+    Way("--columns", 6),
+    Way("--columns", 6, fill={"--columns": "text=patient"}),
+)
+@advises("converters/sources/rows/roles.py: choose one: --columns {}={}", "convert two.csv out", Way("--columns", 6))
+@advises(
+    "converters/sources/classes.py: if {} is the first class, give --label-offset {}{}",
+    "convert from1.csv out",
+    Way("--label-offset", 6),
+)
+@advises(
+    "converters/sources/rows/gather.py: for numbers, give --columns image/value={}",
+    "convert fractions.csv out",
+    Way("--columns", 6),
+)
+def pixels_beside_columns_that_are_no_labels(box: Box) -> None:
+    for name, head, cells in (
+        ("fold", "fold", ("0", "1", "2")),
+        ("patient", "patient", ("P0", "P1", "P2")),
+        ("two", "label,class", ("0,1", "1,0", "1,1")),
+        ("from1", "label", ("1", "2", "3")),
+        ("fractions", "label", ("0.5", "0.25", "1.5")),
+    ):
+        rows = [f"{' '.join([str(i)] * 64)},{cells[i // 2]}" for i in SIX]
+        box.write(f"{name}.csv", "\n".join([f"pixels,{head}", *rows]) + "\n")
 
 
 @advises(

@@ -79,6 +79,18 @@ def test_splits_by_files_and_columns(tmp_path: Path) -> None:
     assert [(one.split, one.features[LABEL]) for one in source] == [("train", 0), ("PublicTest", 1)]
 
 
+@pytest.mark.parametrize(
+    ("column", "cells"),
+    [("patient", "ppqq"), ("fold", "0011"), ("image_id", "5678"), ("score", (0.5, 0.25, 0.5, 0.75))],
+)
+def test_the_only_other_column_is_no_label_without_evidence(column: str, cells: Any, tmp_path: Path) -> None:
+    rows = [[i, *([cell] * 16)] for cell, i in enumerate(cells)]
+    with pytest.raises(UsageError, match=f"column {column}: "):
+        open_source(table(tmp_path / "t.csv", f"{column},{numbered(16)}", *rows))
+    rows = [["ab"[i % 2], *([i] * 16)] for i in range(4)]
+    assert open_source(table(tmp_path / "u.csv", f"kind,{numbered(16)}", *rows)).schema.class_names[LABEL] == ("a", "b")
+
+
 def test_a_file_without_the_label_is_listed_and_tables_of_other_things_are_noted(tmp_path: Path) -> None:
     root = digits(tmp_path / "set")
     table(root / "test.csv", numbered(16), [*GRAY.ravel()])
