@@ -183,6 +183,7 @@ _CLASS = frozenset({"label_columns"})
 _OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES | _GROUPS
 _OF_RECORDS = _OF_COLUMNS | {"unit", "one_hot", "label_separator"}
 _OF_LABEL_FILES = frozenset(LabelOptions.__dataclass_fields__) - {"pattern"}
+_OF_UNNAMED = _OF_COLUMNS - _GROUPS  # which would be columns
 _OF_PIXELS = _OF_COLUMNS | {"label_columns", "split_column"}
 _OF_FOLDERS = frozenset({"pattern", "unlabelled"}) | _NAMES
 
@@ -234,10 +235,10 @@ READERS: tuple[Reader, ...] = (
     _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy"),
     _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5", kinds=("hdf5",)),
     _samples("mat", "arrays.mat", _OF_COLUMNS, ".mat"),
-    _samples("idx", "arrays.idx", _OF_COLUMNS, "ubyte", "ubyte.gz"),
-    _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train"),
-    _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin"),
-    _samples("lmdb", "lmdb.reader", _OF_COLUMNS, ".mdb", ".lmdb", kinds=("lmdb",)),
+    _samples("idx", "arrays.idx", _OF_UNNAMED, "ubyte", "ubyte.gz"),
+    _samples("cifar", "arrays.cifar", _OF_UNNAMED, ".bin", "batches.meta", "meta", "train"),
+    _samples("stl10", "arrays.stl10", _OF_UNNAMED, ".bin"),
+    _samples("lmdb", "lmdb.reader", _OF_UNNAMED, ".mdb", ".lmdb", kinds=("lmdb",)),
     _annotations("coco", "coco", _OF_ANNOTATIONS | {"unit"} | _GROUPS, ".json"),
     _annotations("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"} | _GROUPS, ".xml"),

@@ -11,9 +11,10 @@ from shardfeed.errors import UsageError, argument
 from shardfeed.schema import LABEL
 
 
-def check_asked(place: str, options: Options, source: ColumnarSource) -> None:
+def check_asked(place: str, options: Options, source: ColumnarSource, *, names_columns: bool = True) -> None:
     """Raise UsageError for an option that says something of classes, boxes or columns that the source does not have.
 
+    `names_columns`: whether `ColumnOptions` can name a column that has it.
     A reader cannot forget this: the source itself is looked at. Options of how files are read are for the reader.
     """
     objects, features = source.objects, source.schema.features
@@ -41,7 +42,7 @@ def check_asked(place: str, options: Options, source: ColumnarSource) -> None:
     }
     for name in (name for name, is_used in used.items() if getattr(options, name, None) and not is_used):
         what = "boxes" if name in ("unit", "boxes_on") else "labels"
-        if isinstance(options, ColumnOptions):
+        if isinstance(options, ColumnOptions) and names_columns:
             column = naming("objects" if what == "boxes" else "label", "COLUMN")
             problem = f"{argument(name)} is for {what}, and no column is known to have them"
             raise UsageError(place, problem, f"name it, {column}, or leave the option out")

@@ -46,6 +46,7 @@ class Rows:
         splits: the split of each sample; None: the plan decides.
         class_names: names given by the user for "labels" and "objects"; default: those of the options, which are for
             the first that the source has: pixels of masks, else samples, else objects.
+        names_columns: whether users can name columns, if the options are `ColumnOptions`.
 
     Example:
         rows = Rows("flowers.json", options)
@@ -65,6 +66,7 @@ class Rows:
         self.objects: ObjectGather | None = None
         self.splits: Splits | None = None
         self.class_names: Mapping[str, ClassList | None] | None = None
+        self.names_columns = True
 
     def source(
         self,
@@ -109,7 +111,7 @@ class Rows:
         annotated = table is not None or any(CAPTION in column.features for column in columns)
         findings = self.ledger.findings(folder, annotated=annotated)
         made = ColumnarSource(keys, images, columns, self.splits, table, rasters, own, findings, described, kept)
-        check_asked(self.place, self.options, made)
+        check_asked(self.place, self.options, made, names_columns=self.names_columns)
         return made
 
     @property

@@ -95,8 +95,9 @@ def array_source(
     notes: Sequence[str] = (),
     known: KnownClasses | None = None,
     more: Sequence[Labels] = (),
+    named: bool = False,
 ) -> ColumnarSource:
-    """The source of arrays. `known`: what is known of the classes; `more`: further labels.
+    """The source of arrays. `known`: what is known of the classes; `more`: further labels; `named`: arrays have names.
 
     `look_only`: only find the arrays; else labels are read, and compressed data is unpacked into a temporary folder
     (TMPDIR). Raises UsageError, StorageError.
@@ -113,6 +114,7 @@ def array_source(
     if look_only:
         return block_source(blocks, Rows(place, ColumnOptions()), described=described)
     rows, folder, unlabelled = Rows(place, options), Unpacked(), dict[int, str]()
+    rows.names_columns = named
     unpacked = [replace(block, images=block.images.unpacked(folder)) for block in blocks]
     if not options.unlabelled and any(block.labels for block in blocks):
         labels = [len(block) if block.labels is None else block.labels.unpacked(folder) for block in blocks]
@@ -180,7 +182,8 @@ def named_source(
         raise UsageError(place, problem, f"name the array of images: {columns}")
     if passed_over:
         others.append(counted("files without an array named like images", passed_over, len(passed_over)))
-    return array_source(place, blocks, options, look_only=look_only, notes=[*of_images, *others, *notes])
+    notes = [*of_images, *others, *notes]
+    return array_source(place, blocks, options, look_only=look_only, notes=notes, named=True)
 
 
 def refuse_columns(look: Look, options: ColumnOptions, what: str) -> None:

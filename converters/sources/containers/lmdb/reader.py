@@ -81,6 +81,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     if not blocks:
         raise UsageError(path, "has no images", "check the contents of the database")
     rows, unlabelled = Rows(path, options), dict[int, str]()
+    rows.names_columns = False
     if "OCR" in dialects.values():
         texts = blocks[0].texts if len(blocks) == 1 else ByteStrings(text for block in blocks for text in block.texts)
         rows.columns.append(TextColumn(_TEXT, texts, np.arange(len(texts), dtype=np.int64)))
