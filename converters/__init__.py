@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.pull import pull as pull
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
     from shardfeed.converters.existing.rebuild import rebuild as rebuild
-    from shardfeed.converters.existing.salvage.report import Salvaged as Salvaged
-    from shardfeed.converters.existing.salvage.salvage import salvage as salvage
+    from shardfeed.converters.existing.salvage import Salvaged as Salvaged
+    from shardfeed.converters.existing.salvage import salvage as salvage
     from shardfeed.converters.existing.surveying import Survey as Survey
     from shardfeed.converters.existing.surveying import survey as survey
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from shardfeed.converters.planning.split_shares import Shares as Shares
     from shardfeed.converters.rejects import RejectCode as RejectCode
     from shardfeed.converters.report import Report as Report
-    from shardfeed.converters.sources.folders.file_names import FileNames as FileNames
+    from shardfeed.converters.sources.folders.image_folder import FileNames as FileNames
     from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
-    from shardfeed.converters.sources.folders.reader import Unlabelled as Unlabelled
+    from shardfeed.converters.sources.folders.image_folder import Unlabelled as Unlabelled
     from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
     from shardfeed.converters.sources.look import Look as Look
     from shardfeed.converters.sources.look import find_files as find_files

@@ -10,8 +10,7 @@ from functools import partial
 
 from shardfeed.column import column_dtype, join_columns
 from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
-from shardfeed.converters.existing.record_schema import nonconformity
-from shardfeed.converters.existing.tally import ShardTally
+from shardfeed.converters.existing.tally import ShardTally, nonconformity
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode

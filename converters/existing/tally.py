@@ -14,7 +14,7 @@ from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.converters.sources.containers.records.features import DAMAGED, UNKNOWN, image_formats, one_number
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import Fields, ShardInfo
 from shardfeed.manifest import SplitInfo
 from shardfeed.schema import ENCODED, HEIGHT, WIDTH, Schema
@@ -141,3 +141,14 @@ def tfds_view(
     if key is not None and (not schema.features[key].scalar or schema.features[key].dtype != "bytes"):
         return {}
     return tfds_files(name, schema, splits, image_options(tallies, key))
+
+
+def nonconformity(features: Fields, schema: Schema) -> str:
+    """Describe why a record does not conform to `schema`, labels out of range included; "" if it does."""
+    if problem := schema.mismatch(features):
+        return problem
+    for key, names in schema.class_names.items():
+        for label in features[key][1] if key in features else ():
+            if not 0 <= int(label) < len(names):
+                return f"the label {int(label)} of {escape(key)}, expected 0 to {len(names) - 1}"
+    return ""

@@ -35,6 +35,7 @@ _UNSUPPORTED = {
 }
 _HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}  # with AVIF's, it is AVIF
 _JP2_SIGNATURE = b"\0\0\0\x0cjP  \r\n\x87\n"
+_ENDINGS = {"jpeg": b".jpg", "tiff": b".tif", "jpeg2000": b".jp2", "pnm": b".ppm", "heif": b".heic"}
 _TGA_FOOTER = b"TRUEVISION-XFILE.\0"
 
 
@@ -100,3 +101,12 @@ def _brands(data: bytes) -> set[bytes]:
         raise RejectedError(RejectCode.ANIMATED, "AVIF image sequence")
     size = min(int.from_bytes(data[:4], "big"), HEAD_BYTES)
     return {data[8:12], *(data[at : at + 4] for at in range(16, size, 4))}
+
+
+def ending_of(image: bytes) -> bytes:
+    """The extension of an image, by its first bytes; b"" if unknown: a worker reports it later."""
+    try:
+        kind = image_kind(image[:HEAD_BYTES])
+    except RejectedError:
+        return b""
+    return _ENDINGS.get(kind, b"." + kind.encode())

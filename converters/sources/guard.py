@@ -15,7 +15,6 @@ A draw costs some integer operations; draw by file, by block or by long value, n
 import errno
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,7 +36,6 @@ MEMORY_FREE = 256 << 20  # bytes that anything may allocate while it is listed
 MOST_DEPTH = 100  # levels of lists, groups or folders; no format for images has ten
 MOST_DIGITS = 4300  # of an integer, as Python has it: beyond, the conversion is quadratic
 MOST_LINE = 1 << 20  # bytes of a line or of a cell: a longer one is another kind of file
-SECONDS = 60.0  # without progress: ten times the time that a slow disk needs for a block
 _SHOWN = 200  # characters of a library's words
 _REMEDY = "download the file again; do not trust files from others"
 # Modules (first part of the name) whose exceptions mean that a library does not understand the bytes.
@@ -68,8 +66,6 @@ class Budget:
 
     def __init__(self, place: str) -> None:
         self.place = place
-        self._unpacked = 0
-        self._progress = time.monotonic()
 
     def unpacked(self, size: int, stored: int, place: str = "") -> None:
         """Draw `size` bytes that `stored` bytes unpack to; both of the whole file so far."""
@@ -78,7 +74,6 @@ class Budget:
             problem = f"{size_text(stored)} decompress to {size_text(size)} or more"
             remedy = "if you trust it, decompress it by hand and convert the result"
             raise HostileError(place or self.place, f"{problem}, the limit is {MOST_RATIO} times as much", remedy)
-        self._progress = time.monotonic()
 
     def rows(self, count: int, stored: int, place: str = "", what: str = "rows") -> None:
         """Draw `count` rows, samples or members that a file of `stored` bytes declares."""
@@ -117,16 +112,6 @@ class Budget:
             shown = f"{len(digits):,} characters" if len(digits) > 40 else repr(digits)
             raise HostileError(place or self.place, f"got {shown}, expected an integer", _REMEDY)
         return int(digits)
-
-    def progress(self) -> None:
-        """Report that something new was read: restarts the clock of `alive`."""
-        self._progress = time.monotonic()
-
-    def alive(self, place: str = "") -> None:
-        """Check the time since the last progress; for loops with a length that a file declares."""
-        if time.monotonic() - self._progress > SECONDS:
-            problem = f"no progress in reading it for {SECONDS:.0f} seconds"
-            raise HostileError(place or self.place, problem, _REMEDY)
 
 
 _current: ContextVar[Budget | None] = ContextVar("budget", default=None)

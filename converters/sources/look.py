@@ -16,7 +16,7 @@ import numpy as np
 
 from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header
 from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
-from shardfeed.converters.sources.files.walk import list_files, no_files_error
+from shardfeed.converters.sources.files.walk import list_files, some_files
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import split_in_path
@@ -190,9 +190,7 @@ class Look:
         place, choosing = self.folder if root is None else root, chosen and bool(self.include or self.exclude)
         if (place, choosing) not in self._listings:
             include, exclude = (self.include, self.exclude) if choosing else ((), ())
-            listing = list_files(place, include=include, exclude=exclude, follow_links=self.follow_links)
-            if not len(listing):
-                raise no_files_error(listing)
+            listing = some_files(place, include=include, exclude=exclude, follow_links=self.follow_links)
             self._listings[place, choosing] = listing
         return self._listings[place, choosing]
 

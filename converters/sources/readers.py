@@ -231,14 +231,14 @@ READERS: tuple[Reader, ...] = (
     _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq", kinds=("parquet",)),
     _samples("tfrecord", "records.tfrecord", _OF_RECORDS, kinds=("other",), names=_RECORDS),
     _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS, kinds=("other",), names=_ARRAY_RECORDS),
-    _samples("mds", "mds.reader", _OF_RECORDS, "index.json"),
+    _samples("mds", "mds", _OF_RECORDS, "index.json"),
     _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy"),
     _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5", kinds=("hdf5",)),
     _samples("mat", "arrays.mat", _OF_COLUMNS, ".mat"),
     _samples("idx", "arrays.idx", _OF_UNNAMED, "ubyte", "ubyte.gz"),
     _samples("cifar", "arrays.cifar", _OF_UNNAMED, ".bin", "batches.meta", "meta", "train"),
     _samples("stl10", "arrays.stl10", _OF_UNNAMED, ".bin"),
-    _samples("lmdb", "lmdb.reader", _OF_UNNAMED, ".mdb", ".lmdb", kinds=("lmdb",)),
+    _samples("lmdb", "lmdb", _OF_UNNAMED, ".mdb", ".lmdb", kinds=("lmdb",)),
     _annotations("coco", "coco", _OF_ANNOTATIONS | {"unit"} | _GROUPS, ".json"),
     _annotations("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"} | _GROUPS, ".xml"),
@@ -305,7 +305,7 @@ READERS: tuple[Reader, ...] = (
     Reader("pixels-csv", "containers.pixels_csv", PixelOptions, _OF_PIXELS, (".csv",), kinds=()),
     # Images with their labels in names or in a table: used if no other reader fits.
     Reader("labels", "labels.label_file", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
-    Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),
+    Reader("folder", "folders.image_folder", LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),
 )
 PLAIN = ("labels", "folder")
 BY_NAME = {one.name: one for one in READERS}

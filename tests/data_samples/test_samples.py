@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from shardfeed.converters.sources.folders.file_names import FileNames
-from shardfeed.converters.sources.folders.image_folder import ImageFolder
+from shardfeed.converters.sources.folders.image_folder import FileNames, ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.tools.cli import main as shardfeed
 from shardfeed.tools.shapes import IMAGES_PER_CLASS, SHAPES, draw_shape

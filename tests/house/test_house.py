@@ -281,7 +281,7 @@ MAY_BE_IMPORTED = {
     "converters/sources/annotations/tools/documents.py": {"xml.etree"},  # a DOCTYPE is refused before
     "readers/notebook.py": {"html"},  # to escape text
     "tools/report/page.py": {"jinja2"},  # with autoescape, for templates of ours alone
-    "converters/sources/files/yaml_file.py": {"yaml"},  # its safe loader, which makes no object of a tag
+    "converters/sources/files/class_names.py": {"yaml"},  # its safe loader, which makes no object of a tag
 }
 
 

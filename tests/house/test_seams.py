@@ -19,8 +19,7 @@ KNOWS_TFRECORD = {
     "converters/existing/adopt.py": "TFRecords that others wrote",
     "converters/existing/surveying.py": "TFRecords that others wrote",
     "converters/existing/rebuild.py": "an index, made of the records of any TFRecord",
-    "converters/existing/salvage/salvage.py": "records of damaged TFRecords",
-    "converters/existing/salvage/search.py": "records of damaged TFRecords",
+    "converters/existing/salvage.py": "records of damaged TFRecords",
     "readers/tensorflow/stream.py": "TensorFlow reads shards itself, by its TFRecordDataset",
 }
 

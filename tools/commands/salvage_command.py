@@ -5,8 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 
-from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard
-from shardfeed.converters.existing.salvage.salvage import salvage
+from shardfeed.converters.existing.salvage import Salvaged, SalvagedShard, salvage
 from shardfeed.errors import escape
 from shardfeed.naming import SALVAGED
 from shardfeed.text import number, shell_quoted, size_text

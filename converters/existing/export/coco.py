@@ -24,8 +24,7 @@ from shardfeed.annotations import (
     OBJECT_MASK,
 )
 from shardfeed.converters.existing.export.form import WORDS, Form, Part, ReconvertCommand, image_name, object_keys
-from shardfeed.converters.existing.export.item import Item, Items
-from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.item import Item, Items, Losses
 from shardfeed.converters.existing.export.masks import mask_numbers
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra

@@ -1,4 +1,9 @@
-"""A dataset out as files that other tools take: folders, COCO, YOLO, Pascal VOC, masks, CSV."""
+"""A dataset out as files that other tools take: folders, COCO, YOLO, Pascal VOC, masks, CSV.
+
+Before the final rename, the reader of its format checks an export: same images, splits and labels. Names decide which
+files a reader takes, and each reader has its own rules; so the reader itself is used. It lists files and reads
+annotations, but no images. Sums of digests are compared, which need little memory and no order.
+"""
 
 import hashlib
 import os
@@ -8,35 +13,93 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from shardfeed.annotations import XMIN
 from shardfeed.converters.commit.output import check_new_output, check_outside
 from shardfeed.converters.existing.export.coco import CocoForm
 from shardfeed.converters.existing.export.folder import FolderForm
-from shardfeed.converters.existing.export.form import Form
-from shardfeed.converters.existing.export.item import Item, Items
-from shardfeed.converters.existing.export.losses import Losses, losses_of
+from shardfeed.converters.existing.export.form import Form, Part, ReconvertCommand
+from shardfeed.converters.existing.export.item import Item, Items, Losses, losses_of
 from shardfeed.converters.existing.export.masks import MasksForm
-from shardfeed.converters.existing.export.read_back import Found, check
 from shardfeed.converters.existing.export.table import TableForm
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.existing.export.voc import VocForm
 from shardfeed.converters.existing.export.yolo import YoloForm
-from shardfeed.errors import StorageError, UsageError, escape
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.options import options_of
+from shardfeed.converters.sources.source import findings_of
+from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, escape
 from shardfeed.formats.registry import FORMATS
 from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
-from shardfeed.schema import SHA256
+from shardfeed.schema import SHA256, SOURCE_ID
 from shardfeed.storage.address import check_local, local_output
 from shardfeed.storage.building import built, locked
 from shardfeed.storage.local import free_space
 from shardfeed.text import listing
 
+_BITS = 128
+_DEFAULT = "train"  # the split of images without one
 To = Literal["folder", "coco", "yolo", "voc", "masks", "csv"]
 FORMS: dict[str, type[Form]] = {
     form.NAME: form for form in (FolderForm, CocoForm, YoloForm, VocForm, MasksForm, TableForm)
 }
 _KINDS = {b".jpg": b".jpg", b".jpeg": b".jpg", b".png": b".png"}  # what an extension promises
+
+
+class Found:
+    """Images that a reader finds, or must find: their count, and a sum of the digests of their values."""
+
+    def __init__(self, part: Part) -> None:
+        self.part, self.count, self.sum = part, 0, 0
+
+    def add(self, key: bytes, split: str, values: Mapping[str, Any], objects: int) -> None:
+        """Add one image with its values; `objects`: how many it has."""
+        found = [(feature, _plain(values[feature])) for feature in sorted(self.part.features) if feature in values]
+        parts = (key, split, found, objects if self.part.objects else 0)
+        digest = hashlib.blake2b(repr(parts).encode(), digest_size=_BITS // 8).digest()
+        self.sum = (self.sum + int.from_bytes(digest, "little")) % (1 << _BITS)
+        self.count += 1
+
+
+def _plain(value: Any) -> Any:
+    """A value as its source and its record have it alike."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return repr(value) if isinstance(value, float) else int(value)  # repr: so that NaN is NaN
+
+
+def check(root: str, again: ReconvertCommand, expected: Found, to: str) -> None:
+    """Raise IntegrityError unless the reader finds the expected content in `root`."""
+    path, options = again.arguments(root)
+    found = Found(expected.part)
+    why = ""
+    try:
+        reader = options.pop("reader", None)
+        source = open_source(path, reader=reader, options=options_of(options))
+        findings = findings_of(source)
+        for one in [*findings.rejected[:1], *(findings.account.left_out[:1] if findings.account else ())][:1]:
+            why = f"; the first one not read: {escape(one.key)}: {one.reason}"
+        for sample in source:
+            number = {} if sample.number is None else {SOURCE_ID: b"%d" % sample.number}
+            objects = 0 if sample.objects is None else len(sample.objects)
+            found.add(sample.key, sample.split or _DEFAULT, {**sample.features, **number}, objects)
+    except ShardfeedError as error:
+        raise _unlike(to, str(error).replace(root, "OUT")) from error
+    if (found.count, found.sum) != (expected.count, expected.sum):
+        other = "names, splits or labels differ" if found.count == expected.count else f"{found.count} images"
+        raise _unlike(to, f"{other}, expected {expected.count}{why}")
+
+
+def _unlike(to: str, problem: str) -> IntegrityError:
+    text = f"reading the export gives a different dataset: {problem}"
+    return IntegrityError(f"export to {to}", text, "nothing was written; use another format")
 
 
 @dataclass(frozen=True)

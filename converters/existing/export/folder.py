@@ -3,8 +3,7 @@
 from typing import ClassVar
 
 from shardfeed.converters.existing.export.form import Form, Part, ReconvertCommand, image_name, name_of
-from shardfeed.converters.existing.export.item import Item, Items
-from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.item import Item, Items, Losses
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.sources.files.listing import is_hidden
 from shardfeed.errors import UsageError, escape

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from shardfeed.annotations import BOX, OBJECT_LABEL
-from shardfeed.converters.existing.export.item import Item, Items
-from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.item import Item, Items, Losses
 from shardfeed.converters.existing.export.tree import Tree, check_name
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
 from shardfeed.converters.sources.split_names import usual_split

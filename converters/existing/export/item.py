@@ -1,8 +1,11 @@
-"""Records to export: under TensorFlow's own keys, without the features that are to be left out."""
+"""Records to export: under TensorFlow's own keys, without the features that are to be left out.
+
+Where a format cannot hold features of a dataset, the export is refused, naming them, unless the user drops them.
+"""
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,17 +13,102 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from shardfeed.annotations import BOX, IS_CROWD, KEYPOINT_VISIBILITY, KEYPOINTS, XMIN
+from shardfeed.annotations import (
+    BOX,
+    CAPTION,
+    IS_CROWD,
+    KEYPOINT_VISIBILITY,
+    KEYPOINTS,
+    OBJECT_AREA,
+    OBJECT_LABEL,
+    OBJECT_MASK,
+    OBJECT_TEXT,
+    OBJECTS,
+    RASTER,
+    RASTER_FORMAT,
+    XMIN,
+)
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
-from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.images.pixels import encode_png
-from shardfeed.errors import IntegrityError, RecordError, UsageError
+from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SOURCE_ID, WIDTH, Schema
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, WIDTH, Schema
 from shardfeed.text import in_usual_order
 
+ALL = "all"
+# The words for data that may be left out; other data has its feature key.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "classes": (LABEL, TEXT),
+    "captions": (CAPTION,),
+    "rasters": (RASTER, RASTER_FORMAT),
+    "masks": (OBJECT_MASK,),
+    "keypoints": KEYPOINTS,
+    "crowds": (IS_CROWD,),
+    "areas": (OBJECT_AREA,),
+}
+_TEXTS = {LABEL: TEXT, OBJECT_LABEL: OBJECT_TEXT, RASTER: RASTER_FORMAT}  # that follow from another feature
 _EXTENSIONS = {b"jpeg": b".jpg", b"png": b".png", b"raw": b".png"}
+
+
+@dataclass(frozen=True)
+class Losses:
+    """`keys`: the keys of features that are left out, by word. `held`: features that the format can store.
+
+    `twins`: whether an image may have two equal objects. `to`: name of the format.
+    """
+
+    to: str
+    keys: Mapping[str, tuple[str, ...]]
+    twins: bool
+    held: frozenset[str]
+
+    def duplicates_error(self, where: object) -> UsageError:
+        """The error for two equal objects of a record."""
+        return _refusal(self.to, ("twins",), {"twins": ("identical objects",)}, where)
+
+
+def losses_of(
+    to: str, schema: Schema, held: Collection[str], drop: Collection[str], *, own_ids: bool, where: str
+) -> Losses:
+    """List the features of `schema` that `to` leaves out. `held`: keys of the features that it can hold.
+
+    `drop`: words or keys that the user agrees to lose. `own_ids`: whether `image/source_id` is more than a count.
+    Raise UsageError naming all words that are missing in `drop`, or a word in it that names nothing that is left out.
+    """
+    holds = {*held, *(text for key, text in _TEXTS.items() if key in held)}
+    holds |= {key for key in schema.features if _label_of(key, schema) in held}
+    lost = [key for key in schema.features if key not in holds and key not in IMAGE_KEYS]
+    words: dict[str, tuple[str, ...]] = {}
+    if any(key.startswith(OBJECTS) for key in lost) and XMIN not in holds:
+        words["boxes"] = tuple(sorted(key for key in lost if key.startswith(OBJECTS)))
+        lost = [key for key in lost if not key.startswith(OBJECTS)]
+    for key in sorted(lost):
+        word = next((word for word, keys in _WORDS.items() if key in keys), _label_of(key, schema))
+        words[word] = tuple(sorted({*words.get(word, ()), key}))
+    needed = [*words, *(["ids"] if own_ids and SOURCE_ID not in holds else [])]
+    wanted = {*words, "ids", "twins"} if ALL in drop else set(drop)
+    if lacking := [word for word in needed if word not in wanted]:
+        raise _refusal(to, lacking, {**words, "ids": (SOURCE_ID,)}, where)
+    for word in sorted(wanted - {ALL}):
+        if word not in words and word not in ("ids", "twins"):
+            can = f"{to} leaves out only {', '.join(needed)}" if needed else f"{to} can store all of it"
+            raise UsageError("drop", f"got {escape(word)!r}: {can}", "remove it from the list")
+    return Losses(to, words, "twins" in wanted, frozenset(holds))
+
+
+def _label_of(key: str, schema: Schema) -> str:
+    """Key of the label that a text feature names, as both go together; for any other feature its own key."""
+    prefix, _, last = key.rpartition("/")
+    return f"{prefix}/label" if last == "text" and f"{prefix}/label" in schema.class_names else key
+
+
+def _refusal(to: str, lacking: Collection[str], keys: Mapping[str, tuple[str, ...]], where: object) -> UsageError:
+    such = {word: f" ({keys[word][0]}{', ...' * (len(keys[word]) > 1)})" for word in lacking}
+    shown = [word + such[word] * (word not in keys[word]) for word in lacking]
+    drop = argument("drop", python=f"drop={sorted(lacking)!r}", typed=",".join(lacking))
+    remedy = f"use another format, or leave them out: {drop}"
+    return UsageError(where, f"{to} cannot store its {', '.join(shown)}", remedy)
 
 
 @dataclass(frozen=True)
@@ -157,7 +245,7 @@ class Items:
             values = _single(values)
         if SOURCE_ID in values and SOURCE_ID not in losses.held and item.split.name not in self._counted:
             self.left_out["ids"] += 1
-        for key in losses.all_keys:
+        for key in (key for keys in losses.keys.values() for key in keys):
             values.pop(key, None)
         return replace(item, values=values)
 

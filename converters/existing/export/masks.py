@@ -9,8 +9,7 @@ from PIL import Image
 
 from shardfeed.annotations import RASTER, Raster
 from shardfeed.converters.existing.export.form import Form, Part, ReconvertCommand, image_name, stem
-from shardfeed.converters.existing.export.item import Item, Items
-from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.item import Item, Items, Losses
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS
 from shardfeed.errors import IntegrityError

@@ -16,8 +16,7 @@ from shardfeed.converters.existing.export.form import (
     number_text,
     object_keys,
 )
-from shardfeed.converters.existing.export.item import Item, Items
-from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.item import Item, Items, Losses
 from shardfeed.converters.existing.export.tree import Lines, Tree
 from shardfeed.errors import UsageError
 from shardfeed.schema import IMAGE_KEYS, LABEL, TEXT, Feature, Schema

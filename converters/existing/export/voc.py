@@ -16,8 +16,7 @@ from shardfeed.converters.existing.export.form import (
     object_keys,
     stem,
 )
-from shardfeed.converters.existing.export.item import Item, Items
-from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.item import Item, Items, Losses
 from shardfeed.converters.existing.export.masks import class_table, mask_numbers, raster_options
 from shardfeed.converters.existing.export.tree import Lines, Tree
 from shardfeed.converters.images.pixels import encode_png

@@ -20,8 +20,7 @@ from shardfeed.converters.existing.export.form import (
     object_keys,
     stem,
 )
-from shardfeed.converters.existing.export.item import Item, Items
-from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.item import Item, Items, Losses
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.errors import check_extra
 

@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelParts
 from shardfeed.converters.sources.labels.table import LabelTable, cells_of
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import PixelOptions
@@ -112,7 +112,8 @@ def read(look: Look, options: PixelOptions) -> ColumnarSource:
         for row in _rows(files, number, header, roles):
             gather.add(row)
     parts = Parts(files.files, gather.file_of, gather.where(0), gather.where(1))
-    return gather.source(_Images(parts, tuple((one.start, one.end) for one in headers)), "table", is_rest=is_rest)
+    images = PixelParts(parts, [partial(_png, one.start, one.end) for one in headers])
+    return gather.source(images, "table", is_rest=is_rest)
 
 
 def _files(look: Look) -> tuple[SourceFiles, list[_Header]]:
@@ -172,17 +173,6 @@ def _value(cell: str) -> int | float | str | None:
     if text.removeprefix("-").isdecimal() and len(text) < 18:
         return int(text)
     return float(text) if NUMBER.match(text) else text or None
-
-
-@dataclass(frozen=True, eq=False)
-class _Images:
-    """The images of rows; `columns`: of each file, where its pixels begin and end."""
-
-    parts: Parts
-    columns: Sequence[tuple[int, int]]
-
-    def __getitem__(self, index: int, /) -> PixelPart:
-        return PixelPart(self.parts[index], partial(_png, *self.columns[self.parts.numbers.item(index)]))
 
 
 def _png(start: int, end: int, line: bytes) -> bytes:

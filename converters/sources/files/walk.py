@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -72,8 +73,15 @@ def list_files(
 _FOLLOW = f"follow links that point outside the folder: {argument('follow_links', True)}"
 
 
-def no_files_error(listing: Listing) -> UsageError:
-    """Return the error for a listing without files."""
+def some_files(root: str | bytes | os.PathLike[str], **chosen: Any) -> Listing:
+    """As `list_files`, and raises UsageError for a folder without files."""
+    listing = list_files(root, **chosen)
+    if not len(listing):
+        raise _no_files_error(listing)
+    return listing
+
+
+def _no_files_error(listing: Listing) -> UsageError:
     if not listing.skipped and listing.choice:
         problem = f"no matching file in it ({'; '.join(listing.notes) or 'it is empty'})"
         return UsageError(listing.root, problem, "change include or exclude: patterns of paths relative to the folder")

@@ -1,35 +1,200 @@
-"""Images in folders named after their classes: `root/class/**/image`, or `root/split/class/**/image`.
+"""A folder of images: in class folders, with labels in their names, or without labels.
+
+root/class/**/image, root/split/class/**/image        folders named after their classes
+cat.123.jpg, cat_0001.jpg, 3_cat.jpg                  classes in file names
 
 Folders that are laid out for another task are refused: their names are no classes.
 """
 
 import os
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.classes import ClassList, class_list, class_text
-from shardfeed.converters.sources.files.listing import Globs, Listing
-from shardfeed.converters.sources.files.walk import (
-    SkippedFiles,
-    list_files,
-    no_files_error,
-    only_images,
-    shown_annotations,
+from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list, class_text
+from shardfeed.converters.sources.files.annotation_files import AnnotationFile
+from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
+from shardfeed.converters.sources.files.walk import SkippedFiles, only_images, shown_annotations, some_files
+from shardfeed.converters.sources.folders.other_layouts import (
+    are_units,
+    generic_names,
+    is_generic,
+    is_part,
+    keep_classes,
+    label_table,
+    read_otherwise,
+    refuse_other_layouts,
+    with_labels,
+    without_labels,
 )
-from shardfeed.converters.sources.folders.other_layouts import refuse_other_layouts, with_labels, without_labels
+from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
-from shardfeed.converters.sources.rows.columns import Splits
+from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.rows.columns import Codes, Splits
 from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
-from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
+from shardfeed.converters.sources.split_names import (
+    folder_splits,
+    split_named,
+    split_words_in,
+    top_folders,
+    usual_split,
+)
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
 from shardfeed.text import counted, some
+
+# A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
+# part has a letter: in `cat_2020_01.jpg` it is unclear whether 2020 belongs to the class.
+_CLASS = r"(?P<label>(?=[^\W\d_])(?:.*[ ._-])?(?=[^ ._-]*[^\W\d_])[^ ._-]+)"
+_USUAL = (re.compile(rf"{_CLASS}[ ._-]+\(?\d+\)?\.\w+"), re.compile(rf"\d+[ ._-]+{_CLASS}\.\w+"))
+_EXAMPLE = r"(?P<label>[^_]+)_.*"
+_NUMBERED = re.compile(r"\d{3,}|\d+_.*")  # of shards, and of repeats in training: `00000`, `10_sks dog`
+
+
+class FileNames(ListedSource):
+    r"""A folder of images, in any subfolders, with the class of each in its file name.
+
+    `pattern`: a regular expression for the whole file name, including the extension, or, if it contains a "/", for the
+    whole path relative to `root`. Its group `label` is the class, its optional group `split` the split:
+    `r"(?P<split>\w+)/(?P<label>[a-z]+)\d+\.jpg"`. Without a pattern, names of image files are a class and a number
+    (`cat.123.jpg`, `cat_0001.jpg`, `cat (1).jpg`), or a number and a class (`3_cat.jpg`), but not both; the number
+    belongs to the image, not to the class. If every folder in the root is named like a split and the pattern has no
+    group `split`, the folders are splits.
+
+    Class names are sorted, or in the order of `class_names`; integer labels are kept if they are 0 to K-1. Images whose
+    name does not match are in `findings.rejected`. Files that are not images, by name or by their first bytes, are
+    skipped and counted in the notes. `include`, `exclude`, `follow_links`: see `list_files`. Features:
+    `image/class/label`, `image/class/text`. Raises UsageError if no class can be found in the names.
+
+    Example:
+        convert(FileNames("photos", pattern=r"(?P<label>\w+)/\d+[.]jpg"), "out")
+    """
+
+    def __init__(
+        self,
+        root: str | bytes | os.PathLike[str],
+        *,
+        pattern: str | None = None,
+        class_names: ClassList | None = None,
+        include: Globs = (),
+        exclude: Globs = (),
+        follow_links: bool = False,
+    ) -> None:
+        given = class_list(class_names)
+        asked = None if pattern is None else _compile(pattern)
+        files = some_files(root, include=include, exclude=exclude, follow_links=follow_links)
+        if asked is None and given is None:
+            refuse_other_layouts(files)
+        listing, others = only_images(files)
+        chosen = asked or _usual_pattern(listing, others)
+        found = _Matches(listing, chosen)
+        if not found.kept:
+            raise _unlike(listing, f"no file name matches the pattern {chosen.pattern!r}")
+        rows = Rows(os.fsdecode(listing.root), LabelOptions(class_names=given))
+        known = KnownClasses(place=rows.place, refuse=partial(found.refused, found.texts))
+        rows.labels.append(labels := Labels(known=known))
+        labels.add_many([*found.texts.values], found.texts.codes)
+        rows.splits = found.split_column()
+        rows.ledger.skip(listing.skipped)
+        for key in found.strays:
+            reason = "the file name does not match the pattern, or the file is in no split"
+            rows.ledger.reject(key, RejectCode.NO_LABEL, reason)
+        rows.ledger.notes += [*listing.notes, *others.notes]
+        super().__init__(listing.take(np.array(found.kept, np.int64)), rows, folder=listing.root)
+        if asked is None and given is None:
+            _check_texts(listing, others, self.schema.class_names[LABEL])
+
+
+class _Matches:
+    """Labels and splits from file names. `kept` [n]: numbers of files with matching names; `strays`: keys of others.
+
+    `texts`, `splits`: the label and the split of each in `kept`; without splits if names have none.
+    """
+
+    def __init__(self, listing: Listing, pattern: re.Pattern[str]) -> None:
+        self.listing, self.kept, self.strays = listing, array("q"), list[bytes]()
+        self.texts, self.splits = Codes(), Codes()
+        whole, says_split = "/" in pattern.pattern, "split" in pattern.groupindex
+        folders = {} if says_split else folder_splits(listing)
+        for i, key in enumerate(listing):
+            match = _fit(pattern, key, whole)
+            split = match and match["split"] if says_split else folders.get(key.partition(b"/")[0])
+            if not match or not match["label"] or (not split and (says_split or folders)):
+                self.strays.append(key)
+                continue
+            self.kept.append(i)
+            self.texts.add(match["label"])
+            if split:
+                self.splits.add(split)
+
+    def refused(self, of: Codes, error: BadLabelError) -> UsageError:
+        """The error for a text, with the first file that has it."""
+        first = self.kept[int(np.argmax(of.codes == of.values[error.value]))]
+        return UsageError(self.listing.file(first).path, error.problem, error.remedy)
+
+    def split_column(self) -> Splits | None:
+        """The split of each file. Raises UsageError for a text that is none."""
+        named: list[str] = []
+        for split in self.splits.values:
+            try:
+                named.append(split_named(split))
+            except UsageError as error:
+                bad = BadLabelError(split, f"the split: {error.problem}", error.remedy)
+                raise self.refused(self.splits, bad) from None
+        return Splits.coded(named, self.splits.codes) if named else None
+
+
+def _fit(pattern: re.Pattern[str], key: bytes, whole: bool) -> re.Match[str] | None:
+    name = key if whole else key.rpartition(b"/")[2]
+    return pattern.fullmatch(name.decode("utf-8", "surrogateescape"))
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise UsageError("pattern", f"{pattern!r} is not a valid regular expression: {error}", "correct it") from None
+    if "label" not in compiled.groupindex:
+        raise UsageError("pattern", f"{pattern!r} has no group 'label'", f"write it like {_EXAMPLE!r}")
+    return compiled
+
+
+def _usual_pattern(listing: Listing, others: SkippedFiles) -> re.Pattern[str]:
+    """The one of the two usual patterns that names fit."""
+    fits = [pattern for pattern in _USUAL if any(_fit(pattern, key, False) for key in listing)]
+    if len(fits) == 1:
+        return fits[0]
+    both = "some names are a class and a number, others a number and a class"
+    raise _unlike(listing, both if fits else "file names contain no class", others)
+
+
+def _check_texts(listing: Listing, others: SkippedFiles, names: Sequence[str]) -> None:
+    """Raise UsageError if the texts in usual places of file names are no classes."""
+    if len(names) == 1:
+        raise _unlike(listing, f"all matching names have the same class, {names[0]!r}", others)
+    if all(map(is_part, names)):
+        raise _unlike(listing, f"{some(names)} in file names are rarely classes", others)
+    if any(one.is_sure for one in others.labels.values()):
+        raise _unlike(listing, f"{some(names)} in file names may not be the classes", others)
+
+
+def _unlike(listing: Listing, problem: str, others: SkippedFiles | None = None) -> UsageError:
+    """Return an error that shows three very different names, and files with labels, and asks for a pattern."""
+    labels = others.labels if others else {}
+    if labels:
+        problem += f"; annotations or lists that are not read: {shown_annotations(labels)}"
+    keys = [listing.key(i) for i in sorted({0, len(listing) // 2, len(listing) - 1})]
+    pattern = argument("pattern", typed="REGEX")
+    remedy = f"give {pattern} with a group 'label', such as {_EXAMPLE!r}, or"
+    remedy += f" {with_labels(listing.root, labels)}"
+    remedy += f", or {argument('unlabelled', python='Unlabelled')} to convert without labels"
+    otherwise = read_otherwise(labels) if any(one.is_sure for one in labels.values()) else ""
+    return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", otherwise + remedy)
 
 
 class ImageFolder(ListedSource):
@@ -62,12 +227,12 @@ class ImageFolder(ListedSource):
         follow_links: bool = False,
     ) -> None:
         given = class_list(class_names)
-        files = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
+        files = some_files(root, include=include, exclude=exclude, follow_links=follow_links)
         if given is None:
             refuse_other_layouts(files)
         listing, others = only_images(files)
-        splits = _splits(listing, given)
-        found = _Found.of(listing, 2 if splits else 1)
+        splits = _top_splits(listing, given)
+        found = _Found(listing, 2 if splits else 1)
         _check(listing, found, splits, given, others)
         rows = Rows(os.fsdecode(listing.root), LabelOptions(class_names=given))
         known = KnownClasses(place=rows.place, integers="names")
@@ -75,58 +240,47 @@ class ImageFolder(ListedSource):
         labels.add_many(_classes(listing, found), found.folder_of)
         if splits:
             rows.splits = Splits.coded([splits[top] for top in found.tops], found.top_of)
-        rows.ledger.skip([*listing.skipped, *_rejected(found)])
+        rows.ledger.skip(listing.skipped)
+        for key in found.strays:
+            rows.ledger.reject(key, RejectCode.NO_LABEL, "an image next to the class folders")
         rows.ledger.notes += [*listing.notes, *others.notes]
         self.labels = others.labels
         super().__init__(listing.take(found.kept), rows, folder=listing.root)
         rows.ledger.notes += _notes(found, splits, labels.label_of, self.schema.class_names[LABEL], others)
 
 
-@dataclass
 class _Found:
-    """Class folders at `depth` (1, or 2 under a split); strays are files above that depth.
+    """The files of a listing in class folders at `depth` (1, or 2 under a split); strays are files above that depth.
 
     `kept` int64 [n]: numbers of the files in class folders. `folder_of`, `top_of` int64 [n]: their places in
     `folders` (class folders) and `tops` (folders in the root). `filled`: (top, folder) pairs that hold a file.
     """
 
-    folders: list[bytes] = field(default_factory=list)
-    tops: list[bytes] = field(default_factory=list)
-    bare: list[bytes] = field(default_factory=list)
-    strays: list[bytes] = field(default_factory=list)
-    filled: set[tuple[bytes, bytes]] = field(default_factory=set)
-    kept: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    folder_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    top_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-
-    @classmethod
-    def of(cls, listing: Listing, depth: int) -> "_Found":
-        """Sort a listing's files into folders, in one pass."""
-        found = cls()
+    def __init__(self, listing: Listing, depth: int) -> None:
+        self.strays, self.bare, self.filled = list[bytes](), list[bytes](), set[tuple[bytes, bytes]]()
         folders: dict[bytes, int] = {}
         tops: dict[bytes, int] = {}
         kept, folder_of, top_of = array("q"), array("q"), array("q")
         for i, key in enumerate(listing):
             parts = key.split(b"/", depth)
             if len(parts) <= depth:
-                found.strays.append(key)
+                self.strays.append(key)
                 continue
             top, folder = parts[0], parts[depth - 1]
             kept.append(i)
             folder_of.append(folders.setdefault(folder, len(folders)))
             top_of.append(tops.setdefault(top, len(tops)))
-            found.filled.add((top, folder))
+            self.filled.add((top, folder))
         for key in listing.bare:
             parts = key.split(b"/")
             if len(parts) == depth:
-                found.bare.append(key)
+                self.bare.append(key)
                 folders.setdefault(parts[-1], len(folders))
-        found.folders, found.tops = list(folders), list(tops)
-        found.kept, found.folder_of, found.top_of = (np.array(n, np.int64) for n in (kept, folder_of, top_of))
-        return found
+        self.folders, self.tops = list(folders), list(tops)
+        self.kept, self.folder_of, self.top_of = (np.array(n, np.int64) for n in (kept, folder_of, top_of))
 
 
-def _splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]:
+def _top_splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]:
     """Return the split of each folder in the root; empty if the folders are classes."""
     tops = top_folders(listing)
     if given is not None and {class_text(top) for top in tops} <= set(given):
@@ -148,8 +302,6 @@ def _check(
     names = argument("pattern", python="FileNames", typed="REGEX")
     table = with_labels(root, others.labels)
     tables = f"give their labels by {table} (a table of paths and labels) or {names} (labels in the file names)"
-    if not len(listing):
-        raise no_files_error(listing)
     for top in splits:
         if any(key.startswith(top + b"/") for key in found.strays) and not any(t == top for t, _ in found.filled):
             place = root.rstrip(b"/") + b"/" + top
@@ -195,11 +347,6 @@ def _classes(listing: Listing, found: _Found) -> list[str]:
     return [*folder_named]
 
 
-def _rejected(found: _Found) -> Iterator[Skipped]:
-    for key in found.strays:
-        yield Skipped(key, RejectCode.NO_LABEL.value, "an image next to the class folders")
-
-
 def _notes(
     found: _Found,
     splits: Mapping[bytes, str],
@@ -223,3 +370,140 @@ def _notes(
         if lacking := [name for label, name in enumerate(names) if label not in have]:
             what = f"classes without files in the split {splits[top]}" if splits else "listed classes without a folder"
             yield counted(what, lacking, len(lacking))
+
+
+def recognise(look: Look, options: LabelOptions) -> Evidence | None:
+    """Several folders that are called like classes and hold images; sure where a class list has their names."""
+    if not look.is_folder:
+        return None
+    folders = list(look.names()[0])
+    if folders and all(usual_split(name) for name in folders):
+        folders = sorted({inner for name in folders for inner in look.names(name)[0]})
+        inside = {name: [f"{top}/{name}" for top in look.names()[0]] for name in folders}
+    else:
+        inside = {name: [name] for name in folders}
+    if options.class_names is not None and folders:
+        names = class_list(options.class_names) if not isinstance(options.class_names, Mapping) else ()
+        if {*folders} <= {*(names or ())}:
+            return Evidence("folder", f"class folders ({some(folders)})", sure=True)
+    files = {name: (file for place in inside[name] for file in look.names(place)[1]) for name in folders}
+    holding = [name for name in folders if any(names_image(os.fsencode(file)) for file in files[name])]
+    named = [name for name in holding if not is_generic(name) and not _NUMBERED.fullmatch(name)]
+    if len(named) > 1 and len(named) == len(holding):
+        return Evidence("folder", f"class folders ({some(named)})")
+    return None
+
+
+def read(look: Look, options: LabelOptions) -> ListedSource:
+    """An `ImageFolder`, or `FileNames` if there are no folders or a pattern is given, or `Unlabelled`."""
+    wanted = {"include": look.include, "exclude": look.exclude, "follow_links": look.follow_links}
+    if options.unlabelled:
+        return Unlabelled(look.path, **wanted)
+    if isinstance(options.class_names, Mapping):
+        raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
+    if options.pattern is not None or look.is_flat:
+        return FileNames(look.path, pattern=options.pattern, class_names=options.class_names, **wanted)
+    found = ImageFolder(look.path, class_names=options.class_names, **wanted)
+    if options.class_names is None:
+        names = found.schema.class_names[LABEL]
+        doubts = generic_names(names)
+        unlike = len(doubts) == len(names) or (found.labels and (len(names) == 1 or doubts)) or are_units(names)
+        if not (unlike and found.labels):
+            _check_splits(look, names, classes_alone=bool(unlike))
+        if unlike:
+            raise _not_classes(look, names, found.labels)
+        _check_names(look, found, names)
+    return found
+
+
+def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, AnnotationFile]) -> UsageError:
+    """The error for folders whose names or neighbours say that they may not be classes."""
+    root = os.fsencode(look.path)
+    way = f"give {with_labels(root, labels)} if it has labels; " if label_table(root, labels) else ""
+    splits = [name for name in look.names()[0] if usual_split(name)]
+    way += f"give only {some(splits)} if its folders are classes; " if splits else ""
+    way += "" if splits else _inner_classes(look, names)
+    problem = f"its folders ({some(names)}) may not be classes"
+    if labels:
+        problem += f": next to them are annotations or lists that are not read: {shown_annotations(labels)}"
+        way += read_otherwise(labels)
+    elif len(names) == 1 and not splits:
+        way += f"give {escape(names[0])} as SOURCE if the names of its files or folders have the classes; "
+    return UsageError(look.path, problem, f"{way}{without_labels()}{keep_classes()}")
+
+
+def _check_splits(look: Look, names: Sequence[str], *, classes_alone: bool) -> None:
+    """Raise UsageError if the folders are named like splits; with `classes_alone` only if classes are in them."""
+    words = list(filter(split_words_in, names))
+    if len(words) > 1 and 2 * len(words) > len(names):
+        deeper = {name: look.names(name)[0] for name in words}
+        inner = [f"{name}/{deeper[name][0]}" for name in words if deeper[name]]
+        way = f"give {' or '.join(map(escape, inner or words))} alone, {'' if inner else without_labels()}"
+        classes = any(len(generic_names(those)) < len(those) > 1 for those in deeper.values())
+        if classes_alone and not classes:
+            return
+        if classes:
+            said = "|".join(sorted({word for name in words for word in split_words_in(name)}, reverse=True))
+            whole = argument("pattern", rf"[^/]*(?P<split>{said})[^/]*/(?P<label>[^/]+)/.+")
+            way = f"give {whole} if the folders in them are classes, "
+        problem = f"its folders ({some(names)}) are named like splits"
+        raise UsageError(look.path, problem, f"{way}{keep_classes()}")
+
+
+def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
+    """Raise UsageError if the class folders hold nothing but folders."""
+    if found.splits is None and not any(key.count(b"/") == 1 for key in found.listing):
+        deeper = sorted({name for top in names for name in look.names(top)[0]})
+        if not all(map(is_generic, deeper)):
+            problem = f"its folders ({some(names)}) hold only folders ({some(deeper)}): which are the classes?"
+            whole = f"give {argument('pattern', r'(?P<label>.+)/[^/]+')} if the path to an image is its class, "
+            raise UsageError(look.path, problem, f"{_inner_classes(look, names)}{whole}{keep_classes()}")
+
+
+def _inner_classes(look: Look, names: Sequence[str]) -> str:
+    """The beginning of a remedy where folders hold only folders, which may be the classes; else ""."""
+    inner = [look.names(name) for name in names]
+    deeper = {name for folders, _ in inner for name in folders}
+    if len(deeper) < 2 or any(names_image(os.fsencode(file)) for _, files in inner for file in files):
+        return ""
+    if are_units([*deeper]) or any(map(is_part, deeper)):
+        return ""
+    return f"give {argument('pattern', r'.+/(?P<label>[^/]+)/[^/]+')} if the folders in them are the classes; "
+
+
+class Unlabelled(ListedSource):
+    """All images under `root`, in any subfolders, without labels; other files are counted in a note.
+
+    If every folder in the root, or in the one folder that holds all images, is named like a split (`train`, `val`,
+    `test` ...) and there are no files next to them, the folders are splits. There are no features; the path relative to
+    `root` is in `image/filename`, as for every image. `include`, `exclude`, `follow_links`: see `list_files`. Raises
+    UsageError if there is no image.
+
+    Example:
+        convert(Unlabelled("photos"), "out")
+    """
+
+    def __init__(
+        self,
+        root: str | bytes | os.PathLike[str],
+        *,
+        include: Globs = (),
+        exclude: Globs = (),
+        follow_links: bool = False,
+    ) -> None:
+        listing, others = only_images(some_files(root, include=include, exclude=exclude, follow_links=follow_links))
+        rows = Rows(os.fsdecode(listing.root), LabelOptions())
+        rows.splits = _common_splits(listing)
+        rows.ledger.skip(listing.skipped)
+        rows.ledger.notes += [*listing.notes, *others.notes]
+        super().__init__(listing, rows, folder=listing.root)
+
+
+def _common_splits(listing: Listing) -> Splits | None:
+    """Find splits by the folders in the common folder of all images (`images/100k/train`, `val`), else in the root."""
+    ends = [os.path.dirname(listing.key(i)) for i in (0, len(listing) - 1)]  # sorted: all others begin as both do
+    for folder in dict.fromkeys((os.path.join(os.path.commonpath(ends), b""), b"")):
+        folders, start = folder_splits(listing, folder), len(folder)
+        if folders and all(b"/" in key[start:] for key in listing):
+            return Splits.of([folders[key[start:].partition(b"/")[0]] for key in listing])
+    return None

@@ -230,9 +230,7 @@ def _masks(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout | 
 def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout | None:
     """Whether each folder has an image and its masks, files of the same few names, or a single image and an id."""
     folders = [place + name + b"/" for name in holding[:_FOLDERS]]
-    deeper = (
-        folders if files.children(folders[0])[0] else folders[:1]
-    )  # none is in all of them, if none is in the first
+    deeper = folders if files.children(folders[0])[0] else folders[:1]  # if none is in the first, none is in all
     inner = [{name.lower(): name for name in files.children(folder)[0]} for folder in deeper]
     found, each = "a folder for each sample", f"each of {number(len(holding), 'folder')} has"
     shared = set.intersection(*map(set, inner))

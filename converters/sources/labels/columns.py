@@ -143,9 +143,8 @@ class Columns:
             raise UsageError("label_separator", "got an empty text", "give the separator between two labels")
         missing = _by_column(self.of("label", "number", "one_hot"), "missing", options.missing)
         missing = {column: str(value) for column, value in missing.items()}
-        offsets = _by_column(labels, "label_offset", options.label_offset or None) or {
-            use.column: 0 for use in labels[:1]
-        }
+        offsets = {use.column: 0 for use in labels[:1]}
+        offsets |= _by_column(labels, "label_offset", options.label_offset or None)
         maps = _by_column(labels, "label_map", options.label_map)
         self.uses = [
             use._replace(

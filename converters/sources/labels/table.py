@@ -191,9 +191,8 @@ class LabelTable:
         if extension in _FORMATS:
             return _FORMATS[extension]
         if names_image(os.fsencode(self.path)):
-            raise LabelFileError(
-                self.path, "is an image, expected a folder of images or a label file", "give its folder"
-            )
+            problem = "is an image, expected a folder of images or a label file"
+            raise LabelFileError(self.path, problem, "give its folder")
         problem = f"got the extension '{escape(extension)}', expected one of {', '.join(_FORMATS)}"
         raise LabelFileError(self.path, problem, f"give {argument('format', 'csv')}, tsv, jsonl or text")
 

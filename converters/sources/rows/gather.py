@@ -3,7 +3,7 @@
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -292,9 +292,8 @@ class Gather:
                 values.add(row.values[column])
             except UnlikeError as error:
                 place = f"{name_text(self.files.files[row.file].path)}, row {row.record}, column {column}"
-                raise UsageError(
-                    place, str(error), "leave the column out, or write it in the same form in all rows"
-                ) from None
+                remedy = "leave the column out, or write it in the same form in all rows"
+                raise UsageError(place, str(error), remedy) from None
         for key, (column, values) in [*self._offered.items()]:
             value = row.values.get(column)
             try:
@@ -404,17 +403,13 @@ class Gather:
         notes.append("keys are made of file and number: no column has unique names")
         return self._names.numbers(self.file_of, self.record_of)
 
-    def _lacking_notes(self) -> list[str]:
+    def _lacking_notes(self) -> Iterator[str]:
         """Notes on columns that some files do not have."""
-        words = {"text": "captions", "objects": "objects"}
-        notes = []
-        for role, what in words.items():
-            files = [(self.files.names[file], count) for (one, file), count in self._lacking.items() if one == role]
+        for role, what in (("text", "captions"), ("objects", "objects")):
+            files = {self.files.names[file]: count for (one, file), count in self._lacking.items() if one == role}
             if files:
-                names = [name for name, _ in files]
-                samples = number(sum(count for _, count in files), "sample")
-                notes.append(counted(f"{samples} without {what}, in files", names, len(names)))
-        return notes
+                samples = number(sum(files.values()), "sample")
+                yield counted(f"{samples} without {what}, in files", files, len(files))
 
     def _split_column(self) -> Splits | None:
         if self._split is not None:

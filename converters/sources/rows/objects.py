@@ -130,9 +130,8 @@ def class_text(value: Any) -> str:
         return str(int(value))
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
-    raise BadAnnotationError(
-        AnnotationCode.CATEGORY, f"got the class {shown_value(value)}, expected a name or an integer"
-    )
+    reason = f"got the class {shown_value(value)}, expected a name or an integer"
+    raise BadAnnotationError(AnnotationCode.CATEGORY, reason)
 
 
 def values_of(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -488,9 +487,8 @@ def _box(box: Sequence[Any] | None) -> tuple[float, float, float, float]:
     if left != left or top != top or right != right or bottom != bottom:
         raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "its box has no numbers: nan")
     if not max(abs(left), abs(top), abs(right), abs(bottom)) < MOST:
-        raise BadAnnotationError(
-            AnnotationCode.VALUE, f"its box is {shown_value(list(box))}, expected numbers below {MOST:g}"
-        )
+        reason = f"its box is {shown_value(list(box))}, expected numbers below {MOST:g}"
+        raise BadAnnotationError(AnnotationCode.VALUE, reason)
     if right <= left or bottom <= top:
         raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its box is {shown_value(list(box))}, without an area")
     return left, top, right, bottom

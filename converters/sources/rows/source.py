@@ -161,9 +161,8 @@ class FilePart(NamedTuple):
         with as_listed(self.path, self.file_size, self.mtime_ns) as file:
             if self.offset + self.size > self.file_size:
                 missing = self.offset + self.size - self.file_size
-                raise RejectedError(
-                    RejectCode.TRUNCATED, f"{escape(self.path)} ends {missing} bytes before the image does"
-                )
+                reason = f"{escape(self.path)} ends {missing} bytes before the image does"
+                raise RejectedError(RejectCode.TRUNCATED, reason)
             data = os.pread(file, self.size, self.offset)
         if len(data) != self.size:
             raise changed(self.path)

@@ -7,7 +7,7 @@ import pytest
 from foreign_tfrecords import write
 
 from shardfeed.converters import survey
-from shardfeed.converters.existing.record_schema import nonconformity
+from shardfeed.converters.existing.tally import nonconformity
 from shardfeed.converters.sources.containers.records.features import FeatureLook
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.example import decode, encode

@@ -13,8 +13,8 @@ from foreign_tfrecords import picture
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, Salvaged, adopt, convert, salvage, survey
-from shardfeed.converters.existing.salvage import salvage as salvaging
-from shardfeed.converters.existing.salvage.search import Survivors
+from shardfeed.converters.existing import salvage as salvaging
+from shardfeed.converters.existing.salvage import Survivors
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.formats.example import decode, encode
 from shardfeed.formats.format import ShardInfo

@@ -117,20 +117,6 @@ def test_a_draw_beyond_its_limit_is_refused(name: str) -> None:
     assert caught.value.place == "place"
 
 
-def test_time_without_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    found = Budget("place")
-    now = 59.0
-    found.alive()
-    found.progress()
-    now = 118.0
-    found.alive()
-    now = 120.0
-    with pytest.raises(HostileError, match="no progress"):
-        found.alive()
-
-
 def test_one_budget_for_all_readers_of_a_source() -> None:
     with guarded("outer") as outer:
         assert budget() is outer

@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardfeed.converters.sources.folders.file_names import FileNames
-from shardfeed.converters.sources.folders.image_folder import ImageFolder
-from shardfeed.converters.sources.folders.reader import Unlabelled
+from shardfeed.converters.sources.folders.image_folder import FileNames, ImageFolder, Unlabelled
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.rows.rows import ListedSource
 from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile

@@ -388,7 +388,7 @@ def masks_without_names(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/pairs.py: leave one kind out: --exclude PATTERN",
+    "converters/sources/annotations/masks/reader.py: leave one kind out: --exclude PATTERN",
     "convert set out",
     Way("--exclude", 3, fill={"PATTERN": "labels"}),
 )
@@ -435,7 +435,7 @@ def masks_in_no_split(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/export/losses.py: use another format, or leave them out: --drop {}",
+    "converters/existing/export/item.py: use another format, or leave them out: --drop {}",
     "export scenes out --to yolo",
     Way("--drop"),
 )

@@ -187,12 +187,12 @@ def a_label_of_nothing(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rows/image_field.py: name one of these, or group by file names with",
+    "converters/sources/rows/annotations.py: name one of these, or group by file names with",
     "convert set/instances.json out --images photos --group-column patient --split train=0.5,test=0.5",
     Way("--group-pattern", 4, drop="--group-column", fill={"--group-pattern": "(?P<group>.).*"}),
 )
 @advises(
-    "converters/sources/rows/image_field.py: copy the field under another name, or group by file",
+    "converters/sources/rows/annotations.py: copy the field under another name, or group by file",
     "convert set/instances.json out --images photos --group-column width --split train=0.5,test=0.5",
     Way("--group-pattern", 4, drop="--group-column", fill={"--group-pattern": "(?P<group>.).*"}),
 )
@@ -326,7 +326,7 @@ def records_with_a_number(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/records/columns.py: give the right one: --{} FILE",
+    "converters/sources/containers/records/tfrecord.py: give the right one: --{} FILE",
     "convert set out",
     Way("--label-map", 6, fill={"FILE": "set/valid/Cats_label_map.pbtxt"}),
 )
@@ -377,7 +377,7 @@ def tars_that_restart_their_keys(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/webdataset_columns.py: choose one, such as --columns image={}",
+    "converters/sources/containers/webdataset.py: choose one, such as --columns image={}",
     "convert a.tar out",
     Way("--columns", 3),
 )
@@ -391,7 +391,7 @@ def samples_with_two_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/webdataset_columns.py: several names for one image: --columns",
+    "converters/sources/containers/webdataset.py: several names for one image: --columns",
     "convert a.tar out",
     Way("--columns", 6),
 )
@@ -401,7 +401,7 @@ def samples_with_an_image_of_two_names(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/webdataset_columns.py: write it as cls, txt or json, or choose",
+    "converters/sources/containers/webdataset.py: write it as cls, txt or json, or choose",
     "convert a.tar out",
     Way("--columns", 6),
 )

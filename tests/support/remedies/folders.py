@@ -24,7 +24,7 @@ def a_flat_folder(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/file_names.py: {}give --pattern REGEX with a group 'label', such as",
+    "converters/sources/folders/image_folder.py: {}give --pattern REGEX with a group 'label', such as",
     "convert flat out",
     Way("--pattern", 6, fill={"REGEX": "(?P<label>[0-9]+)-.*"}),
     Way("--labels", 6, fill=FLAT),
@@ -33,7 +33,7 @@ def a_flat_folder(box: Box) -> None:
     "converters/sources/folders/other_layouts.py: --labels FILE", "convert flat out", Way("--labels", 6, fill=FLAT)
 )
 @advises(
-    "converters/sources/folders/file_names.py: , or --unlabelled to convert without labels",
+    "converters/sources/folders/image_folder.py: , or --unlabelled to convert without labels",
     "convert flat out",
     Way("--unlabelled", 6),
 )
@@ -154,7 +154,7 @@ def annotations_that_nobody_reads(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/reader.py: give --pattern [^/]*(?P<split>{})[^/]*/(?P<label>[^/]+)/.+",
+    "converters/sources/folders/image_folder.py: give --pattern [^/]*(?P<split>{})[^/]*/(?P<label>[^/]+)/.+",
     "convert set out",
     Way("--pattern", {"train": 4, "test": 4}),
     Way("--class-names", 8, fill={"FILE": "names.txt"}),
@@ -166,7 +166,7 @@ def folders_named_like_splits(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/reader.py: {}give --pattern '(?P<label>.+)/[^/]+' if the path to an",
+    "converters/sources/folders/image_folder.py: {}give --pattern '(?P<label>.+)/[^/]+' if the path to an",
     "convert set out",
     Way("--pattern", 8),
     Way("--class-names", 8, fill={"FILE": "names.txt"}),

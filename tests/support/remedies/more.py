@@ -466,7 +466,7 @@ def numbers_that_are_places(box: Box) -> None:
     Way("SOURCE", 6, onto="convert photos new", fill={"SOURCE": "a.zip"}),
 )
 @advises(
-    "converters/sources/folders/reader.py: give {} as SOURCE if the names of its files or folders",
+    "converters/sources/folders/image_folder.py: give {} as SOURCE if the names of its files or folders",
     "convert one new",
     Way("SOURCE", 6, fill={"SOURCE": "one/images"}),
 )

@@ -192,7 +192,7 @@ def all_records_of_a_batch_are_damaged(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/salvage/search.py: `shardfeed reshard DIR OUT --max-bad N` keeps the",
+    "converters/existing/salvage.py: `shardfeed reshard DIR OUT --max-bad N` keeps the",
     "salvage out new",
     Way("shardfeed reshard", 5, listed=1, fill=DIR | {"N": "1"}),
 )
@@ -218,7 +218,7 @@ NAMES = {"DIR": "out", "NEW": "new", "NAMES": "names.txt"}
 
 
 @advises(
-    "converters/existing/salvage/search.py: ; if an index is lost, `shardfeed rebuild DIR` shows",
+    "converters/existing/salvage.py: ; if an index is lost, `shardfeed rebuild DIR` shows",
     "salvage out new",
     Way("shardfeed rebuild", fill=DIR, then=Way("shardfeed convert", 6, fill=NAMES)),
 )

@@ -103,7 +103,7 @@ def a_column_for_each_class(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/rows.py: write the path, or give the folder of these images as",
+    "converters/sources/labels/label_file.py: write the path, or give the folder of these images as",
     "convert set out --labels set/l.csv",
     Way("SOURCE --labels", 4, fill={"SOURCE": "set/train", "--labels": "set/l.csv"}),
 )
@@ -113,7 +113,7 @@ def ids_of_two_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/rows.py: ; several texts per image are a list in one row (JSON",
+    "converters/sources/labels/label_file.py: ; several texts per image are a list in one row (JSON",
     "convert captions.csv out --images photos --text-column caption",
     Way("--reader", 6, drop="--text-column"),
 )
@@ -125,7 +125,7 @@ def several_captions_of_an_image(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/rows.py: give the folder that paths are relative to as SOURCE, and",
+    "converters/sources/labels/label_file.py: give the folder that paths are relative to as SOURCE, and",
     "convert lists/t.csv out",
     Way("SOURCE --labels", 6, fill={"SOURCE": "photos", "--labels": "lists/t.csv"}),
 )

@@ -14,8 +14,7 @@ import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Raster
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.annotations.coco.categories import Category
-from shardfeed.converters.sources.annotations.coco.layout import CocoFile
+from shardfeed.converters.sources.annotations.coco.layout import Category, CocoFile
 from shardfeed.converters.sources.annotations.masks.meaning import VOID, WIDE_VOID
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.objects import AnnotationCode, MaskTable
@@ -103,9 +102,8 @@ class Segments:
             before = self._named[-1].setdefault(image, name)
             if before != name:
                 of = f"the image {shown_value(entry.get('image_id'))}: {escape(before)} and {escape(name)}"
-                raise LabelFileError(
-                    path, f"two annotations are of {of}", "give each image one annotation, with one PNG"
-                )
+                problem = f"two annotations are of {of}"
+                raise LabelFileError(path, problem, "give each image one annotation, with one PNG")
         if not isinstance(segments, list):
             self._found.leave_out(image, AnnotationCode.LINE, f"entry {i}: got {shown_value(entry)}, not its segments")
             return

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Keypoints
-from shardfeed.converters.sources.annotations.coco.categories import Category, agreed, keypoints_of, read_categories
 from shardfeed.converters.sources.annotations.coco.layout import (
+    Category,
     CocoFile,
     Layout,
+    agreed,
     coco_files,
     file_name,
+    keypoints_of,
     plain_id,
+    read_categories,
     recognise_coco,
 )
 from shardfeed.converters.sources.annotations.coco.panoptic import Segments, folder_of, object_categories

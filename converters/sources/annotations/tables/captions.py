@@ -89,9 +89,8 @@ def _dialect(look: Look, path: str) -> str:
         return "token"
     if [cell.strip().casefold() for cell in first.split("|")] == _RESULTS:
         return "results"
-    named = keyed or any(
-        word in head[:1000].casefold() for word in _CAPTION_WORDS
-    )  # which spares most files the reading
+    # Most files are spared the reading.
+    named = keyed or any(word in head[:1000].casefold() for word in _CAPTION_WORDS)
     return "table" if named and path.lower().endswith(_TABLES) and _is_table(path, alone=not look.is_folder) else ""
 
 
@@ -110,9 +109,8 @@ def _is_table(path: str, *, alone: bool) -> bool:
         if len({(row[image], row[caption]) for row in whole}) > len({row[image] for row in whole}):
             return True
         name, counts = heads[caption].casefold(), Counter(row[caption] for row in whole)
-        if (
-            not alone or name not in WORDS["text"] or path.rpartition("/")[2].startswith("metadata.")
-        ):  # an imagefolder's
+        of_imagefolder = path.rpartition("/")[2].startswith("metadata.")
+        if not alone or name not in WORDS["text"] or of_imagefolder:
             return False
         phrases = sum(len(text.split()) > 1 for text in counts)
         unlike = column_meaning(name, counts).kind not in ("text", "identifiers", "classes")

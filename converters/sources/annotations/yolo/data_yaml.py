@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from shardfeed.annotations import Keypoints
-from shardfeed.converters.sources.files.class_names import names_in
-from shardfeed.converters.sources.files.yaml_file import MOST_BYTES, load_yaml
+from shardfeed.converters.sources.files.class_names import MOST_BYTES, load_yaml, names_in
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError

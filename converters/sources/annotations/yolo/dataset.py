@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from shardfeed.converters.sources.annotations.yolo.data_yaml import DataYaml, read_data_yaml
 from shardfeed.converters.sources.annotations.yolo.lines import looks_like_label
 from shardfeed.converters.sources.classes import class_list, read_class_list
+from shardfeed.converters.sources.files.class_names import MOST_BYTES
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.files.yaml_file import MOST_BYTES
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions

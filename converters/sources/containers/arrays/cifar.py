@@ -8,13 +8,12 @@ import os
 from dataclasses import replace
 
 from shardfeed.converters.sources.classes import read_class_list
-from shardfeed.converters.sources.containers.arrays.labels import read_labels
-from shardfeed.converters.sources.containers.arrays.pixels import Layout
-from shardfeed.converters.sources.containers.arrays.raw_arrays import byte_array
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, byte_array
 from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
     array_source,
     evidence_of,
+    read_labels,
     refuse_columns,
 )
 from shardfeed.converters.sources.look import Look

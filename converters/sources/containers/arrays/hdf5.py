@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, ending_of
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
-from shardfeed.converters.sources.containers.arrays.labels import Array
-from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
-from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
-from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, RawArray, layout_of, shape_text
+from shardfeed.converters.sources.containers.arrays.source import Array, evidence_of, files_of, named_source
 from shardfeed.converters.sources.containers.handles import close, listed, opened
-from shardfeed.converters.sources.containers.image_extensions import ending_of
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
@@ -65,9 +62,8 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
     except ShardfeedError:
         raise
     except _BROKEN as error:
-        raise UsageError(
-            look.path, f"is not an intact HDF5 file: {escape(str(error)[:200])}", "copy it again"
-        ) from None
+        problem = f"is not an intact HDF5 file: {escape(str(error)[:200])}"
+        raise UsageError(look.path, problem, "copy it again") from None
     finally:
         for file in places.values():
             close(file.path)  # while it is open, nothing in this process can write it

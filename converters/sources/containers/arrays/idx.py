@@ -16,7 +16,7 @@ import numpy as np
 
 from shardfeed.converters.sources.archives.unpack import unpacked
 from shardfeed.converters.sources.classes import NamesFile
-from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
+from shardfeed.converters.sources.containers.arrays.pixels import RawArray
 from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
     array_source,
@@ -140,9 +140,8 @@ def _array(place: str) -> RawArray:
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(place, f"cannot be read: {error}", "copy it again") from None
     if magic[:2] != b"\0\0" or len(magic) < 4:
-        raise UsageError(
-            place, f"begins with {magic!r}, expected 00 00 08 and the number of dimensions", "copy it again"
-        )
+        problem = f"begins with {magic!r}, expected 00 00 08 and the number of dimensions"
+        raise UsageError(place, problem, "copy it again")
     if magic[2] != 8:
         kind = _OTHER_TYPES.get(magic[2], f"type 0x{magic[2]:02x}")
         raise UsageError(place, f"contains values of {kind}, expected unsigned bytes (0x08)", "save it as such")

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError
-from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
+from shardfeed.converters.sources.containers.arrays.pixels import RawArray
 from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
@@ -31,9 +31,8 @@ _SLAB = 1 << 20  # bytes handed over at a time
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """A `.mat` file or a folder of them."""
-    names = [
-        name for name in files_of(look, (".mat",), look_only=True) if look.head(look.full(name)).startswith(_MAGIC)
-    ]
+    names = files_of(look, (".mat",), look_only=True)
+    names = [name for name, path in names.items() if look.head(path).startswith(_MAGIC)]
     if not names:
         return None
     found = number(len(names), ".mat file")

@@ -15,8 +15,7 @@ from typing import IO
 
 import numpy as np
 
-from shardfeed.converters.sources.containers.arrays.pixels import shape_text
-from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray, pickled
+from shardfeed.converters.sources.containers.arrays.pixels import RawArray, pickled, shape_text
 from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, inside, named_source, split_of
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
@@ -102,9 +101,8 @@ def _npz_arrays(place: str) -> dict[str, RawArray]:
         with open(place, "rb") as head:
             if head.read(1) == b"\x80":
                 raise pickled(place, os.path.basename(place)) from None
-        raise UsageError(
-            place, f"is not an intact .npz file: {escape(str(error)[:200])}", "copy or save it again"
-        ) from None
+        problem = f"is not an intact .npz file: {escape(str(error)[:200])}"
+        raise UsageError(place, problem, "copy or save it again") from None
     return arrays
 
 

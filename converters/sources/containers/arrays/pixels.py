@@ -1,18 +1,30 @@
-"""Arrays of pixels: the order of rows, columns and channels, and conversion of one image to PNG."""
+"""Arrays of pixels: the order of rows, columns and channels, and conversion of one image to PNG.
+
+And arrays stored contiguously in a file, compressed or not, with access to any row without the others.
+"""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
-from shardfeed.converters.rejects import MAX_PIXELS
-from shardfeed.converters.sources.rows.source import FilePart
+from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
+from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked
+from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.rows.source import FilePart, Parts
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape
 
+_BROKEN = (EOFError, zlib.error, zipfile.BadZipFile, DamagedStreamError, RejectedError)
 _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with alpha
 
 
@@ -62,6 +74,18 @@ class PixelPart:
         return self.png(self.part())
 
 
+@dataclass(frozen=True, eq=False)
+class PixelParts:
+    """The images of parts, by number; `png_of`: by file, what makes the PNG of the bytes; None: these are an image."""
+
+    parts: Parts
+    png_of: Sequence[Callable[[bytes], bytes] | None]
+
+    def __getitem__(self, index: int, /) -> FilePart | PixelPart:
+        part, png = self.parts[index], self.png_of[self.parts.numbers.item(index)]
+        return part if png is None else PixelPart(part, png)
+
+
 def shape_text(shape: tuple[int, ...], dtype: Any) -> str:
     """`uint8 [60000, 28, 28]`, for a message."""
     return f"{dtype} [{', '.join(map(str, shape))}]"
@@ -108,3 +132,95 @@ def _other_dtype(dtype: np.dtype) -> str:
     if dtype.kind in "iu":
         return "save x.astype('uint8') if its values are 0 to 255, else scale them first"
     return "give the array that holds the pixels"
+
+
+@dataclass(frozen=True)
+class RawArray:
+    """An array of `shape` [n, ...] and `dtype` in `file`: row i begins at `offset` + i * `stride` bytes.
+
+    `named`: its name, for messages. `pieces`: of one that is compressed gives the `size` bytes in which that is so; it
+    raises what `_BROKEN` has. `order`: -1 where the sides of an image are stored in reverse order.
+    """
+
+    named: str
+    file: SourceFile
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    stride: int
+    pieces: Callable[[], Iterable[bytes]] | None = None
+    size: int = 0
+    order: int = 1
+
+    @property
+    def place(self) -> str:
+        """The file's path, for errors."""
+        return os.fsdecode(self.file.path)
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows `start` to `stop`. Raises RejectedError; UsageError for an array that is pickled."""
+        if self.dtype.hasobject:
+            raise pickled(self.place, self.named)
+        count = stop - start
+        size = (count - 1) * self.stride + self.row_bytes
+        data = self._part(self.offset + start * self.stride, size)().ljust(count * self.stride, b"\0")
+        fields = np.frombuffer(data, np.uint8).reshape(count, self.stride)[:, : self.row_bytes]
+        return np.ascontiguousarray(fields).view(self.dtype).reshape(count, *self.shape[1:])
+
+    def imaged(self) -> "tuple[RawArray, Layout, bytes, list[str]]":
+        """Find the layout of its images, and a note. Raises UsageError if it holds no images."""
+        if self.dtype.hasobject:
+            raise pickled(self.place, self.named)
+        count, *sides = self.shape or (0,)
+        layout, note = layout_of(self.place, self.named, (count, *sides[:: self.order]), self.dtype)
+        if self.order < 0:
+            layout = Layout(tuple(sides), tuple(len(sides) - 1 - axis for axis in layout.axes))
+        return self, layout, b".png", [note]
+
+    def content(self, index: int, layout: Layout | None) -> PixelPart:
+        """Row `index` as a PNG."""
+        assert layout is not None
+        return PixelPart(self._part(self.offset + index * self.stride, self.row_bytes), layout.png)
+
+    def _part(self, offset: int, size: int) -> FilePart:
+        return FilePart(self.file.path, offset, size, self.file.size, self.file.mtime_ns)
+
+    def unpacked(self, folder: Unpacked) -> "RawArray":
+        """The same array, uncompressed in a file in `folder`. Raises UsageError, StorageError."""
+        if self.pieces is None:
+            return self
+        budget().unpacked(self.size, self.file.size, self.place)
+        with folder.new(self.place) as out:
+            try:
+                for piece in self.pieces():
+                    out.write(piece)
+            except _BROKEN as error:
+                problem = f"{escape(self.named)} cannot be decompressed: {escape(getattr(error, 'reason', error))}"
+                raise UsageError(self.place, problem, "copy or save it again") from None
+        if out.size != self.size:
+            problem = f"{escape(self.named)} does not decompress to the declared {self.size} bytes"
+            raise UsageError(self.place, problem, "copy or save it again")
+        file = SourceFile(os.fsencode(out.path), out.size, self.file.mtime_ns)
+        return replace(self, file=file, pieces=None)
+
+
+def byte_array(folder: str, name: str, row: tuple[int, ...] = ()) -> RawArray:
+    """A whole file as an array of bytes, [n, *row]. Raises UsageError if it is incomplete."""
+    place, stride = os.path.join(folder, name), math.prod(row)
+    file = listed(place)
+    count, rest = divmod(file.size, stride)
+    if rest or not count:
+        problem = f"is {file.size} bytes long, expected a multiple of {stride}"
+        raise UsageError(place, problem, "it is truncated, or of another format: copy it again")
+    return RawArray(name, file, 0, (count, *row), np.dtype(np.uint8), stride)
+
+
+def pickled(place: str, name: str) -> UsageError:
+    """Return the error for content that only a pickle could provide."""
+    problem = f"{escape(name)} is pickled, and loading a pickle can run arbitrary code: it is not loaded"
+    return UsageError(place, problem, "save arrays of numbers by np.savez, images of one size as uint8")

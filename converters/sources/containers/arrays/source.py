@@ -1,24 +1,30 @@
 """Samples of arrays of images, one array after the other; choice of the arrays of images and labels.
 
-An array is chosen by its usual name, or by the user.
+An array is chosen by its usual name, or by the user. Labels are numbers, texts, or a 0 or 1 for each class.
+
+Blocks are arrays or databases of images, one after the other.
 """
 
 import os
 import re
 import shlex
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Protocol
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import Any, Protocol
 
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
-from shardfeed.converters.sources.containers.arrays.labels import Array, read_labels
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
 from shardfeed.converters.sources.look import Look, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.blocks import block_source
-from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
+from shardfeed.converters.sources.rows.columns import Splits
+from shardfeed.converters.sources.rows.image_classes import CLASS, KnownClasses, Labels
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.rows import Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource
@@ -27,14 +33,232 @@ from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
 from shardfeed.text import counted, in_usual_order, listing, number
 
+_AT_ONCE = 4 << 20  # bytes of labels that are examined at once
+_MOST_CLASSES = 1 << 20  # different labels; with more, the values are not classes
 LOOKED_AT = 8  # files of a folder that are examined to recognise it
 
 
-Files = Mapping[str, Mapping[str, Array]]  # name of a file -> name of an array in it -> the array
 _LETTERS = {"x": "image", "y": "label"}  # if there are both
 _FILLING = frozenset(["set", "data", "dataset"])  # as in train_set_x
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SHOWN = 6
+
+
+class Block(Protocol):
+    """The images of one array or database, by number; picklable. `split`: of all of them."""
+
+    @property
+    def split(self) -> str | None: ...
+
+    def __len__(self) -> int: ...
+
+    def key(self, index: int, /) -> bytes: ...
+
+    def content(self, index: int, /) -> Content: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The keys of the samples of `blocks`; `kept`: int64 [n], the places of those that are taken; None: all are."""
+
+    blocks: Sequence[Block]
+    kept: np.ndarray | None = None
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(map(len, self.blocks)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self.kept is None else len(self.kept)
+
+    def find(self, index: int) -> tuple[Block, int]:
+        """The block of a sample, 0 or more, and its place in it."""
+        index = index if self.kept is None else self.kept.item(index)
+        block = bisect_right(self._ends, index) if len(self.blocks) > 1 else 0
+        return self.blocks[block], index - (self._ends[block - 1] if block else 0)
+
+    def __getitem__(self, index: int, /) -> bytes:
+        block, place = self.find(index)
+        return block.key(place)
+
+
+@dataclass(frozen=True)
+class BlockContents:
+    """The images of blocks."""
+
+    of: Blocks
+
+    def __getitem__(self, index: int, /) -> Content:
+        block, place = self.of.find(index)
+        return block.content(place)
+
+
+def block_source(
+    blocks: Sequence[Block],
+    rows: Rows,
+    unlabelled: Mapping[int, str] | None = None,
+    *,
+    described: str = "",
+    folder: object = None,
+) -> ColumnarSource:
+    """The source of all samples except `unlabelled` (index -> why it has no label). `rows`: of the labelled samples.
+
+    `folder`: a temporary folder that must live as long as the source. Raises UsageError if no sample is left.
+    """
+    every = Blocks(blocks)
+    for index, reason in (unlabelled or {}).items():
+        rows.ledger.reject(every[index], RejectCode.NO_LABEL, reason)
+    kept = np.delete(np.arange(len(every)), [*unlabelled]) if unlabelled else None
+    keys = Blocks(blocks, kept)
+    if not len(keys):
+        first = next(iter(rows.ledger.rejected.values()), None)
+        why = f", the first: {escape(first.key)}: {first.reason}" if first else ""
+        problem = f"none of {number(len(every), 'sample')} can be used{why}"
+        raise UsageError(rows.place, problem, "check its contents")
+    if any(block.split is not None for block in blocks):
+        of_block = np.arange(len(blocks)).repeat([*map(len, blocks)])
+        rows.splits = Splits.coded([block.split for block in blocks], of_block if kept is None else of_block[kept])
+    return rows.source(keys, BlockContents(keys), described=described, kept=folder)
+
+
+class LabelArray(Protocol):
+    """An array, [n, ...]; `named`: its name, for messages."""
+
+    @property
+    def named(self) -> str: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Some rows. Raises RejectedError."""
+        ...
+
+
+class Array(LabelArray, Protocol):
+    """An array on disk; picklable."""
+
+    def imaged(self) -> "tuple[Array, Layout | None, bytes, list[str]]":
+        """Return the array to read images from, the pixel layout, the file extension, and notes. Raises UsageError."""
+        ...
+
+    def content(self, index: int, layout: Layout | None) -> Content:
+        """A row as an image: plain pixels, or an encoded file."""
+        ...
+
+    def unpacked(self, folder: Unpacked) -> "Array":
+        """The same array with random access to rows. Raises UsageError, StorageError."""
+        ...
+
+
+Files = Mapping[str, Mapping[str, Array]]  # name of a file -> name of an array in it -> the array
+
+
+def read_labels(
+    place: str, arrays: Sequence[LabelArray | int], known: KnownClasses | None = None, *, prefix: str = CLASS
+) -> tuple[Labels, dict[int, str], list[str]]:
+    """The labels of all samples of `arrays`, one after the other; samples without one, and why; and notes.
+
+    An array is [n] or [n, 1] of integers, whole numbers or texts; or [n, K] of zeros and ones, one column per class:
+    one class if every row has a single one, else a set. A number instead of an array: this many samples without labels.
+    `known`, `prefix`: as of `Labels`. Raises UsageError for anything else.
+    """
+    there = [one for one in arrays if not isinstance(one, int)]
+    widths = {_width(place, array) for array in there}
+    texts = {array.dtype.kind in "SUO" for array in there}
+    if len(widths) > 1 or len(texts) > 1:
+        each = ", ".join(f"{escape(array.named)} {shape_text(array.shape, array.dtype)}" for array in there)
+        raise UsageError(place, f"got labels of different kinds: {each}", "save the same kind in each split")
+    width, first = widths.pop(), there[0]
+    what = f"{escape(first.named)} is {shape_text(first.shape, first.dtype)}"
+    known = replace(known or KnownClasses(), place=place, column=first.named, kind="array", what=what, by="name")
+    labels = Labels("one" if width == 1 else "marks", known, prefix=prefix)
+    notes, unlabelled, at = list[str](), dict[int, str](), 0
+    for array in arrays:
+        if isinstance(array, int):
+            unlabelled |= dict.fromkeys(range(at, at + array), "it has no array of labels, but others have")
+            at += array
+            continue
+        for part in _slices(place, array, width):
+            if width > 1:
+                labels.add_marks(*_marks(place, array, part), width)
+            else:
+                _add(labels, place, array, part, at, unlabelled)
+            at += len(part)
+        if array.dtype.kind == "f" and width == 1:
+            notes.append(f"{escape(array.named)}: integers stored as floats, used as labels")
+    return labels, unlabelled, notes
+
+
+def _width(place: str, array: LabelArray) -> int:
+    """Labels of a sample. Raises UsageError."""
+    kind, sides = array.dtype.kind, [side for side in array.shape[1:] if side != 1]
+    if kind not in "biufSUO" or len(sides) > 1 or (sides and kind in "SUO") or not array.shape or 0 in sides:
+        problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)}"
+        raise UsageError(place, f"{problem}, expected labels: [n], [n, 1], or [n, classes] of zeros and ones")
+    return sides[0] if sides else 1
+
+
+def _slices(place: str, array: LabelArray, width: int) -> Iterator[np.ndarray]:
+    """The array in pieces, [m] or [m, width]; read when they are asked for."""
+    step = max(1, _AT_ONCE // (max(array.dtype.itemsize, 1) * width))
+    for start in range(0, array.shape[0], step):
+        try:
+            part = array.rows(start, min(start + step, array.shape[0]))
+        except RejectedError as error:
+            raise UsageError(place, f"cannot read {escape(array.named)}: {error.reason}", "save it again") from None
+        yield part.reshape(-1) if width == 1 else part.reshape(-1, width)
+
+
+def _add(labels: Labels, place: str, array: LabelArray, part: np.ndarray, at: int, unlabelled: dict[int, str]) -> None:
+    """Append one label per sample; values that mean "no label" go to `unlabelled`. Raises UsageError."""
+    values, places = np.unique(part, return_inverse=True)
+    texts = [_text(place, array, value) for value in values.tolist()]
+    none = [i for i, text in enumerate(texts) if text in ("-1", "")]
+    if none:
+        without = np.isin(places, none)
+        for i in np.flatnonzero(without).tolist():
+            got = "-1, which means no label" if texts[places[i]] else "got an empty value, expected a name or a number"
+            unlabelled[at + i] = f"label from {escape(array.named)}: {got}"
+        places = places[~without]
+        kept = [i for i in range(len(texts)) if i not in none]
+        texts, places = [texts[i] for i in kept], np.searchsorted(kept, places)
+    labels.add_many(texts, places)
+    if labels.different > _MOST_CLASSES:
+        problem = f"{escape(array.named)} has more than {_MOST_CLASSES:,} different labels, too many for classes"
+        raise UsageError(place, problem, f"name the array of labels with {argument('columns')}")
+
+
+def _text(place: str, array: LabelArray, value: Any) -> str:
+    """A label as text: a whole number, or a name; "" for NaN. Raises UsageError."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value != value:
+        return ""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            problem = f"{escape(array.named)} has {value!r}, which is not UTF-8"
+            raise UsageError(place, problem, "save the labels as UTF-8 text") from None
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 2**53):
+        return str(int(value))
+    problem = f"{escape(array.named)} has {value!s}, expected labels: integers"
+    raise UsageError(place, problem, "name the array of labels, or save them as integers")
+
+
+def _marks(place: str, array: LabelArray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes marked 1 in rows of one 0 or 1 per class, and their number per row. Raises UsageError."""
+    marks = part == 1
+    if not (marks | (part == 0)).all():
+        value = part[~(marks | (part == 0))][0]
+        problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)} and has {value!s}, "
+        problem += "expected one label per sample, or zeros and ones, one column per class"
+        raise UsageError(place, problem, "save the labels in this form")
+    return np.nonzero(marks)[1].astype(np.int32), marks.sum(axis=1).astype(np.int64)
 
 
 class Read(Protocol):

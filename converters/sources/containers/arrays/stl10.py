@@ -7,8 +7,7 @@ import os
 from dataclasses import replace
 
 from shardfeed.converters.sources.containers.arrays.cifar import names_in
-from shardfeed.converters.sources.containers.arrays.pixels import Layout
-from shardfeed.converters.sources.containers.arrays.raw_arrays import byte_array
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, byte_array
 from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
     array_source,

@@ -16,14 +16,14 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.handles import close, opened
 from shardfeed.converters.sources.containers.records import tfrecord
-from shardfeed.converters.sources.containers.records.examples import (
+from shardfeed.converters.sources.containers.records.shard_names import ARRAY_RECORD
+from shardfeed.converters.sources.containers.records.tfrecord import (
     ExampleFile,
     ExampleFormat,
     FoundRecord,
     read_examples,
     recognise_examples,
 )
-from shardfeed.converters.sources.containers.records.shard_names import ARRAY_RECORD
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, check_extra, escape

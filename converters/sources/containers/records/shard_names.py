@@ -245,14 +245,12 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
         matched = glob.glob(pattern, root_dir=directory, recursive=True)
         names = sorted((file for file in matched if os.path.isfile(os.path.join(directory, file))), key=natural)
         if not names:
-            raise UsageError(
-                place, f"matches no file in {escape(directory)}", "quote it, and make it relative to that folder"
-            )
+            problem = f"matches no file in {escape(directory)}"
+            raise UsageError(place, problem, "quote it, and make it relative to that folder")
         for file in names:
             if file in taken:
-                raise UsageError(
-                    place, f"matches {escape(file)}, which {taken[file]} also matches", "change one of them"
-                )
+                problem = f"matches {escape(file)}, which {taken[file]} also matches"
+                raise UsageError(place, problem, "change one of them")
             taken[file] = name
         found.append(FoundSplit(name, tuple(names)))
     return found

@@ -29,7 +29,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.annotations.place_objects import place_objects
-from shardfeed.converters.sources.annotations.coco.categories import mirrored
+from shardfeed.converters.sources.annotations.coco.layout import mirrored
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream, elements_of
 from shardfeed.converters.sources.options import Task
 from shardfeed.converters.sources.rows.object_table import ObjectTable

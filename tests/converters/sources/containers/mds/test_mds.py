@@ -19,8 +19,8 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers.mds import reader
-from shardfeed.converters.sources.containers.mds.encodings import array_of, value_of
+from shardfeed.converters.sources.containers import mds as reader
+from shardfeed.converters.sources.containers.mds import array_of, value_of
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image

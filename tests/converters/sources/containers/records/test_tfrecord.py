@@ -20,7 +20,7 @@ import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER
 from shardfeed.converters import convert, open_source, survey
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers.records import examples, tfrecord
+from shardfeed.converters.sources.containers.records import tfrecord
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image
@@ -286,7 +286,7 @@ def test_raw_pixels(tmp_path: Path) -> None:
 
 def test_records_that_cannot_be_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is listed, with its file and number and a reason; the others are there."""
-    monkeypatch.setattr(examples, "_LOOKED_AT", 1)  # by the first record each image has one label
+    monkeypatch.setattr(tfrecord, "_LOOKED_AT", 1)  # by the first record each image has one label
     rows = [row(n) for n in range(7)]
     del rows[1]["image/encoded"]
     rows[2]["image/encoded"] = b""

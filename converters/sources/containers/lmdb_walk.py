@@ -3,7 +3,7 @@
 The page may send the library beyond the file's end. Only Python and lmdb are imported, so the process starts quickly.
 
 A script: PATH. It writes lines of JSON, bytes as Latin-1: the number of keys and the values of ASKED, then lists of
-entries, see database.py. It exits with 0 if every key and value could be reached; otherwise it prints why not, or is
+entries, see lmdb.py. It exits with 0 if every key and value could be reached; otherwise it prints why not, or is
 killed.
 
 It knows Caffe's Datum, one image and its label as a protocol buffer, of which the fields are: 1 channels, 2 height,

@@ -1,33 +1,46 @@
-"""Read an LMDB database, or a folder of several; the layout is recognised by the first keys and values."""
+"""Read an LMDB database, or a folder of several; the layout is recognised by the first keys and values.
 
+A database is opened read-only without a lock, listed by another process, and read value by value.
+"""
+
+import json
 import os
 import re
+import subprocess
+import sys
+import tempfile
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from itertools import chain, islice
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 
-from shardfeed.converters.images.sniff import begins_as_image
-from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.containers.arrays.labels import read_labels
-from shardfeed.converters.sources.containers.arrays.source import refuse_columns, split_of
-from shardfeed.converters.sources.containers.handles import listed
-from shardfeed.converters.sources.containers.image_extensions import ending_of
-from shardfeed.converters.sources.containers.lmdb import walk
-from shardfeed.converters.sources.containers.lmdb.database import Database, Entry, LmdbImage
+from shardfeed.converters.images.sniff import begins_as_image, ending_of
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers import lmdb_walk as walk
+from shardfeed.converters.sources.containers.arrays.pixels import Layout
+from shardfeed.converters.sources.containers.arrays.source import block_source, read_labels, refuse_columns, split_of
+from shardfeed.converters.sources.containers.handles import close, listed, opened
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.blocks import block_source
 from shardfeed.converters.sources.rows.columns import ByteStrings, TextColumn
 from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.rows import Rows
-from shardfeed.converters.sources.rows.source import ColumnarSource, Names
-from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.errors import ShardfeedError, UsageError, escape
+from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, Names
+from shardfeed.converters.sources.source import SourceFile
+from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
 from shardfeed.text import listing, number, some
 
+if TYPE_CHECKING:
+    import lmdb
+
+# Bytes after which the file is mapped again: until then, pages that were read count as memory of the process.
+_MOST_MAPPED = 16 << 20
+_LEAST_ENTRY = 10  # bytes of a key and its value in a page: a header of 8, and a place of 2
+_AROUND = 64 << 10  # bytes that Linux maps around a page that is read
 # Of encoded images: by key, LSUN; with meta_info.txt next to them, BasicSR. Of Caffe: Datum. With texts: OCR.
 Dialect = Literal["LSUN", "BasicSR", "Caffe Datum", "OCR"]
 
@@ -38,6 +51,159 @@ _IMAGE, _LABEL = b"image-%09d", b"label-%09d"
 _SHOWN = 3  # values that a message shows
 *_PICKLE_KEYS, _COUNT = walk.ASKED
 _ALTERNATIVE = "convert the original image folder, or save the database with encoded images as values"
+
+
+class Entry(NamedTuple):
+    """A key, its value's size and first bytes; `flags` and the others are of a Datum, as lmdb_walk.py has them.
+
+    `head` is the fault of a value that is not a Datum although earlier values are.
+    """
+
+    key: bytes
+    size: int
+    head: bytes
+    flags: int = 0
+    label: int | None = None
+    offset: int = 0
+
+
+class Database:
+    """A context manager that iterates once over the sorted keys of a database, which another process reads.
+
+    `asked`: the first bytes of the values of the keys that identify the layout. `first`: some such entries. Raises
+    UsageError if it is damaged.
+    """
+
+    def __init__(self, file: SourceFile) -> None:
+        self.file, self.place = file, os.fsdecode(file.path)
+        close(file.path)
+        _open(self.place).close()  # the best error for a truncated file
+
+    def __enter__(self) -> Self:
+        script = os.path.join(os.path.dirname(__file__), "lmdb_walk.py")
+        self._stderr = tempfile.TemporaryFile()  # closed in __exit__
+        command = [sys.executable, "-P", script, self.place]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=1 << 20)
+        try:
+            lines = self._lines()
+            self.count, asked = next(lines)
+            self.asked = {key.encode(): value.encode("latin1") for key, value in asked.items()}
+            rows = (row for some in lines for row in some)
+            parts = ((key.encode("latin1"), size, head.encode("latin1"), *datum) for key, size, head, *datum in rows)
+            self._entries = (Entry(*part) for part in parts)
+            self.first = [*islice(self._entries, walk.FIRST)]
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._child, self._stderr:
+            self._child.kill()
+
+    def __iter__(self) -> Iterator[Entry]:
+        return chain(self.first, self._entries)
+
+    def _lines(self) -> Iterator[Any]:
+        """Yield the parsed JSON lines of the other process. Raises UsageError if it fails."""
+        yield from map(json.loads, cast("IO[bytes]", self._child.stdout))
+        if not (status := self._child.wait()):
+            return
+        self._stderr.seek(0)
+        last = (self._stderr.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        problem = escape(last[:200]) or f"reading it crashes the process ({status})"
+        problem = f"is damaged, or not an LMDB database for this machine: {problem}"
+        raise UsageError(self.place, problem, "copy it again")
+
+
+def _open(path: str) -> "_Mapped":
+    """Open the database. Raises UsageError if the file is truncated: a read beyond its end would kill the process."""
+    with needing_extra(path):
+        import lmdb
+    try:
+        environment = lmdb.open(path, **walk.OPEN, meminit=False)
+    except lmdb.Error as error:
+        problem = f"cannot be opened as an LMDB database: {escape(error)}"
+        raise UsageError(path, problem, "copy it again, and close it where this process has it open") from None
+    pages, size = environment.info()["last_pgno"] + 1, environment.stat()["psize"]
+    stored, entries, problem = os.path.getsize(path), environment.stat()["entries"], ""
+    if stored < pages * size:
+        problem = f"is {stored} bytes long, expected {pages * size}: {pages} pages"
+    elif entries * _LEAST_ENTRY > pages * size:
+        problem = f"declares {entries:,} keys in {pages * size:,} bytes"
+    if problem:
+        environment.close()
+        raise UsageError(path, problem, "it is truncated or damaged: copy it again")
+    return _Mapped(environment)
+
+
+class _Mapped:
+    """An open database, and about how many bytes of it were read."""
+
+    def __init__(self, environment: "lmdb.Environment") -> None:
+        self.environment, self.read = environment, 0
+        self.close = environment.close
+
+
+@dataclass(frozen=True)
+class LmdbImage:
+    """The image under `key`: a content as `Sample.image` takes it. `size`: of the value in bytes.
+
+    `datum`: whether the value is a Caffe Datum; else it is the encoded image. Raises RejectedError when called.
+    """
+
+    file: SourceFile
+    key: bytes
+    size: int
+    datum: bool
+
+    @property
+    def mtime_ns(self) -> int:
+        """Modification time of the data file."""
+        return self.file.mtime_ns
+
+    def __call__(self) -> bytes:
+        """The encoded image."""
+        import lmdb
+
+        try:
+            mapped = opened(self.file, _open)
+            if mapped.read >= _MOST_MAPPED:
+                close(self.file.path)
+                mapped = opened(self.file, _open)
+            with mapped.environment.begin() as transaction:
+                value = transaction.get(self.key)
+        except (lmdb.Error, UsageError) as error:
+            raise RejectedError(RejectCode.UNREADABLE, escape(error)) from None
+        mapped.read += _AROUND + len(value or b"")
+        if value is None:
+            raise RejectedError(RejectCode.CORRUPT, f"the database has no key {escape(self.key)}")
+        return image_of(value) if self.datum else value
+
+
+def image_of(value: bytes) -> bytes:
+    """The encoded image of a Datum. Raises RejectedError.
+
+    Pixels become a PNG: they are bytes, one plane after the other, blue, green, red, as in OpenCV. Encoded data are a
+    JPEG or PNG file, with colours in the usual order.
+    """
+    try:
+        datum = walk.read_datum(memoryview(value))
+    except ValueError as error:
+        raise RejectedError(RejectCode.CORRUPT, f"not a Datum: {error}") from None
+    data = value[datum.offset : datum.offset + datum.size]
+    if datum.encoded:
+        return data
+    shape = datum.channels, datum.height, datum.width
+    if datum.floats or datum.channels not in (1, 3):
+        what = "float pixels" if datum.floats else f"{datum.channels} channels"
+        raise RejectedError(RejectCode.UNSUPPORTED, f"a Datum with {what}, expected 1 or 3 channels of bytes")
+    layout = Layout(shape, (1, 2, 0))
+    if not layout.size or layout.size != len(data):
+        sides = " x ".join(map(str, shape))
+        problem = f"a Datum of {sides} has {len(data)} bytes, expected {layout.size}"
+        raise RejectedError(RejectCode.CORRUPT, problem)
+    return layout.png(np.frombuffer(data, np.uint8).reshape(shape)[::-1])  # blue, green, red to red, green, blue
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
@@ -64,7 +230,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         raise UsageError(path, "is not an LMDB database, and contains none: no data.mdb", "check the path")
     refuse_columns(look, options, "LMDB")
     dialects: dict[str, Dialect] = {}
-    blocks, notes, taken = [], [], []
+    rows, blocks, notes, taken = Rows(path, options), [], [], []
     for name, file in files.items():
         stem = os.path.splitext(name)[0].removesuffix("_lmdb")
         prefix = os.fsencode(f"{stem}/") if len(files) > 1 else b""
@@ -74,13 +240,13 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
                 each = ", ".join(f"{escape(one)}: {evidence}" for one, evidence in dialects.items())
                 raise UsageError(path, f"has databases of different formats ({each})", "give one of them")
             block = LmdbBlock(database.file, prefix, split_of(stem), dialect == "Caffe Datum")
-            notes += {"OCR": _texts, "Caffe Datum": _datums}.get(dialect, _images)(database, block)
+            notes += {"OCR": _texts, "Caffe Datum": _datums}.get(dialect, _images)(database, block, rows.ledger)
         blocks.append(block)
         taken.append(f"{number(len(block), 'image')} from {escape(name)}{f', split {block.split}' * bool(block.split)}")
     blocks = [block for block in blocks if len(block)]
     if not blocks:
         raise UsageError(path, "has no images", "check the contents of the database")
-    rows, unlabelled = Rows(path, options), dict[int, str]()
+    unlabelled = dict[int, str]()
     rows.names_columns = False
     if "OCR" in dialects.values():
         texts = blocks[0].texts if len(blocks) == 1 else ByteStrings(text for block in blocks for text in block.texts)
@@ -98,7 +264,6 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     else:
         notes.append("no labels, neither in values nor in names of databases")
     rows.ledger.notes += notes
-    rows.ledger.skip(skipped for block in blocks for skipped in block.rejected)
     described = f"{next(iter(dialects.values()))}: {listing(taken, separator='; ')}"
     return block_source(blocks, rows, unlabelled, described=described)
 
@@ -119,7 +284,6 @@ class LmdbBlock:
     sizes: "array[int]" = field(default_factory=lambda: array("I"))
     labels: "array[int]" = field(default_factory=lambda: array("q"))
     texts: ByteStrings = field(default_factory=ByteStrings)
-    rejected: list[Skipped] = field(default_factory=list)
     ending: bytes = b""
 
     def __len__(self) -> int:
@@ -131,10 +295,6 @@ class LmdbBlock:
             self.ending = ending_of(head) if head else b".png"
         self.keys.add(key)
         self.sizes.append(size)
-
-    def reject(self, key: bytes, code: RejectCode, reason: str) -> None:
-        """List an image that cannot be taken."""
-        self.rejected.append(Skipped(self.prefix + key, code.value, reason))
 
     def key(self, index: int, /) -> bytes:
         """The key of a sample."""
@@ -215,8 +375,9 @@ def _dialect(database: Database) -> Dialect:
     raise UsageError(place, problem, f"{remedy}; export it with the tool that made it")
 
 
-def _images(database: Database, block: LmdbBlock) -> list[str]:
+def _images(database: Database, block: LmdbBlock, ledger: Ledger) -> list[str]:
     """Take encoded images under any keys; notes."""
+    del ledger  # each has its bytes
     short = Names("keys whose values are too short for an image")
     for entry in database:
         if entry.size < _SMALLEST_IMAGE:
@@ -226,12 +387,12 @@ def _images(database: Database, block: LmdbBlock) -> list[str]:
     return short.note
 
 
-def _datums(database: Database, block: LmdbBlock) -> list[str]:
+def _datums(database: Database, block: LmdbBlock, ledger: Ledger) -> list[str]:
     """Take Caffe's Datums; notes."""
     unlabelled = 0
     for entry in database:
         if not entry.flags & walk.DATUM:
-            block.reject(entry.key, RejectCode.CORRUPT, f"not a Datum: {entry.head.decode()}")
+            ledger.reject(block.prefix + entry.key, RejectCode.CORRUPT, f"not a Datum: {entry.head.decode()}")
             continue
         block.add(entry.key, entry.size, entry.head[entry.offset :] if entry.flags & walk.ENCODED else b"")
         block.labels.append(entry.label or 0)
@@ -243,7 +404,7 @@ def _datums(database: Database, block: LmdbBlock) -> list[str]:
     return []
 
 
-def _texts(database: Database, block: LmdbBlock) -> list[str]:
+def _texts(database: Database, block: LmdbBlock, ledger: Ledger) -> list[str]:
     """Take images and their texts, both numbered from 1; sorted, all texts come behind the images."""
     samples = database.asked[_COUNT]
     count = int(samples) if samples.isdigit() and len(samples) < walk.ASKED_BYTES else 0
@@ -258,16 +419,16 @@ def _texts(database: Database, block: LmdbBlock) -> list[str]:
             sizes[i], head = entry.size + 1, head or entry.head
         elif 0 < i <= count and entry.key == _LABEL % i and sizes[i]:
             if problem := _not_text(entry):
-                block.reject(_IMAGE % i, RejectCode.NO_LABEL, f"{entry.key.decode()} {problem}")
+                ledger.reject(block.prefix + _IMAGE % i, RejectCode.NO_LABEL, f"{entry.key.decode()} {problem}")
             else:
                 block.add(_IMAGE % i, sizes[i] - 1, head)
                 block.texts.add(entry.head)
             sizes[i] = -1
     for i in range(1, count + 1):
         if not sizes[i]:
-            block.reject(_IMAGE % i, RejectCode.MISSING, "the database has no such key")
+            ledger.reject(block.prefix + _IMAGE % i, RejectCode.MISSING, "the database has no such key")
         elif sizes[i] > 0:
-            block.reject(_IMAGE % i, RejectCode.NO_LABEL, f"{(_LABEL % i).decode()} is missing")
+            ledger.reject(block.prefix + _IMAGE % i, RejectCode.NO_LABEL, f"{(_LABEL % i).decode()} is missing")
     return []
 
 

@@ -1,1 +1,0 @@
-"""Salvage: a new dataset of the undamaged records of a damaged one."""

@@ -1,1 +1,0 @@
-"""LMDB databases of images, in the dialects that datasets come in."""
