@@ -20,102 +20,18 @@ All three functions have these options and guarantees:
 Each function returns a `Prefetcher`, and raises UsageError for invalid arguments.
 """
 
-from collections.abc import Iterable
-from functools import partial
-from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING
 
-from shardfeed.errors import UsageError, needing_extra
-from shardfeed.machine.processes import START_METHODS, check_may_start
-from shardfeed.pipelines.prefetch.prefetcher import Batches, Prefetcher, Statistics
-from shardfeed.pipelines.prefetch.process_workers import IMPORTABLE, ProcessWorkers
-from shardfeed.pipelines.prefetch.producers import Producer, Worker, check_producers, pickled
-from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
+from shardfeed.lazy import lazy_names
 
-__all__ = [
-    "Batches",
-    "Prefetcher",
-    "Producer",
-    "Statistics",
-    "Worker",
-    "prefetch_processes",
-    "prefetch_ray",
-    "prefetch_threads",
-]
+if TYPE_CHECKING:
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_processes as prefetch_processes
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_ray as prefetch_ray
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_threads as prefetch_threads
+    from shardfeed.pipelines.prefetch.prefetcher import Batches as Batches
+    from shardfeed.pipelines.prefetch.prefetcher import Prefetcher as Prefetcher
+    from shardfeed.pipelines.prefetch.prefetcher import Statistics as Statistics
+    from shardfeed.pipelines.prefetch.producers import Producer as Producer
+    from shardfeed.pipelines.prefetch.producers import Worker as Worker
 
-
-def prefetch_threads(
-    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0
-) -> Prefetcher:
-    """Run each producer in a thread of this process: for producers that wait (files, network) or work in NumPy.
-
-    Batches are passed on without a copy, so a producer must not write to an array after it has yielded it.
-
-    Example:
-        def producer(worker):
-            for path in sorted(Path("batches").glob("*.npy"))[worker.number :: worker.count]:
-                yield np.load(path)
-
-        with prefetch_threads([producer] * 8, ordered=False) as batches:
-            for batch in batches:
-                print(batch.shape)
-    """
-    checked = check_producers(producers)
-    return Prefetcher(checked, lambda: ThreadWorkers(checked, buffer), buffer=buffer, ordered=ordered, seed=seed)
-
-
-def prefetch_processes(
-    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0, start_method: str = "spawn"
-) -> Prefetcher:
-    """Run each producer in a process of this machine: for producers that compute in Python.
-
-    Arrays are passed in shared memory, which holds `buffer` + 2 batches per producer; an array stays valid as long as
-    there is a reference to it. Producers must be picklable. `start_method`: "spawn" or "forkserver". Iterating raises
-    WorkerLostError if a worker was killed, and StorageError if there is not enough memory.
-
-    Example:
-        def producer(worker):
-            random = np.random.default_rng(worker.seed)
-            for _ in range(100):
-                yield random.random((32, 224, 224, 3), np.float32)
-
-        with prefetch_processes([producer] * 4) as batches:
-            for batch in batches:
-                print(batch.shape)
-    """
-    if start_method not in START_METHODS:
-        raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
-    check_may_start("prefetch_processes", remedy="use prefetch_threads, or ")
-    checked = check_producers(producers)
-    payloads = pickled(checked, ForkingPickler.dumps, "a worker", IMPORTABLE)
-    workers = partial(ProcessWorkers, payloads, buffer, start_method)
-    return Prefetcher(checked, workers, buffer=buffer, ordered=ordered, seed=seed)
-
-
-def prefetch_ray(
-    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0, address: str | None = None
-) -> Prefetcher:
-    """Run each producer in an actor of a Ray cluster: for producers that one machine cannot run fast enough.
-
-    `address`: "host:port" of the cluster's head; None tries, in this order: the cluster that this process is connected
-    to, the one in RAY_ADDRESS, one running on this machine, or a new one on this machine. Producers must be picklable
-    (with cloudpickle); arrays are in Ray's object store and are read-only. If an actor or its node is lost, the
-    producer starts again in a new actor, and the batches that were already returned are produced again and skipped. A
-    producer must therefore produce the same batches each time. A restart emits a RuntimeWarning. WorkerLostError is
-    raised if three restarts fail, if no cluster can be joined, or if the cluster's head has not answered for 20
-    seconds.
-
-    Example:
-        with prefetch_ray([producer] * 64, address="10.0.0.1:6379") as batches:
-            for batch in batches:
-                model.train_on_batch(*batch)
-    """
-    with needing_extra("prefetch_ray"):
-        from shardfeed.machine.ray_cluster import check_address
-        from shardfeed.pipelines.prefetch.ray_workers import RayWorkers, cloudpickle
-
-    check_address(address)
-    checked = check_producers(producers)
-    remedy = "create locks, files and similar objects in the worker"
-    payloads = pickled(checked, cloudpickle.dumps, "an actor", remedy)  # pyright: ignore[reportPrivateImportUsage]
-    workers = partial(RayWorkers, payloads, buffer, address)
-    return Prefetcher(checked, workers, buffer=buffer, ordered=ordered, seed=seed)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

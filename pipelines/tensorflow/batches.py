@@ -115,8 +115,12 @@ def make_batches(
 ) -> tf.data.Dataset:
     """Make batches of the outputs of `transform(features, seed)`, which may return any nest of tensors.
 
-    Epochs and iterations are those of `train_batches`: where that gives the same crops, samples have the same seeds
-    here. Use "stored" with `drop_remainder=False` for evaluation: each iteration is epoch 0 again.
+    With the same `seed`, order (except "stream") and batch size, the following give the same samples with the same
+    seeds: iteration i of a finite dataset; an endless dataset from step i * steps_per_epoch on; and iteration i of
+    `torch_loader`. Each dataset object counts its iterations from 0. Under a `tf.distribute` strategy `fit` starts one
+    extra iteration to build the model, so it trains on epochs 1, 2... With "stream", each iteration of a finite dataset
+    draws its epoch's seed from a generator seeded with `seed`. Use "stored" with `drop_remainder=False` for evaluation:
+    each iteration is epoch 0 again.
 
     The transforms of this package, if passed directly, create images in the same way as `train_batches`; your own
     transform runs as a graph. With order "stream" and your own transform, the whole pipeline is a graph without Python.
@@ -135,9 +139,12 @@ def make_batches(
         pad: the value used to pad components of varying shape, at their end, to the longest one in the batch; strings
             are padded with "". None: shapes do not vary.
         keys: the features to parse. None: all features of the schema.
-        damaged: as in `train_batches`; with `drop_remainder=False` a damaged record is not replaced, and the
-            cardinality is unknown.
-        workers: as in `train_batches`, for samples transformed instead of decoded.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
+            damaged record is replaced by another sample of the same step, or with "stream" by a nearby record of its
+            shard; with `drop_remainder=False` it is not replaced, and the cardinality is unknown. None: the first
+            damaged record raises.
+        workers: number of samples transformed, and of shards or batches read, in parallel, 1 or more. None: the number
+            of available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
         UsageError: if there are no samples or too few for a batch, if a key or the order is unknown, if shapes vary

@@ -91,7 +91,9 @@ def predict_batches(
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
         replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model
             created under a strategy: the predictions are in the order of `split.column("image/filename")`.
-        damaged, workers: as in `eval_batches`.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
+            cardinality is unknown with a `Skip`. None: the first damaged record raises.
+        workers: as in `eval_batches`.
 
     Raises:
         UsageError: as in `eval_batches`.
@@ -233,10 +235,16 @@ def distribute_eval(
         batch_size: samples per step over all replicas, a multiple of the number of replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
         transform: instead of `image_size`, as in `distribute`.
-        label, pad, damaged, workers: as in `distribute`.
+        label, pad: as in `distribute`.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. None: the
+            first damaged record raises.
+        workers: number of samples transformed, and of batches read, in parallel, 1 or more. None: the number of
+            available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: as in `distribute`, but not for fewer samples than a batch.
+        UsageError: if there are no samples, if the label is missing, if the batch size is not a multiple of the number
+            of replicas, if workers have different numbers of replicas, if a value is out of range, or if not exactly
+            one of `image_size` and `transform` is given.
 
     Example:
         feed = distribute_eval(strategy, data["validation"], batch_size=512, image_size=224)

@@ -36,10 +36,15 @@ def random_resized_crop(
     """Crop a random window of the image, resize it to `size`, and flip it half of the time: the usual training crop.
 
     The transform is picklable and returns uint8 [3, height, width]. The same seed gives the same window, here and with
-    TensorFlow.
+    TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
-        size, area, aspect_ratio, flip: as in `shardfeed.pipelines.random_resized_crop`.
+        size: pixels, one side or (height, width).
+        area: the window's fraction of the image area, (min, max) within 0..1, drawn uniformly.
+        aspect_ratio: the window's width over its height, (min, max), drawn uniformly on a logarithmic scale. If ten
+            draws do not fit into the image (because it is very long), the window is centred and as large as possible
+            with an aspect ratio in that range.
+        flip: flip left and right, half of the time.
         antialias: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False:
             OpenCV's bilinear resize, which takes less time and aliases; pixels are the same as with TensorFlow's crop.
 
@@ -57,9 +62,14 @@ def random_resized_crop(
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
-    The transform is picklable and returns uint8 [3, height, width]. Arguments are those of
-    `shardfeed.pipelines.resize_center_crop`, and `antialias` as in `random_resized_crop`: evaluate with the same value
-    as in training. Raises UsageError and MissingExtraError likewise.
+    The transform is picklable and returns uint8 [3, height, width]. The window is centred and as large as possible with
+    the aspect ratio of `size`, then scaled by `crop_fraction`: 0.875 is the same as resizing the image to cover 256 x
+    256 and cropping the centre 224 x 224.
+
+    `antialias`: as in `random_resized_crop`. Evaluate with the same value as in training.
+
+    Raises UsageError for a size that is not positive, or a fraction that is not within 0..1; MissingExtraError without
+    antialiasing if OpenCV is not installed.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
@@ -70,9 +80,18 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "GeometricTransform":
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
-    The transform is picklable and returns uint8 [3, height, width]; `detection` returns the scale and offset. Arguments
-    are those of `shardfeed.pipelines.letterbox`, which describes the padding, and `antialias` as in
-    `random_resized_crop`. Raises UsageError and MissingExtraError likewise.
+    The transform is picklable and returns uint8 [3, height, width]. An image of h x w is resized to h' x w' =
+    round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2
+    rows of padding above and (width - w') // 2 columns to the left. `detection` returns the scale and offset.
+
+    Args:
+        size: pixels, one side or (height, width).
+        fill: the padding's value in all channels, 0 to 255.
+        antialias: as in `random_resized_crop`.
+
+    Raises:
+        UsageError: for a size that is not positive, or a fill that is not within 0..255.
+        MissingExtraError: without antialiasing, if OpenCV is not installed.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=16, transform=detection(letterbox(512)))

@@ -33,9 +33,15 @@ class Label:
 def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
-    Use it in your own transform; `torch_loader` does the same for a "tags" feature. Arguments are those of
-    `shardfeed.pipelines.multi_hot`: integers [n], and the number of classes. Raises IntegrityError for a label that is
-    not 0 to `classes` - 1, UsageError for fewer than one class.
+    Use it in your own transform; `torch_loader` does the same for a "tags" feature.
+
+    Args:
+        labels: integers [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
+        classes: number of classes: `len(split.class_names)`.
+
+    Raises:
+        UsageError: for fewer than one class.
+        IntegrityError: for a label that is not 0 to `classes` - 1.
 
     Example:
         class ImageAndTags:  # a class, which is picklable for workers that are spawned
@@ -58,9 +64,16 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
 def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> bytes:
     """Draw one of the captions of a sample by its seed: bytes in UTF-8, empty if the sample has none.
 
-    It is the caption that `shardfeed.pipelines.draw_caption` draws. `record`: with `key`, a list of bytes, or one bytes
-    object, which is returned unchanged. `seed`: the sample's own, as passed to a transform. Raises UsageError if the
-    dataset has no text feature `key`.
+    All captions are equally likely. A different epoch may draw a different caption; the same seed draws the same
+    caption, here and with TensorFlow, and a resumed run draws the same captions as an uninterrupted run.
+
+    Args:
+        record: record of one sample, with `key`: a list of bytes, or one bytes object, which is returned unchanged.
+        seed: the sample's own seed, as passed to a transform.
+        key: key of the feature with the captions.
+
+    Raises:
+        UsageError: if the dataset has no text feature `key`.
 
     Example:
         class ImageAndCaption:  # a class, which is picklable for workers that are spawned

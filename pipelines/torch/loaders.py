@@ -147,7 +147,10 @@ def torch_eval_loader(
 ) -> SampleLoader:
     """Create a DataLoader for evaluation: every sample exactly once, in stored order, over all ranks.
 
-    Batches are as in `torch_loader`; with `image_size`, each image is cropped by `resize_center_crop(image_size)`.
+    With `image_size`, batches are (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64
+    [b]), each image cropped by `resize_center_crop(image_size)`. With `image_transform`, they are also (images,
+    labels); the images come from a crop with options, or from a transform of torchvision or albumentations. With
+    `transform`, batches hold its outputs.
 
     A single rank gets batches of `batch_size`, and a smaller last batch. With several ranks, each gets a consecutive
     part of the split, in batches of about `batch_size / ranks` samples. No batch is empty. All ranks have the same
@@ -158,7 +161,9 @@ def torch_eval_loader(
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: size of the crops in pixels: one side, or (height, width).
-        transform: instead of `image_size`, as in `torch_loader`; a sample has the same seed in each iteration.
+        transform: instead of `image_size`, called in a worker as `transform(record, seed)`. `record` is a dict like
+            `split[i]`, `seed` is the sample's own seed, 0 to 2^63 - 1, the same in each iteration. `transform`
+            must be picklable if workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
             image transform of torchvision or albumentations, called as in `torch_loader`.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
@@ -167,7 +172,10 @@ def torch_eval_loader(
         label, pad, collate_fn, workers, ranks: as in `torch_loader`.
 
     Raises:
-        UsageError: as in `torch_loader`, but for fewer samples than ranks instead of than a batch.
+        UsageError: if there are no samples or fewer samples than ranks, if the batch size is not a multiple of the
+            number of ranks, if the label is unknown, if a value is out of range, or if not exactly one of `image_size`,
+            `transform` and `image_transform` is given. While iterating: if a later iteration has started meanwhile, or
+            if the rank of this process has changed.
         RecordError, StorageError: as in `torch_loader`.
 
     Example:
@@ -202,10 +210,12 @@ def torch_predict_loader(
         image_size: size of the crops in pixels: one side, or (height, width).
         image_transform: instead of `image_size`, as in `torch_eval_loader`.
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
-        damaged, workers, ranks: as in `torch_eval_loader`.
+        damaged: as in `torch_eval_loader`.
+        workers, ranks: as in `torch_loader`.
 
     Raises:
-        UsageError, RecordError, StorageError: as in `torch_eval_loader`.
+        UsageError: as in `torch_eval_loader`.
+        RecordError, StorageError: as in `torch_loader`.
 
     Example:
         rows = []

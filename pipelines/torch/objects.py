@@ -46,7 +46,9 @@ def detection(
 
     - boxes, float32 [k, 4], clipped to the window; an object whose box then has no area is dropped. labels, int64 [k].
       iscrowd, int64 [k].
-    - area, float32 [k]: as `area` of `shardfeed.pipelines.detection`.
+    - area, float32 [k]: area of the object's region in the output of `image`, in pixels squared. If the window cuts an
+      object, its area shrinks in proportion to its box, which is an estimate. If the dataset has no areas, the area of
+      the box is used.
     - orig_size, int64 [2]: height and width of the stored image.
     - image_id, int64 []: the id in `image/source_id`, as COCO's evaluation needs it.
     - scale, offset, unless the image's transform flips: float32 [2] each, x and y, which map pixel coordinates back to
@@ -58,10 +60,16 @@ def detection(
     Args:
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package. Its random
             draw applies to the whole sample.
-        boxes, min_visible, label_offset, masks, keypoints: as in `shardfeed.pipelines.detection`, with k objects
-            instead of m. torchvision's R-CNNs need label_offset=1.
+        boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of `image`; "rel_xyxy",
+            "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
+        min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped,
+            with its label, mask, keypoints, crowd flag and area.
+        label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object, with iscrowd 1;
             "drop" leaves them out, for training detectors that cannot ignore them.
+        masks: adds masks, uint8 [k, height, width], 1 inside of the object, else 0.
+        keypoints: adds keypoints, float32 [k, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
+            that are missing or outside of the window. Flipping swaps left and right keypoints, as the dataset defines.
         tv: whether boxes are a `tv_tensors.BoundingBoxes` and masks a `tv_tensors.Mask` of torchvision, for its
             transforms.
 
