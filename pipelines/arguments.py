@@ -144,6 +144,12 @@ def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> 
         if schema.key(label) in schema.of_kind("label"):  # written before tags existed, or by other programs
             remedy = "use multi_hot in your own transform to make a vector of its classes"
         raise UsageError(place, problem, remedy)
+    check_image_feature(schema)
+    return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))
+
+
+def check_image_feature(schema: Schema) -> None:
+    """Raise UsageError unless each record has one image, perhaps by an alias."""
     image = schema.key(ENCODED)
     if image is None or not schema.features[image].scalar or schema.kind(image) != "image":
         found = [key for key, feature in schema.features.items() if feature.dtype == "bytes" and feature.scalar]
@@ -152,7 +158,6 @@ def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> 
         raise UsageError(
             "image", f"{problem}; features with bytes: {', '.join(map(repr, sorted(found))) or 'none'}", remedy
         )
-    return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))
 
 
 def tag_count(schema: Schema, label: str) -> int | None:

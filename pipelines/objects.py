@@ -1,12 +1,18 @@
-"""Checks of the arguments of transforms for detection and segmentation, and of the dataset that they need."""
+"""Objects of records as a view shows them, in NumPy; checks of the transforms' arguments, and of their dataset."""
 
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
-from shardfeed.annotations import BOX, KEYPOINTS, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
-from shardfeed.errors import UsageError
-from shardfeed.pipelines.geometry import check_flip
+import numpy as np
+from PIL import Image
+
+from shardfeed.annotations import BOX, IS_CROWD, KEYPOINTS, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
+from shardfeed.errors import IntegrityError, UsageError, at_least
+from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
+from shardfeed.pipelines.geometry import MIN_VISIBLE, View, check_flip, see_areas, see_boxes, see_keypoints, see_raster
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
+from shardfeed.text import number
 
 BoxFormat = Literal[
     "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
@@ -97,3 +103,112 @@ def _needed(schema: Schema, keys: Sequence[str], what: str, remedy: str) -> Sequ
         if schema.key(key) is None:
             raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
     return keys
+
+
+def see_objects(
+    record: Mapping[str, Any],
+    view: View,
+    form: BoxFormat = "xyxy",
+    min_visible: float = MIN_VISIBLE,
+    *,
+    drop_crowd: bool = False,
+    masks: bool = False,
+    keypoints: Keypoints | None = None,
+) -> dict[str, np.ndarray]:
+    """The k objects of a record that are in the view, in stored order.
+
+    boxes float32 [k, 4], labels int64 [k], area float32 [k], iscrowd int64 [k]; if requested, masks uint8 [k, height,
+    width] and keypoints float32 [k, K, 3]. `keypoints`: their meaning. Raises IntegrityError if columns do not match.
+    """
+    corners = np.stack(_columns(record, BOX), 1)
+    seen = see_boxes(corners, view, min_visible)
+    if drop_crowd and IS_CROWD in record:
+        chosen = record[IS_CROWD][seen.kept] == 0
+        seen = type(seen)(*(values[chosen] for values in seen))
+    kept, count = seen.kept, len(corners)
+
+    def column(key: str) -> np.ndarray:
+        if key not in record:
+            return np.zeros(len(kept), np.int64)
+        return _of_length(key, record[key], count)[kept]
+
+    if OBJECT_AREA in record:
+        areas = see_areas(_of_length(OBJECT_AREA, record[OBJECT_AREA], count), seen, view)
+    else:
+        areas = np.prod(seen.boxes[:, 2:] - seen.boxes[:, :2], axis=1)
+    boxes = _formatted(seen.boxes, form, view.target)
+    found = {"boxes": boxes, "labels": column(OBJECT_LABEL), "area": areas, "iscrowd": column(IS_CROWD)}
+    if masks:
+        encoded = _of_length(OBJECT_MASK, record[OBJECT_MASK], count)
+        found["masks"] = _masks([encoded[i] for i in kept.tolist()], view)
+    if keypoints is not None:
+        found["keypoints"] = _keypoints(record, count, view, keypoints)[kept]
+    return found
+
+
+def _keypoints(record: Mapping[str, Any], count: int, view: View, meaning: Keypoints) -> np.ndarray:
+    """Keypoints of all objects of the record: float32 [n, K, 3]."""
+    x, y, visibility = _columns(record, KEYPOINTS)
+    each = len(meaning.names)
+    if len(x) != count * each:
+        problem = f"{KEYPOINTS[0]} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
+        raise IntegrityError("record", problem)
+    x, y, visibility = (values.reshape(count, each) for values in (x, y, visibility))
+    return see_keypoints(x, y, visibility, view, meaning.flip)
+
+
+def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> np.ndarray:
+    """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
+
+    Raises IntegrityError for a label that is not 0 to `classes` - 1, UsageError for fewer than one class.
+    """
+    hot = np.zeros(at_least("classes", classes, 1), np.float32)
+    numbers = np.asarray(labels, np.int64)
+    wrong = numbers[(numbers < 0) | (numbers >= classes)]
+    if len(wrong):
+        raise IntegrityError("multi_hot", f"got the label {wrong[0]}, expected 0 to {classes - 1}")
+    hot[numbers] = 1
+    return hot
+
+
+def _of_length(key: str, values: Any, count: int) -> Any:
+    """The values. Raises IntegrityError unless there is one for each object."""
+    if len(values) != count:
+        raise IntegrityError("record", f"{key} has {number(len(values), 'value')} for {number(count, 'object')}")
+    return values
+
+
+def _columns(record: Mapping[str, Any], keys: Sequence[str]) -> list[np.ndarray]:
+    """Arrays of equal length. Raises IntegrityError if lengths differ."""
+    first, *_ = found = [np.asarray(record[key]) for key in keys]
+    return [_of_length(key, values, len(first)) for key, values in zip(keys, found, strict=True)]
+
+
+def _formatted(boxes: np.ndarray, form: str, target: tuple[int, int]) -> np.ndarray:
+    """Convert xmin, ymin, xmax, ymax in pixels to a box format: float32 [k, 4]."""
+    if form.startswith("rel_"):
+        boxes = boxes / np.array([target[1], target[0]] * 2, np.float32)
+    return np.stack(box_columns(form, *boxes.T), 1)
+
+
+def _masks(encoded: Sequence[bytes], view: View) -> np.ndarray:
+    """uint8 [k, height, width] of 0 and 1."""
+    masks = np.zeros((len(encoded), *view.target), np.uint8)
+    for mask, data in zip(masks, encoded, strict=True):
+        mask[:] = see_raster(decoded_mask(data, view), view) != 0
+    return masks
+
+
+def decoded_mask(encoded: bytes, view: View) -> np.ndarray:
+    """The values of a PNG of one channel, as large as the image; for a palette the indices, not the colours.
+
+    Raises IntegrityError for other PNGs.
+    """
+    try:
+        pixels = np.asarray(Image.open(io.BytesIO(encoded)))
+    except PILLOW_ERRORS as error:
+        raise undecodable(encoded, error) from None
+    if pixels.shape != view.size:
+        problem = f"a mask or raster has the shape {list(pixels.shape)}, its image {list(view.size)}"
+        raise IntegrityError("record", problem, "convert the dataset again")
+    return pixels

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from shardfeed.annotations import CAPTION
-from shardfeed.errors import IntegrityError, UsageError, at_least, escape
+from shardfeed.errors import UsageError, escape
+from shardfeed.pipelines import objects
 from shardfeed.pipelines.arguments import tag_count
 from shardfeed.pipelines.windows import SPARE, SampleSeed, sample_seeds
 from shardfeed.schema import Schema
@@ -52,13 +53,7 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
 
         loader = torch_loader(data["train"], batch_size=256, transform=ImageAndTags())
     """
-    hot = torch.zeros(at_least("classes", classes, 1))
-    numbers = np.asarray(labels, np.int64)
-    wrong = numbers[(numbers < 0) | (numbers >= classes)]
-    if len(wrong):
-        raise IntegrityError("multi_hot", f"got the label {wrong[0]}, expected 0 to {classes - 1}")
-    hot[torch.from_numpy(numbers.copy())] = 1
-    return hot
+    return torch.from_numpy(objects.multi_hot(labels, classes))
 
 
 def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> bytes:

@@ -14,13 +14,14 @@ from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
+from shardfeed.pipelines.ranks import Ranks
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_image_transform, check_transform
 from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.samples import TorchSamples, Transform
-from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, Steps, this_process
+from shardfeed.pipelines.torch.steps import EvenSteps, Steps, this_process
 from shardfeed.pipelines.torch.workers import Planned, Workers, plan_workers
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split

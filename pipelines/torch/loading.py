@@ -18,9 +18,10 @@ from torch.utils.data import DataLoader
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.processes import check_may_start, signals_later
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
+from shardfeed.pipelines.ranks import Ranks
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
-from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, SharedSteps, Steps, check_unchanged
+from shardfeed.pipelines.torch.steps import EvenSteps, SharedSteps, Steps, check_unchanged
 from shardfeed.pipelines.torch.workers import Planned, shared_memory_check, start_method
 from shardfeed.readers.skip import Skip, check_skip
 

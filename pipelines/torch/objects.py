@@ -3,25 +3,29 @@
 Boxes, masks, keypoints and rasters are computed by NumPy's `pipelines.geometry` itself, in the worker.
 """
 
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from PIL import Image
 
-from shardfeed.annotations import BOX, IS_CROWD, KEYPOINTS, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
-from shardfeed.errors import IntegrityError, MissingExtraError, UsageError, at_least
-from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
-from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_areas, see_boxes, see_keypoints, see_raster, to_source
-from shardfeed.pipelines.objects import BoxFormat, box_columns, check_detection, check_image, object_keys, raster_keys
+from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER, Keypoints
+from shardfeed.errors import MissingExtraError, UsageError, at_least
+from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_raster, to_source
+from shardfeed.pipelines.objects import (
+    BoxFormat,
+    check_detection,
+    check_image,
+    decoded_mask,
+    object_keys,
+    raster_keys,
+    see_objects,
+)
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.samples import Following
 from shardfeed.pipelines.torch.targets import Target
 from shardfeed.schema import SOURCE_ID, Schema
-from shardfeed.text import number
 
 Crowd = Literal["keep", "drop"]
 
@@ -152,51 +156,25 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
 
     def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
         """The image, and the record's objects as the view shows them."""
-        corners = np.stack(_columns(record, BOX), 1)
-        seen = see_boxes(corners, view, self.min_visible)
-        if self.crowd == "drop" and IS_CROWD in record:
-            chosen = record[IS_CROWD][seen.kept] == 0
-            seen = type(seen)(*(values[chosen] for values in seen))
-        kept, count = seen.kept, len(corners)
-
-        def column(key: str) -> np.ndarray:
-            if key not in record:
-                return np.zeros(len(kept), np.int64)
-            return _of_length(key, record[key], count)[kept]
-
-        if OBJECT_AREA in record:
-            areas = see_areas(_of_length(OBJECT_AREA, record[OBJECT_AREA], count), seen, view)
-        else:
-            areas = np.prod(seen.boxes[:, 2:] - seen.boxes[:, :2], axis=1)
-        target = Target(
-            boxes=torch.from_numpy(_formatted(seen.boxes, self.boxes, view.target)),
-            labels=torch.from_numpy(column(OBJECT_LABEL) + self.label_offset),
-            area=torch.from_numpy(areas),
-            iscrowd=torch.from_numpy(column(IS_CROWD)),
-            orig_size=torch.tensor(view.size),
+        if self.keypoints and self.meaning is None:
+            raise UsageError("detection", "it was called before it was bound to a schema", "call what `bind` returns")
+        found = see_objects(
+            record,
+            view,
+            self.boxes,
+            self.min_visible,
+            drop_crowd=self.crowd == "drop",
+            masks=self.masks,
+            keypoints=self.meaning,
         )
-        if self.masks:
-            encoded = _of_length(OBJECT_MASK, record[OBJECT_MASK], count)
-            target["masks"] = torch.from_numpy(_masks([encoded[i] for i in kept.tolist()], view))
-        if self.keypoints:
-            target["keypoints"] = torch.from_numpy(self._keypoints(record, count, view)[kept])
+        target = Target((key, torch.from_numpy(values)) for key, values in found.items())
+        target["labels"] += self.label_offset
+        target["orig_size"] = torch.tensor(view.size)
         if (number := record.get(SOURCE_ID, b"")).isdigit():
             target["image_id"] = torch.tensor(int(number))
         if not self.image.crop.mirrors:
             target["scale"], target["offset"] = map(torch.from_numpy, to_source(view))
         return image, self._for_torchvision(target, view) if self.tv else target
-
-    def _keypoints(self, record: Mapping[str, Any], count: int, view: View) -> np.ndarray:
-        """Keypoints of all objects of the record: float32 [n, K, 3]."""
-        x, y, visibility = _columns(record, KEYPOINTS)
-        if self.meaning is None:
-            raise UsageError("detection", "it was called before it was bound to a schema", "call what `bind` returns")
-        each = len(self.meaning.names)
-        if len(x) != count * each:
-            problem = f"{KEYPOINTS[0]} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
-            raise IntegrityError("record", problem)
-        x, y, visibility = (values.reshape(count, each) for values in (x, y, visibility))
-        return see_keypoints(x, y, visibility, view, self.meaning.flip)
 
     def _for_torchvision(self, target: Target, view: View) -> Target:
         tv_tensors = _tv_tensors()
@@ -222,7 +200,7 @@ class Segmentation(Following[tuple[torch.Tensor, torch.Tensor]]):
 
     def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
         """The image, and the record's raster as the view shows it."""
-        raster = see_raster(_decoded(record[RASTER], view), view, self.void or 0)
+        raster = see_raster(decoded_mask(record[RASTER], view), view, self.void or 0)
         return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)
 
 
@@ -233,46 +211,3 @@ def _tv_tensors() -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtraError("tv=True", "torchvision is not installed", "pip install torchvision") from error
     return tv_tensors
-
-
-def _of_length(key: str, values: Any, count: int) -> Any:
-    """The values. Raises IntegrityError unless there is one for each object."""
-    if len(values) != count:
-        raise IntegrityError("record", f"{key} has {number(len(values), 'value')} for {number(count, 'object')}")
-    return values
-
-
-def _columns(record: Mapping[str, Any], keys: Sequence[str]) -> list[np.ndarray]:
-    """Arrays of equal length. Raises IntegrityError if lengths differ."""
-    first, *_ = found = [np.asarray(record[key]) for key in keys]
-    return [_of_length(key, values, len(first)) for key, values in zip(keys, found, strict=True)]
-
-
-def _formatted(boxes: np.ndarray, form: str, target: tuple[int, int]) -> np.ndarray:
-    """Convert xmin, ymin, xmax, ymax in pixels to a box format: float32 [k, 4]."""
-    if form.startswith("rel_"):
-        boxes = boxes / np.array([target[1], target[0]] * 2, np.float32)
-    return np.stack(box_columns(form, *boxes.T), 1)
-
-
-def _masks(encoded: Sequence[bytes], view: View) -> np.ndarray:
-    """uint8 [k, height, width] of 0 and 1."""
-    masks = np.zeros((len(encoded), *view.target), np.uint8)
-    for mask, data in zip(masks, encoded, strict=True):
-        mask[:] = see_raster(_decoded(data, view), view) != 0
-    return masks
-
-
-def _decoded(encoded: bytes, view: View) -> np.ndarray:
-    """The values of a PNG of one channel, as large as the image; for a palette the indices, not the colours.
-
-    Raises IntegrityError for other PNGs.
-    """
-    try:
-        pixels = np.asarray(Image.open(io.BytesIO(encoded)))
-    except PILLOW_ERRORS as error:
-        raise undecodable(encoded, error) from None
-    if pixels.shape != view.size:
-        problem = f"a mask or raster has the shape {list(pixels.shape)}, its image {list(view.size)}"
-        raise IntegrityError("record", problem, "convert the dataset again")
-    return pixels

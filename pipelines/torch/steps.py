@@ -1,52 +1,18 @@
 """The order as a batch sampler of PyTorch: the samples of each step, from any step onwards, for any rank."""
 
 import itertools
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch.distributed
 from torch.utils.data import Sampler
 
-from shardfeed.errors import UsageError, at_least, escape
+from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.position import Position
+from shardfeed.pipelines.ranks import Ranks, even_cuts, given_ranks, ranks_of_environment
 from shardfeed.pipelines.torch.samples import Key, StepKeys
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """The rank of this process among the processes that share the batches: `rank` of `ranks`, counted from 0.
-
-    Args:
-        rank: 0 to `ranks` - 1.
-        ranks: number of processes on all machines.
-        local: number of these processes that run on this machine and share its CPUs and memory. None: the environment
-            variable LOCAL_WORLD_SIZE, which torchrun sets, else 1.
-
-    Raises:
-        UsageError: for invalid numbers.
-
-    Example:
-        loader = torch_loader(data["train"], batch_size=256, image_size=224, ranks=Ranks(rank=0, ranks=4))
-    """
-
-    rank: int
-    ranks: int
-    local: int | None = None
-
-    def __post_init__(self) -> None:
-        at_least("ranks", self.ranks, 1)
-        at_least("rank", self.rank, 0, self.ranks - 1)
-        if self.local is not None:
-            at_least("local", self.local, 1, self.ranks)
-
-    @property
-    def ranks_on_this_machine(self) -> int:
-        """Number of ranks on this machine."""
-        return self.local or min(self.ranks, max(1, _number("LOCAL_WORLD_SIZE", 1)))
 
 
 def check_unchanged(made_for: Ranks) -> None:
@@ -63,25 +29,11 @@ def this_process(given: Ranks | None = None) -> Ranks:
 
     Raises UsageError for anything else that is given, and for invalid environment variables.
     """
-    if isinstance(given, Ranks):
-        return given
-    if given is not None:
-        raise UsageError("ranks", f"got {given!r}, expected Ranks or None", "for example ranks=Ranks(rank=0, ranks=2)")
+    if (ranks := given_ranks(given)) is not None:
+        return ranks
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
-    ranks = _number("WORLD_SIZE", 1)
-    if ranks > 1 and not os.environ.get("RANK", "").strip():  # as Lightning starts its processes
-        problem = f"not in the environment, where WORLD_SIZE is {ranks}"
-        remedy = "make loaders once torch.distributed is initialised, or give ranks=Ranks(...)"
-        raise UsageError("RANK", problem, remedy)
-    return Ranks(_number("RANK", 0), ranks)
-
-
-def _number(name: str, default: int) -> int:
-    text = os.environ.get(name, "").strip()
-    if text and not text.isdecimal():
-        raise UsageError(name, f"got {escape(text)!r} in the environment, expected a number")
-    return int(text) if text else default
+    return ranks_of_environment()
 
 
 def state_entry(state: Any, key: str) -> Any:
@@ -259,22 +211,11 @@ class _TrainersEpoch:
 
 
 class EvenSteps(SharedSteps):
-    """Every sample once, in stored order, over all ranks: the same number of steps for each, none empty.
-
-    One rank has batches of the order's size, and a smaller one at the end. Several ranks have consecutive shares of the
-    samples, in batches that differ by one sample at most. Raises UsageError if there are fewer samples than ranks.
-    """
+    """Every sample once, in stored order, over all ranks, as `even_cuts` divides them."""
 
     def __init__(self, order: StoredOrder, *, rank: int = 0, ranks: int = 1) -> None:
-        count, self._ranks = order.samples, ranks
-        if count < ranks:
-            raise UsageError("ranks", f"got {ranks}, expected at most {count}, the samples of the split")
-        if ranks == 1:
-            self._cuts = [*range(0, count, order.batch_size), count]
-            return
-        steps = min(order.steps_per_epoch, count // ranks)
-        first, last = count * rank // ranks, count * (rank + 1) // ranks
-        self._cuts = [first + (last - first) * step // steps for step in range(steps + 1)]
+        self._ranks = ranks
+        self._cuts = even_cuts(order.samples, order.batch_size, rank, ranks)
 
     def __len__(self) -> int:
         return len(self._cuts) - 1

@@ -1,0 +1,87 @@
+"""The processes that share the batches of a run, and how they share those of an evaluation; without a framework."""
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from shardfeed.errors import UsageError, at_least, escape
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The rank of this process among the processes that share the batches: `rank` of `ranks`, counted from 0.
+
+    Args:
+        rank: 0 to `ranks` - 1.
+        ranks: number of processes on all machines.
+        local: number of these processes that run on this machine and share its CPUs and memory. None: the environment
+            variable LOCAL_WORLD_SIZE, which torchrun sets, else 1.
+
+    Raises:
+        UsageError: for invalid numbers.
+
+    Example:
+        loader = torch_loader(data["train"], batch_size=256, image_size=224, ranks=Ranks(rank=0, ranks=4))
+    """
+
+    rank: int
+    ranks: int
+    local: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least("ranks", self.ranks, 1)
+        at_least("rank", self.rank, 0, self.ranks - 1)
+        if self.local is not None:
+            at_least("local", self.local, 1, self.ranks)
+
+    @property
+    def ranks_on_this_machine(self) -> int:
+        """Number of ranks on this machine."""
+        return self.local or min(self.ranks, max(1, _number("LOCAL_WORLD_SIZE", 1)))
+
+
+def given_ranks(given: Any) -> Ranks | None:
+    """Return what a caller gave. Raises UsageError unless it is `Ranks` or None."""
+    if given is not None and not isinstance(given, Ranks):
+        raise UsageError("ranks", f"got {given!r}, expected Ranks or None", "for example ranks=Ranks(rank=0, ranks=2)")
+    return given
+
+
+def ranks_of_jax() -> Ranks | None:
+    """The rank of this process, if `jax.distributed` is initialised in it; JAX is not imported for that."""
+    jax: Any = sys.modules.get("jax")
+    return Ranks(jax.process_index(), jax.process_count()) if jax and jax.distributed.is_initialized() else None
+
+
+def ranks_of_environment() -> Ranks:
+    """The rank from RANK and WORLD_SIZE; else 0 of 1. Raises UsageError for invalid variables."""
+    ranks = _number("WORLD_SIZE", 1)
+    if ranks > 1 and not os.environ.get("RANK", "").strip():  # as Lightning starts its processes
+        problem = f"not in the environment, where WORLD_SIZE is {ranks}"
+        remedy = "make loaders once torch.distributed is initialised, or give ranks=Ranks(...)"
+        raise UsageError("RANK", problem, remedy)
+    return Ranks(_number("RANK", 0), ranks)
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, "").strip()
+    if text and not text.isdecimal():
+        raise UsageError(name, f"got {escape(text)!r} in the environment, expected a number")
+    return int(text) if text else default
+
+
+def even_cuts(samples: int, batch_size: int, rank: int, ranks: int) -> list[int]:
+    """Where the batches of a rank begin, and the last one ends: every sample once, the same number of steps for each.
+
+    One rank has batches of `batch_size`, and a smaller one at the end. Several ranks have consecutive shares of the
+    samples, in batches that differ by one sample at most; none is empty. Raises UsageError for fewer samples than
+    ranks.
+    """
+    if samples < ranks:
+        raise UsageError("ranks", f"got {ranks}, expected at most {samples}, the samples of the split")
+    if ranks == 1:
+        return [*range(0, samples, batch_size), samples]
+    steps = min(-(-samples // batch_size), samples // ranks)
+    first, last = samples * rank // ranks, samples * (rank + 1) // ranks
+    return [first + (last - first) * step // steps for step in range(steps + 1)]
