@@ -5,6 +5,7 @@ image.
 """
 
 import math
+import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -56,8 +57,11 @@ class BatchDecoder:
         self._numbers = (HEIGHT, WIDTH) if "raw" in formats else ()  # raw pixels have no header
         self._constants = {FORMAT: b"raw"} if formats == {"raw"} else {}
         others = {HEIGHT, WIDTH} if "raw" in formats and len(formats) > 1 else {HEIGHT, WIDTH, FORMAT}
-        self.keys = [key for key in IMAGE_FEATURES if key in schema.features and key not in others]
-        self._threads = threads
+        # The names of these features in the records, which may have them under aliases, and their usual names.
+        named = {schema.key(name): name for name in IMAGE_FEATURES if name not in others}
+        self._names = {key: name for key, name in named.items() if key is not None}
+        self.keys = list(self._names)
+        self._threads, self._process = threads, os.getpid()
         self._pool = ThreadPoolExecutor(threads, "shardfeed-decode")
         self._rooms = _Rooms()
         self._compiled = compiled_decoder(crop, self.keys)
@@ -76,6 +80,11 @@ class BatchDecoder:
             for at, view, other in zip(rest, *self._one_by_one(rest, payloads, seeds, images), strict=True):
                 views[at], others[at] = view, other
         return Batch(images, views, others)
+
+    def close(self) -> None:
+        """End the threads, and wait for them. Other threads may still call: they then decode themselves."""
+        if os.getpid() == self._process:  # a fork has no threads, and perhaps a lock that one of them held
+            self._pool.shutdown()
 
     def _one_by_one(
         self, which: Sequence[int], payloads: Sequence[bytes], seeds: np.ndarray, images: np.ndarray
@@ -97,7 +106,7 @@ class BatchDecoder:
         numbers = list(numbers)
         try:
             parts: list[Future[T]] = [self._pool.submit(call, number) for number in numbers]
-        except RuntimeError:  # the interpreter is about to end, and starts no new threads
+        except RuntimeError:  # closed; or the interpreter is about to end, and starts no new threads
             return [call(number) for number in numbers]
         return [part.result() for part in parts]
 
@@ -109,10 +118,10 @@ class BatchDecoder:
         record: dict[str, Any] = dict(self._constants)
         others = payload
         try:
-            for key in self.keys:
+            for key, name in self._names.items():
                 value, others = cut_out(others, key)
                 if value is not None:
-                    record[key] = value if key == ENCODED else bytes(value)
+                    record[name] = value if name == ENCODED else bytes(value)
             if self._numbers:
                 found = decode(others, self._numbers)
                 record |= {key: int(values[0]) for key, (_, values) in found.items() if len(values)}

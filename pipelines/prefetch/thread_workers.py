@@ -1,10 +1,12 @@
 """Producers in threads of this process: for producers that wait, or that release the interpreter's lock."""
 
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
 
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.prefetch.prefetcher import Workers
 from shardfeed.pipelines.prefetch.producers import Item, Producer, Worker, items_of
 
@@ -20,6 +22,7 @@ class ThreadWorkers(Workers):
         self._changed = threading.Condition()  # its lock is reentrant: a finalizer may call `stop` anywhere
         self._lanes: list[deque[Item]] = [deque() for _ in producers]
         self._threads: list[threading.Thread] = []
+        self._process = os.getpid()  # a fork has no threads, and perhaps the lock of one that held it
 
     def start(self, workers: Sequence[Worker]) -> None:
         self._threads = [
@@ -30,6 +33,9 @@ class ThreadWorkers(Workers):
             thread.start()
 
     def ready(self) -> Sequence[int]:
+        if os.getpid() != self._process:
+            problem = "its threads are in the process from which this one was forked"
+            raise UsageError("prefetch", problem, "start an iteration in the process that uses its batches")
         return [len(lane) for lane in self._lanes]
 
     def wait(self, lanes: Collection[int]) -> None:
@@ -43,8 +49,10 @@ class ThreadWorkers(Workers):
         return item
 
     def stop(self) -> None:
+        self.stopped = True
+        if os.getpid() != self._process:
+            return
         with self._changed:
-            self.stopped = True
             for lane in self._lanes:
                 lane.clear()
             self._changed.notify_all()
