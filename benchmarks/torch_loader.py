@@ -1,6 +1,7 @@
-"""`torch_loader` beside a DataLoader over the image folder, with Pillow and OpenCV: `benchmarks/torch_loader.py`.
+"""`torch_loader` and `array_batches` beside a DataLoader over the folder, with Pillow and OpenCV.
 
-Random resized crops, flipped by chance, in uint8 batches with labels, shuffled, with as many persistent workers each.
+Random resized crops, flipped by chance, in uint8 batches with labels, shuffled, with as many persistent workers each,
+or threads.
 A round is an epoch of each in turn, the order reversed from round to round; the first is not counted. CPU time is that
 of this process and of the loader's workers: on a machine that is shared it says more than the rate does.
 """
@@ -23,10 +24,11 @@ from torch.utils.data import DataLoader
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
+from shardfeed.pipelines import array_batches
 from shardfeed.pipelines.torch import random_resized_crop, torch_loader
 from shardfeed.readers.split import Split
 
-OURS = "torch_loader"
+OURS, THREADS = "torch_loader", "array_batches"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -65,11 +67,16 @@ def contenders(args: argparse.Namespace) -> dict[str, Callable[[], Iterable[Any]
         crop = random_resized_crop(args.size, antialias=antialias)
         return torch_loader(split(seekable), batch_size=args.batch, image_transform=crop, workers=args.workers)
 
+    def arrays(seekable: bool) -> Iterable[Any]:
+        return array_batches(split(seekable), batch_size=args.batch, image_size=args.size, workers=args.workers)
+
     makers: dict[str, Callable[[], Iterable[Any]]] = {
         OURS: lambda: ours(False, True),
         f"{OURS}, `--seekable`": lambda: ours(True, True),
         f"{OURS}, `antialias=False`": lambda: ours(False, False),
         f"{OURS}, `--seekable`, `antialias=False`": lambda: ours(True, False),
+        THREADS: lambda: arrays(False),
+        f"{THREADS}, `--seekable`": lambda: arrays(True),
     }
     return makers | {f"DataLoader, {name}": lambda name=name: folder(name.lower()) for name in ("Pillow", "OpenCV")}
 

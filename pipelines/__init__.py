@@ -1,6 +1,7 @@
 """Batches of a dataset for training and evaluation, on one device or on many machines.
 
     train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for your own loops
+    array_batches, eval_array_batches           NumPy arrays, for JAX and others; TrainingArrays, ArrayBatches, Ranks
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
     Backup, Position                                            resuming a training run
     random_resized_crop, resize_center_crop, letterbox          transforms of images
@@ -20,6 +21,10 @@ from typing import TYPE_CHECKING
 from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from shardfeed.pipelines.arrays import ArrayBatches as ArrayBatches
+    from shardfeed.pipelines.arrays import TrainingArrays as TrainingArrays
+    from shardfeed.pipelines.arrays import array_batches as array_batches
+    from shardfeed.pipelines.arrays import eval_array_batches as eval_array_batches
     from shardfeed.pipelines.caching.cache import Cache as Cache
     from shardfeed.pipelines.caching.cache import cached as cached
     from shardfeed.pipelines.geometry import boxes_to_source as boxes_to_source
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.prefetch import prefetch_processes as prefetch_processes
     from shardfeed.pipelines.prefetch import prefetch_ray as prefetch_ray
     from shardfeed.pipelines.prefetch import prefetch_threads as prefetch_threads
+    from shardfeed.pipelines.ranks import Ranks as Ranks
     from shardfeed.pipelines.samples import mix as mix
     from shardfeed.pipelines.tensorflow.augment import letterbox as letterbox
     from shardfeed.pipelines.tensorflow.augment import random_resized_crop as random_resized_crop

@@ -9,6 +9,7 @@
     report, DatasetReport                                   probable problems of a dataset, as an HTML page
     train_batches, eval_batches, predict_batches, make_batches    batches for TensorFlow and Keras
     torch_loader, torch_eval_loader, torch_predict_loader         batches for PyTorch
+    array_batches, eval_array_batches                       batches as NumPy arrays, for JAX and others
 
     data = shardfeed.open("flowers")
     batches = shardfeed.train_batches(data["train"], batch_size=32, image_size=224)
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from shardfeed.converters import remove as remove
     from shardfeed.converters import reshard as reshard
     from shardfeed.converters import split as split
+    from shardfeed.pipelines.arrays import array_batches as array_batches
+    from shardfeed.pipelines.arrays import eval_array_batches as eval_array_batches
     from shardfeed.pipelines.tensorflow.batches import make_batches as make_batches
     from shardfeed.pipelines.tensorflow.batches import train_batches as train_batches
     from shardfeed.pipelines.tensorflow.evaluate import eval_batches as eval_batches

@@ -93,6 +93,18 @@ def test_programs_learn_as_much_as_the_page_says(converted: Path, tmp_path: Path
 
 
 @pytest.mark.long
+def test_all_blocks_about_jax_run(converted: Path, tmp_path: Path) -> None:
+    """Those that need JAX too, on two logical devices."""
+    pytest.importorskip("jax")
+    shutil.copytree(converted, tmp_path, dirs_exist_ok=True)
+    blocks = re.findall(r"^```py(?:thon)?\n(.*?)^```", (ROOT / "docs" / "jax.md").read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "program.py").write_text("\n".join(blocks))
+    devices = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=ENVIRONMENT | devices, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in WITH_BLOCKS])
 def test_python_blocks_run(converted: Path, tmp_path: Path, page: Path) -> None:
     shutil.copytree(converted, tmp_path, dirs_exist_ok=True)

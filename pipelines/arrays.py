@@ -1,0 +1,397 @@
+"""Batches as NumPy arrays, from the core alone: for JAX, and for any loop without TensorFlow and PyTorch."""
+
+import sys
+import weakref
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
+from shardfeed.errors import UsageError, at_least, escape
+from shardfeed.formats.example import decode
+from shardfeed.machine.budget import cpu_budget
+from shardfeed.machine.processes import MOST_WORKERS
+from shardfeed.pipelines.arguments import (
+    S,
+    Size,
+    check_image_feature,
+    check_samples,
+    check_shared_batch,
+    images_and_labels,
+    tag_count,
+)
+from shardfeed.pipelines.arguments import image_size as checked_size
+from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher
+from shardfeed.pipelines.engine import Ahead, BatchMaker
+from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
+from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
+from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
+from shardfeed.pipelines.orders.choose_order import default_order, order_samples
+from shardfeed.pipelines.orders.order import Drawn, IndexedOrder
+from shardfeed.pipelines.orders.position import Position
+from shardfeed.pipelines.ranks import Ranks, even_cuts, given_ranks, ranks_of_environment, ranks_of_jax
+from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow
+from shardfeed.readers.skip import Skip, check_skip
+from shardfeed.readers.split import Split, checked_record
+from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
+
+TargetName = Literal["boxes", "masks", "keypoints", "raster"]
+
+_LISTS = {"boxes", "labels", "area", "iscrowd", "masks", "keypoints"}  # one array per image, of any length
+
+
+def array_batches(
+    samples: Samples,
+    *,
+    batch_size: int,
+    image_size: Size,
+    area: tuple[float, float] = AREA,
+    aspect_ratio: tuple[float, float] = ASPECT_RATIO,
+    flip: bool = True,
+    letterbox: bool = False,
+    seed: int = 0,
+    order: OrderLike | None = None,
+    label: str = LABEL,
+    features: Sequence[str] | None = None,
+    targets: Collection[TargetName] = (),
+    start_step: int | None = None,
+    damaged: Skip | None = None,
+    workers: int | None = None,
+    ranks: Ranks | None = None,
+) -> "TrainingArrays":
+    """Make batches for training as NumPy arrays, by threads ahead of their use. Each iteration is the next epoch.
+
+    Batches are (images uint8 [b, height, width, 3], labels int64 [b]), or a dict with `features` or `targets`. b is
+    `batch_size / ranks`. Neither TensorFlow nor PyTorch is needed.
+
+    With the same seed, order and global batch size, each step has the same samples and crop windows on any number of
+    ranks, as in `train_batches` and `torch_loader`. Images are not antialiased: pixels equal those of `train_batches`,
+    and of `torch_loader` with `random_resized_crop(..., antialias=False)`. At most four batches are in memory besides
+    those in use.
+
+    Args:
+        samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
+        batch_size: samples per step on all ranks together, a multiple of the number of ranks.
+        image_size: size of the crops in pixels: one side, or (height, width).
+        area, aspect_ratio, flip: of the crops, as in `random_resized_crop`.
+        letterbox: whether the whole image is resized to fit and padded with 0, instead of cropped.
+        seed: 0 to 2^63 - 1; for the order and for the crops.
+        order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
+            dataset in a bucket `Blocks(block_bytes=8 << 20)`. "stream" is not supported.
+        label: key of a feature with one number per record, or of a "tags" feature (a set of classes), which becomes
+            multi-hot: float32 [b, classes]. Samples whose number is missing (NaN) are left out, and a warning counts
+            them.
+        features: keys of features. Batches are then dicts of "images" and of each of them: an array [b, ...] for
+            numbers of a fixed shape, a list of b bytes, or a list of b arrays (or lists of bytes) of any length.
+        targets: annotations as the crop shows them, with `features` or without. "boxes" adds lists with an array for
+            each image: boxes float32 [k, 4] as xmin, ymin, xmax, ymax in pixels of the crop, labels int64 [k], area
+            float32 [k], iscrowd int64 [k], as in `shardfeed.pipelines.torch.detection`; "masks" masks uint8 [k, height,
+            width] too, "keypoints" keypoints float32 [k, K, 3] too. With a letterbox, or in an evaluation, scale and
+            offset, float32 [b, 2], are for `boxes_to_source`. "raster" adds raster, int32 [b, height, width].
+        start_step: None: each iteration is one epoch. A number: an endless iteration over all epochs, which starts at
+            this step, counted from the start of epoch 0.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises if there are too many; each damaged
+            record is replaced by another sample of the batch. None: the first damaged record raises.
+        workers: number of threads that decode. None: the number of available CPUs, divided among the ranks of this
+            machine.
+        ranks: the rank of this process among the processes that share the batches. None: from `jax.distributed` if it
+            is initialised, else from the environment variables RANK and WORLD_SIZE, else rank 0 of 1.
+
+    Raises:
+        UsageError: if there are no samples or too few for a batch, if the batch size is not a multiple of the number of
+            ranks, if a feature, a target or the order is unknown, or if a value is out of range.
+        RecordError: while iterating, for a damaged record or an image that cannot be decoded.
+        MissingExtraError: while iterating, if OpenCV is not installed and an image is not a JPEG that the compiled
+            module decodes.
+
+    Example:
+        batches = array_batches(data["train"], batch_size=256, image_size=224, seed=7)
+        for epoch in range(3):
+            for images, labels in batches:
+                loss = model(images / 255, labels)
+    """
+    size = checked_size(image_size)
+    crop = Letterbox(size, 0) if letterbox else RandomCrop(size, RandomWindow(area, aspect_ratio), flip)
+    order = default_order(samples, Global()) if order is None else order
+    if order == "stream" or isinstance(order, Stream):
+        problem = f"got {order!r}, an order that only TensorFlow's batches have"
+        raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
+    samples, parts = _parts(samples, crop, label, features, targets)
+    process = _this_process(ranks)
+    check_shared_batch(batch_size, process.ranks, "ranks")
+    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
+    assert isinstance(chosen, IndexedOrder)
+    arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks)
+    options: Any = {"damaged": damaged, "workers": workers, "process": process, "start_step": start_step}
+    return TrainingArrays(arranged, chosen, crop, parts, **options)
+
+
+def eval_array_batches(
+    split: Split,
+    *,
+    batch_size: int,
+    image_size: Size,
+    crop_fraction: float = 0.875,
+    letterbox: bool = False,
+    label: str = LABEL,
+    features: Sequence[str] | None = None,
+    targets: Collection[TargetName] = (),
+    damaged: Skip | None = None,
+    workers: int | None = None,
+    ranks: Ranks | None = None,
+) -> "ArrayBatches":
+    """Make batches for evaluation or prediction as NumPy arrays: every sample exactly once, in stored order.
+
+    Batches are as in `array_batches`, each image cropped as by `resize_center_crop`. Each iteration is the same. One
+    rank gets batches of `batch_size`, and a smaller last one. Each of several ranks gets a consecutive part of the
+    split, in the same number of batches; none is empty. Add up sums and counts over the ranks, not means.
+
+    Args:
+        split: a split of `shardfeed.open(...)`, or a part of one.
+        crop_fraction: share of the shorter side that is cropped at the centre.
+        damaged: a `Skip`, which leaves out damaged records; a batch without any intact record is left out too, or
+            raises IntegrityError with several ranks, which must have the same number of steps.
+        batch_size, image_size, letterbox, label, features, targets, workers, ranks: as in `array_batches`.
+
+    Raises:
+        UsageError: as in `array_batches`, but for fewer samples than ranks instead of than a batch.
+        RecordError, MissingExtraError: as in `array_batches`.
+
+    Example:
+        right = 0
+        for images, labels in eval_array_batches(data["validation"], batch_size=256, image_size=224):
+            right += (predict(images / 255).argmax(1) == labels).sum()
+
+        # Without labels, each image with its file name:
+        for batch in eval_array_batches(data["test"], batch_size=256, image_size=224, features=["image/filename"]):
+            rows += zip(batch["image/filename"], predict(batch["images"] / 255).argmax(1))
+    """
+    size = checked_size(image_size)
+    crop = Letterbox(size, 0) if letterbox else CenterCrop(size, crop_fraction)
+    split, parts = _parts(split, crop, label, features, targets)
+    process = _this_process(ranks)
+    check_shared_batch(batch_size, process.ranks, "ranks")
+    _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
+    assert isinstance(stored, IndexedOrder)
+    even_cuts(len(split), batch_size, process.rank, process.ranks)  # refuses fewer samples than ranks
+    samples = read_through_fetcher(split, stored)
+    return ArrayBatches(samples, stored, crop, parts, damaged=damaged, workers=workers, process=process)
+
+
+class ArrayBatches(Iterable[Any]):
+    """Batches of an evaluation; each iteration is the same. `len`: the batches of an iteration.
+
+    An iteration's threads end after its last batch, when it is left, after an error, when another one begins, with
+    `close`, and at the end of `with`. Created by `eval_array_batches`.
+
+    Example:
+        with eval_array_batches(data["validation"], batch_size=256, image_size=224) as batches:
+            images, labels = next(iter(batches))
+    """
+
+    _fill = False  # whether damaged samples are replaced
+
+    def __init__(
+        self,
+        samples: Samples,
+        order: IndexedOrder,
+        crop: Crop,
+        parts: "_Parts",
+        *,
+        damaged: Skip | None,
+        workers: int | None,
+        process: Ranks,
+    ) -> None:
+        check_skip(damaged)
+        if workers is None:
+            threads = max(1, cpu_budget() // process.ranks_on_this_machine)
+        else:
+            threads = at_least("workers", workers, 1, MOST_WORKERS)
+        empty = not self._fill and process.ranks == 1
+        how: Any = {"damaged": damaged, "fill": self._fill, "may_be_empty": empty, "threads": threads}
+        self.order = order
+        self._samples, self._parts, self._process = samples, parts, process
+        self._make_maker = partial(BatchMaker[Any], samples, order, crop, parts.finish, **how)
+        self._running: weakref.ref[Ahead[Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._cuts) - 1
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start an iteration. An earlier one can then no longer continue (UsageError)."""
+        return self._ahead(range(len(self)))
+
+    def __enter__(self) -> "ArrayBatches":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the threads of an iteration; batches already returned stay valid. A new iteration starts new ones."""
+        if self._running is not None and (running := self._running()) is not None:
+            running.close()
+
+    @cached_property
+    def _cuts(self) -> list[int]:
+        return even_cuts(self.order.samples, self.order.batch_size, self._process.rank, self._process.ranks)
+
+    def _drawn(self, step: int) -> tuple[Drawn, int | None]:
+        """The samples of a step, and the chunk of the order in which they are read."""
+        indices = np.arange(*self._cuts[step : step + 2])
+        return Drawn(indices, np.zeros_like(indices)), step if self._process.ranks == 1 else None
+
+    def _ahead(self, steps: range) -> Ahead[Any]:
+        self.close()
+        maker = self._make_maker()
+        if steps:
+            begin_reading(self._samples, chunk_of(self.order, steps[0]))
+        drawn, together = self._drawn, self._parts.together
+
+        def make(step: int) -> Any:
+            made = maker(*drawn(step))
+            return None if made is None else together(*made)
+
+        ahead = Ahead(make, steps, maker.close)
+        self._running = weakref.ref(ahead)
+        return ahead
+
+
+class TrainingArrays(ArrayBatches):
+    """Batches for training: each iteration is the next epoch, or has no end with a `start_step`.
+
+    `order` determines the samples of each step. `step`: number of batches returned so far, over all epochs. If you
+    leave an iteration early, after at least one batch, it counts as an epoch: the next iteration starts a new one.
+    `len`: the batches of an epoch. Created by `array_batches`.
+
+    Example:
+        batches = array_batches(data["train"], batch_size=256, image_size=224)
+        if (saved := Position.load("position.json")) is not None:
+            batches.seek(saved)
+        for images, labels in batches:
+            batches.position.save("position.json")
+    """
+
+    _fill = True
+
+    def __init__(self, *given: Any, start_step: int | None, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.endless = start_step is not None
+        self.step = at_least("start_step", start_step or 0, 0)
+        self._begun: int | None = None  # the epoch of the last batch, unless `seek` was called since
+
+    def __len__(self) -> int:
+        return self.order.steps_per_epoch
+
+    @property
+    def epoch(self) -> int:
+        """Number of finished epochs."""
+        return self.step // len(self)
+
+    @property
+    def position(self) -> Position:
+        """The position after the last batch that was returned; the same on all ranks, and for any number of them."""
+        return Position(self.step, self.order)
+
+    def seek(self, position: Position) -> None:
+        """Continue after `position`: the next iteration gives the epoch's remaining batches.
+
+        Raises OrderMismatchError for a position of a different dataset, seed, batch size or order.
+        """
+        position.check(self.order)
+        self.close()
+        self.step, self._begun = position.step, None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next epoch. An earlier iteration can then no longer continue (UsageError)."""
+        if self._begun == self.epoch and not self.endless:
+            self.step = (self.epoch + 1) * len(self)
+        end = sys.maxsize if self.endless else (self.epoch + 1) * len(self)
+        # Not a generator, which would keep a batch while the next one is made.
+        return map(partial(self._count, self.epoch), self._ahead(range(self.step, end)))
+
+    def _count(self, epoch: int, batch: Any) -> Any:
+        self._begun = epoch
+        self.step += 1
+        return batch
+
+    def _drawn(self, step: int) -> tuple[Drawn, int | None]:
+        return self.order.drawn(step, self._process.rank, self._process.ranks), chunk_of(self.order, step)
+
+
+class _Parts:
+    """The parts of a batch beside its images: see `array_batches`. `label`: for (images, labels) instead of a dict."""
+
+    def __init__(
+        self, schema: Schema, crop: Crop, label: str | None, features: Sequence[str], targets: Collection[TargetName]
+    ) -> None:
+        check_image_feature(schema)
+        self._crop, self._label, self._targets = crop, label, frozenset(targets)
+        self._classes = None if label is None else tag_count(schema, label)
+        self._keys = {key: schema.key(key) for key in (features if label is None else [label])}
+        if unknown := sorted(self._targets - set(get_args(TargetName))):
+            raise UsageError("targets", f"got {unknown[0]!r}, expected some of {', '.join(get_args(TargetName))}")
+        for key, known in self._keys.items():
+            if known is None or known in (schema.key(ENCODED), RESTARTS):
+                problem = f"got {escape(key)!r}, expected features beside the image"
+                raise UsageError("features", problem, f"there is {', '.join(map(repr, sorted(schema.features)))}")
+        needed: set[Any] = {*self._keys.values()}
+        self._keypoints, self._void = None, None
+        if self._targets - {"raster"}:
+            masks, keypoints = "masks" in self._targets, "keypoints" in self._targets
+            optional: Any = {"masks": masks, "keypoints": keypoints, "mirrors": crop.mirrors}
+            more, self._keypoints = object_keys(schema, OBJECT_AREA, IS_CROWD, **optional)
+            needed.update(more)
+        if "raster" in self._targets:
+            more, self._void = raster_keys(schema, None, letterboxes=crop.letterboxes)
+            needed.update(more)
+        needed = {schema.key(key) for key in needed} - {schema.key(ENCODED)}
+        self._aliases = {alias: key for alias, key in schema.aliases.items() if key in needed}
+        self._schema = Schema({key: schema.features[key] for key in schema.features if key in needed}, {})
+
+    def finish(self, others: bytes, view: View) -> dict[str, Any]:
+        """The parts of a record."""
+        record: dict[str, Any] = checked_record(decode(others, self._schema.features), self._schema)
+        found = {asked: record[key] for asked, key in self._keys.items() if key is not None}
+        if self._label is not None and self._classes is not None:
+            found[self._label] = multi_hot(found[self._label], self._classes)
+        record |= {alias: record[key] for alias, key in self._aliases.items()}
+        if self._targets - {"raster"}:
+            found |= see_objects(record, view, masks="masks" in self._targets, keypoints=self._keypoints)
+            if not self._crop.mirrors:
+                found["scale"], found["offset"] = to_source(view)
+        if "raster" in self._targets:
+            found["raster"] = see_raster(decoded_mask(record[RASTER], view), view, self._void or 0).astype(np.int32)
+        return found
+
+    def together(self, images: np.ndarray, records: list[dict[str, Any]]) -> Any:
+        """The batch."""
+        batch: dict[str, Any] = {}
+        for name in records[0]:
+            values = [record[name] for record in records]
+            feature = self._schema.features.get(self._keys.get(name) or "")
+            lists = name in _LISTS if feature is None else feature.ragged or feature.dtype == "bytes"
+            if name == self._label:
+                return images, np.array(values, np.float32 if self._classes or feature is None else feature.dtype)
+            batch[name] = values if lists else np.array(values, None if feature is None else feature.dtype)
+        return {"images": images} | batch
+
+
+def _parts(
+    samples: S, crop: Crop, label: str, features: Sequence[str] | None, targets: Collection[TargetName]
+) -> tuple[S, _Parts]:
+    """Return the samples, without those that have no label if labels are wanted, and the parts of a batch."""
+    check_samples(samples)
+    if features is not None or targets:
+        if isinstance(features, str) or isinstance(targets, str):
+            raise UsageError("features, targets", f"got {features!r}, {targets!r}, expected lists of names")
+        return samples, _Parts(samples.schema, crop, None, features or (), targets)
+    samples, _ = images_and_labels(samples, label, stacklevel=5)
+    return samples, _Parts(samples.schema, crop, label, (), ())
+
+
+def _this_process(ranks: Ranks | None) -> Ranks:
+    return given_ranks(ranks) or ranks_of_jax() or ranks_of_environment()
