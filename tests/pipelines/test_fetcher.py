@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,15 @@ def test_workers_start_by_any_method(there: Split, flowers: Dataset, method: str
     workers = Workers(1, start_method=method)
     there.payloads(np.arange(3))  # this process has used the client
     assert same(batches(there, 3, workers=workers), batches(flowers["train"], 3, workers=0))
+
+
+def test_arrays_are_those_of_the_disk(there: Split, flowers: Dataset) -> None:
+    """From any step on, and in an evaluation."""
+    options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "seed": 5, "start_step": 7, "order": SMALL}
+    remote, local = (shardfeed.array_batches(split, **options) for split in (there, flowers["train"]))
+    assert same(list(islice(remote, 30)), list(islice(local, 30)))
+    both = [shardfeed.eval_array_batches(split, batch_size=32, image_size=32) for split in (there, flowers["train"])]
+    assert same(list(both[0]), list(both[1]))
 
 
 def test_many_requests_are_a_warning(there: Split, tmp_path: Path) -> None:
