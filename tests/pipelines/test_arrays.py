@@ -325,6 +325,21 @@ def test_the_core_alone_makes_batches(photos: Path) -> None:
     assert run(photos, rest, hide=True) == ["(4, 16, 16, 3) int64", "[]"]
 
 
+@built
+def test_what_needs_opencv_says_so(photos: Path) -> None:
+    """JPEGs without the compiled module; likewise any other image."""
+    rest = """
+os.environ["SHARDFEED_NATIVE"] = "0"
+try:
+    next(iter(shardfeed.array_batches(train, batch_size=4, image_size=16)))
+except shardfeed.errors.MissingExtraError as error:
+    print(str(error).splitlines()[0])
+"""
+    (problem,) = run(photos, rest, hide=True)[-1:]
+    assert problem.startswith("images: OpenCV")
+    assert problem.endswith("pip install opencv-python-headless")
+
+
 def test_the_interpreter_ends_in_the_middle_of_an_iteration(photos: Path) -> None:
     assert run(photos, "") == ["(4, 16, 16, 3) int64"]
     assert run(photos, "del batches; sys.modules['kept'] = iterator") == ["(4, 16, 16, 3) int64"]
