@@ -212,8 +212,6 @@ class PixelOptions(ColumnOptions):
     split_column: Column | None = None
 
     def __post_init__(self) -> None:
-        if self.label_columns and len(self.label_columns) > 1:
-            raise UsageError("label_columns", f"got {len(self.label_columns)}, expected one", "give only the class")
         named = {"label": next(iter(self.label_columns or ()), None), "split": self.split_column}
         asked = {role: str(column) for role, column in named.items() if column is not None}
         object.__setattr__(self, "columns", {**asked, **self.columns})

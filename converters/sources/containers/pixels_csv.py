@@ -105,6 +105,8 @@ def read(look: Look, options: PixelOptions) -> ColumnarSource:
     The label is in the column that the options name, in one with a usual name, or in the only other column, if that has
     classes. Raises UsageError if no table has pixels, or if the column of the label is unknown.
     """
+    if options.label_columns and len(options.label_columns) > 1:
+        raise UsageError("label_columns", f"got {len(options.label_columns)}, expected one", "give only the class")
     files, headers = _files(look)
     roles, is_rest = _roles(files, headers, options)
     gather = Gather(files, roles, options)

@@ -154,8 +154,8 @@ class Labels:
             if known.by and given is None and names is None and ends is None and (known.by == "rest" or not whole):
                 column = known.column
                 counts = dict(zip(values, np.bincount(codes.codes, minlength=len(values)).tolist(), strict=True))
-                other = f"{naming('text', column)} for texts"
-                other = f"{naming(feature_key(column), column)} for numbers" if whole else other
+                key = feature_key(column)
+                other = f"{naming(key, column)} for numbers" if whole else f"{naming('text', column)} for texts"
                 remedy = f"give {naming('label', column)} for classes, {other}, or "
                 check_classes(column, counts, known.by, remedy=remedy + argument("unlabelled"))
             numbering = number_classes(

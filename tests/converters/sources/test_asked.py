@@ -1,4 +1,4 @@
-"""What is asked of a source is used or refused; what may be used is not refused."""
+"""Tests that what is asked of a source is used or refused, and that what may be used is not refused."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -326,7 +326,7 @@ def records_with_a_number(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/records/tfrecord.py: give the right one: --{} FILE",
+    "converters/sources/containers/records/columns.py: give the right one: --{} FILE",
     "convert set out",
     Way("--label-map", 6, fill={"FILE": "set/valid/Cats_label_map.pbtxt"}),
 )

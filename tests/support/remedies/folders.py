@@ -172,7 +172,7 @@ def folders_named_like_splits(box: Box) -> None:
     Way("--class-names", 8, fill={"FILE": "names.txt"}),
 )
 @advises(
-    "converters/sources/folders/reader.py: give --pattern '.+/(?P<label>[^/]+)/[^/]+' if the folders",
+    "converters/sources/folders/image_folder.py: give --pattern '.+/(?P<label>[^/]+)/[^/]+' if the folders",
     "convert folds out",
     Way("--pattern", 8),
 )

@@ -348,7 +348,7 @@ def an_image_that_is_broken(box: Box) -> None:
     ADOPT,
 )
 @advises(
-    "converters/existing/record_schema.py: no feature is the image, but {} contain images; name one",
+    "converters/existing/surveying.py: no feature is the image, but {} contain images; name one",
     "adopt theirs --dry-run",
     Way("--image-key", 6, onto="adopt theirs new", fill={"KEY": "right"}),
 )
@@ -359,12 +359,12 @@ def records_of_two_images(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/record_schema.py: no feature is the label: {}; name one with --label-key KEY",
+    "converters/existing/surveying.py: no feature is the label: {}; name one with --label-key KEY",
     "adopt theirs --dry-run",
     Way("--label-key", 6, onto="adopt theirs new", fill={"KEY": "class"}),
 )
 @advises(
-    "converters/existing/record_schema.py: {} is not the label, as {}; name it with --label-key {}",
+    "converters/existing/surveying.py: {} is not the label, as {}; name it with --label-key {}",
     "adopt scores --dry-run",
     Way("--label-key", 6, onto="adopt scores new"),
 )
