@@ -35,7 +35,7 @@ from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, escape
 from shardfeed.formats.example import values_of
 from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
-from shardfeed.machine.free_space import check_room, is_in_memory
+from shardfeed.machine.free_space import is_in_memory, room_in
 from shardfeed.machine.processes import keep_heap
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
@@ -96,7 +96,7 @@ def measure(
     convert(part, first, max_bad="99%")
     split = open_dataset(first)[SPLIT]
     check_images(split)
-    check_room(directory, split.record_bytes * (len(FORMATS) + _MORE), "give fewer images")
+    room_in(directory).check(split.record_bytes * (len(FORMATS) + _MORE), "give fewer images")
     skipped = _make_others(first, directory, progress)
     names = [name for name in FORMATS if name not in skipped]
     values, image_bytes = _values(split)
