@@ -38,6 +38,7 @@ from shardfeed.readers.skip import Skip, check_skip
 from shardfeed.readers.split import Split, checked_record
 from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
 
+_CROP_FRACTION = 0.875
 TargetName = Literal["boxes", "masks", "keypoints", "raster"]
 
 _LISTS = {"boxes", "labels", "area", "iscrowd", "masks", "keypoints"}  # one array per image, of any length
@@ -115,6 +116,8 @@ def array_batches(
     """
     size = checked_size(image_size)
     crop = Letterbox(size, 0) if letterbox else RandomCrop(size, RandomWindow(area, aspect_ratio), flip)
+    if letterbox and (area, aspect_ratio, flip) != (AREA, ASPECT_RATIO, True):
+        raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
     order = default_order(samples, Global()) if order is None else order
     if order == "stream" or isinstance(order, Stream):
         problem = f"got {order!r}, an order that only TensorFlow's batches have"
@@ -134,7 +137,7 @@ def eval_array_batches(
     *,
     batch_size: int,
     image_size: Size,
-    crop_fraction: float = 0.875,
+    crop_fraction: float = _CROP_FRACTION,
     letterbox: bool = False,
     label: str = LABEL,
     features: Sequence[str] | None = None,
@@ -171,6 +174,8 @@ def eval_array_batches(
     """
     size = checked_size(image_size)
     crop = Letterbox(size, 0) if letterbox else CenterCrop(size, crop_fraction)
+    if letterbox and crop_fraction != _CROP_FRACTION:
+        raise UsageError("letterbox", "crop_fraction is of a centre crop", "leave one of the two out")
     split, parts = _parts(split, crop, label, features, targets)
     process = _this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
@@ -386,6 +391,9 @@ def _parts(
     """Return the samples, without those that have no label if labels are wanted, and the parts of a batch."""
     check_samples(samples)
     if features is not None or targets:
+        if label != LABEL:
+            remedy = f"add {label!r} to features, or leave features and targets out"
+            raise UsageError("label", "is for batches of (images, labels), and these are dicts", remedy)
         if isinstance(features, str) or isinstance(targets, str):
             raise UsageError("features, targets", f"got {features!r}, {targets!r}, expected lists of names")
         return samples, _Parts(samples.schema, crop, None, features or (), targets)

@@ -18,7 +18,7 @@ from shardfeed.converters.planning.groups import GroupShares, Members
 from shardfeed.converters.planning.inputs import Inputs, made_by, sample_size, sample_state
 from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.planned_shard import PlannedShard, SplitMembers, cut, share_out
-from shardfeed.converters.planning.rows import MOST_SPLITS, Rows
+from shardfeed.converters.planning.rows import MOST_SPLITS, PlanRows
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
 from shardfeed.converters.sources.guard import EVERY, report_progress
@@ -114,7 +114,7 @@ def make_plan(
     recorded = source if isinstance(source, RecordedSource) else None
     keeps_order = recorded is not None and recorded.keeps_order
     features = sorted(source.schema.features)
-    rows, inputs = Rows(count, directory, buckets), Inputs(directory)
+    rows, inputs = PlanRows(count, directory, buckets), Inputs(directory)
     names: dict[str, int] = {}
     related = Members(options, source.schema, no_leaks=no_leaks) if options.groups or no_leaks else None
     annotations = open_ = 0
@@ -189,7 +189,7 @@ def make_plan(
 
 
 def _split_rule(
-    source: Source, rows: Rows, names: dict[str, int], related: Members | None, options: PlanOptions
+    source: Source, rows: PlanRows, names: dict[str, int], related: Members | None, options: PlanOptions
 ) -> Callable[[np.ndarray], np.ndarray]:
     """A function of rows that returns the split number of each row; `names` gets the names of drawn splits."""
     if related is not None and options.groups:

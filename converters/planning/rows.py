@@ -22,7 +22,7 @@ MOST_SPLITS = 1 << 15  # of a row's field
 _LEAST_ROWS = 1 << 14  # of a run and of a bucket: 1 MB
 
 
-class Rows:
+class PlanRows:
     """The rows of `count` samples. An array of them has these fields.
 
     `draw` and `place`: the two numbers that a sample draws. `stored`: as in STORED. `size`: in bytes. `label`: the

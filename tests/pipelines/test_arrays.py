@@ -436,6 +436,12 @@ def test_labels_of_other_kinds_and_features(flowers: Dataset, tmp_path: Path) ->
         start += len(records)
     assert isinstance(batch["image/height"], np.ndarray)
     assert isinstance(batch["image/class/label"], list)
+    with pytest.raises(UsageError, match=r"label: .* add 'image/label' to features"):
+        array_batches(train, batch_size=4, image_size=SIZE, label="image/label", features=keys)
+    with pytest.raises(UsageError, match="letterbox: area, aspect_ratio and flip are of crops"):
+        array_batches(train, batch_size=4, image_size=SIZE, letterbox=True, flip=False)
+    with pytest.raises(UsageError, match="letterbox: crop_fraction"):
+        eval_array_batches(train, batch_size=4, image_size=SIZE, letterbox=True, crop_fraction=0.5)
     with pytest.raises(UsageError, match="features: got 'image/encoded', expected features beside the image"):
         arrays(train, features=["image/encoded"])
     with pytest.raises(UsageError, match="targets: got 'box'"):

@@ -151,16 +151,16 @@ def combined(texts: Iterable[str]) -> str:
     return ""
 
 
-def ways(name: str, meaning: ColumnMeaning, *, column: int | None = None, grouped: bool = True) -> str:
+def ways(name: str, meaning: ColumnMeaning, *, column: int | None = None) -> str:
     """Return the remedy for a column that is not known to hold classes: each way to use it, the likeliest first.
 
-    `column`: its number from 0, for a column without a name. `grouped`: whether it may be the column of groups.
+    `column`: its number from 0, for a column without a name.
     """
     in_python, typed = (repr(name), shlex.quote(name)) if column is None else (str(column), str(column + 1))
     label = argument("label_columns", python=f"label_columns=[{in_python}]", typed=typed) + " for classes"
     text = argument("text_columns", python=f"text_columns=[{in_python}]", typed=typed) + " for texts"
     ordered = [label, text] if meaning.kind == "classes" else [text, label]
-    if column is None and grouped:
+    if column is None:
         group = f"{argument('group_column', name)} with {argument('split')} for groups"
         ordered = [group, label, text] if meaning.kind == "identifiers" else [*ordered, group]
     return f"give {', '.join(ordered)}, or {argument('unlabelled', python='label_columns=[]')} to leave it out"
