@@ -24,7 +24,7 @@ from shardfeed.pipelines.arguments import (
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher
-from shardfeed.pipelines.engine import Ahead, BatchMaker
+from shardfeed.pipelines.engine import Ahead, BatchMaker, Reader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
@@ -216,10 +216,11 @@ class ArrayBatches(Iterable[Any]):
         else:
             threads = at_least("workers", workers, 1, MOST_WORKERS)
         empty = not self._fill and process.ranks == 1
-        how: Any = {"damaged": damaged, "fill": self._fill, "may_be_empty": empty, "threads": threads}
         self.order = order
+        self._read = Reader(samples, order, fill=self._fill, may_be_empty=empty)
+        self._note = None if damaged is None else damaged.note
         self._samples, self._parts, self._process = samples, parts, process
-        self._make_maker = partial(BatchMaker[Any], samples, order, crop, parts.finish, **how)
+        self._make_maker = partial(BatchMaker[Any], samples, crop, parts.finish, threads=threads)
         self._running: weakref.ref[Ahead[Any]] | None = None
 
     def __len__(self) -> int:
@@ -254,11 +255,11 @@ class ArrayBatches(Iterable[Any]):
         maker = self._make_maker()
         if steps:
             begin_reading(self._samples, chunk_of(self.order, steps[0]))
-        drawn, together = self._drawn, self._parts.together
+        drawn, read, note, together = self._drawn, self._read, self._note, self._parts.together
 
         def make(step: int) -> Any:
-            made = maker(*drawn(step))
-            return None if made is None else together(*made)
+            records = read(*drawn(step), note)
+            return together(*maker(records)) if records.payloads else None
 
         ahead = Ahead(make, steps, maker.close)
         self._running = weakref.ref(ahead)
@@ -357,7 +358,7 @@ class _Parts:
         self._aliases = {alias: key for alias, key in schema.aliases.items() if key in needed}
         self._schema = Schema({key: schema.features[key] for key in schema.features if key in needed}, {})
 
-    def finish(self, others: bytes, view: View) -> dict[str, Any]:
+    def finish(self, _: np.ndarray, others: bytes, view: View) -> dict[str, Any]:
         """The parts of a record."""
         record: dict[str, Any] = checked_record(decode(others, self._schema.features), self._schema)
         found = {asked: record[key] for asked, key in self._keys.items() if key is not None}

@@ -1,106 +1,162 @@
-"""Batches without a framework: read, decoded and cropped by threads, ahead of their use.
+"""The engine of batches, without a framework: records are read, decoded and cropped by threads, ahead of their use.
 
-`BatchMaker` makes the batch of any samples that an order has drawn; `Ahead` has the batches of some steps made, in
-their order, and ends its threads when it is closed or no one refers to it.
+A `Reader` reads what an order has drawn, a `BatchMaker` makes the batch of these records, and `Ahead` has the batches
+of some steps made, in their order, and ends its threads when it is closed or no one refers to it.
 """
 
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
 from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import reading
-from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
+from shardfeed.pipelines.decoding.batch import BatchDecoder, MakeRoom, UndecodableError
+from shardfeed.pipelines.decoding.pixels import Shrink
 from shardfeed.pipelines.geometry import Crop, View
-from shardfeed.pipelines.orders.order import Drawn, IndexedOrder
+from shardfeed.pipelines.orders.order import BlockOrder, Drawn, IndexedOrder
 from shardfeed.pipelines.prefetch import Prefetcher, prefetch_threads
 from shardfeed.pipelines.samples import Samples, named
-from shardfeed.readers.skip import Skip, read_intact
+from shardfeed.readers.skip import read_intact
+from shardfeed.readers.split import Split
 
 T = TypeVar("T")
 
 _AT_ONCE = 2  # batches: one is read, or its last images are made, while the decoder's threads work on another
 
 
-class BatchMaker(Generic[T]):
-    """Makes (images uint8 [b, height, width, 3], what `finish` makes of the rest of each record, in a list).
+class Records(NamedTuple):
+    """Serialized records [k], their seeds, int64 [k, 2], and the place of the record in a row, for errors."""
 
-    Images are the windows that `crop` cuts. `finish`: from a serialized Example without its image, and the view. Its
-    IntegrityErrors name the record. `damaged`: counts damaged records, which are left out; None: they raise. `fill`: an
-    intact record of the batch is repeated for each that is left out. `may_be_empty`: a batch may be left with none.
-    `threads`: images decoded at once. Thread-safe.
+    payloads: list[bytes]
+    seeds: np.ndarray
+    where: Callable[[int], str]
+
+
+class Reader:
+    """Reads what an order has drawn from its samples. Thread-safe.
+
+    `fill`: an intact record of a batch is repeated in place of each damaged one that is left out. `may_be_empty`: a
+    batch may be left with none.
+    """
+
+    def __init__(self, samples: Samples, order: IndexedOrder, *, fill: bool = True, may_be_empty: bool = False) -> None:
+        self.samples, self.order = samples, order
+        self._fill, self._may_be_empty = fill, may_be_empty
+        self._window: int | None = None  # of blocks, that was loaded last
+
+    def __call__(
+        self, drawn: Drawn, chunk: int | None, note: Callable[[RecordError], object] | None, groups: Any = None
+    ) -> Records:
+        """Read a batch, or several, by their numbers in `groups`, int64 [k]. `chunk`: of the order, if it is known.
+
+        `note` is called with the error of each damaged record, which is left out; None: it raises. What is repeated in
+        its place is in another pass, and so gets another crop. Raises IntegrityError if too many are damaged.
+        """
+        samples, (indices, passes) = self.samples, drawn
+        self._load(chunk)
+        with reading(samples, chunk):
+            if note is None:
+                payloads = samples.payloads(indices)
+            else:
+                groups = np.zeros(len(indices), np.int64) if groups is None else groups
+                fill = groups if self._fill else None
+                found = read_intact(samples.payloads, indices, note, fill=fill, place=samples.name)
+                payloads, indices = found.payloads, indices[found.rows]
+                passes = passes[found.rows] + found.again
+        if not payloads and not self._may_be_empty:
+            raise IntegrityError(samples.name, f"{len(drawn.indices)} records of one batch are all damaged")
+        seeds = self.order.sample_seeds(passes, samples.places(indices))
+        return Records(payloads, seeds, lambda row: samples.where(int(indices[row])))
+
+    def _load(self, chunk: int | None) -> None:
+        """Read a window of blocks into the page cache, block by block: random reads are slow where it is used."""
+        order, samples = self.order, self.samples
+        if not isinstance(order, BlockOrder) or chunk in (None, self._window) or not isinstance(samples, Split):
+            return
+        self._window = chunk
+        if samples.shards.copy is None:  # else the fetcher has it
+            epoch, number = divmod(chunk, order.chunks_per_epoch)
+            window = np.arange(number * order.chunk, min((number + 1) * order.chunk, order.epoch_samples))
+            samples.shards.load(np.sort(samples.places(order.draw(epoch, window).indices)))
+
+
+class Made(NamedTuple, Generic[T]):
+    """Images, uint8 [k, height, width, 3], and what was made of the rest of each record."""
+
+    images: np.ndarray
+    rest: list[T]
+
+
+class BatchMaker(Generic[T]):
+    """Makes batches of records: their images are the windows that `crop` cuts. Thread-safe.
+
+    `finish`: from the image as `each` gives it, a serialized Example without it, and the view. Its IntegrityErrors name
+    the record. `each`: from the batch of images to one for each record. `threads`: images decoded at once; 0: by the
+    caller. `shrink`, `room`: see `BatchDecoder`.
     """
 
     def __init__(
         self,
         samples: Samples,
-        order: IndexedOrder,
         crop: Crop,
-        finish: Callable[[bytes, View], T],
+        finish: Callable[[Any, bytes, View], T],
         *,
-        damaged: Skip | None,
-        fill: bool,
-        may_be_empty: bool,
         threads: int,
+        each: Callable[[np.ndarray], Iterable[Any]] = iter,
+        shrink: Shrink | None = None,
+        room: MakeRoom | None = None,
     ) -> None:
-        self._samples, self._order, self._finish = samples, order, finish
-        self._damaged, self._fill, self._may_be_empty = damaged, fill, may_be_empty
+        self._finish, self._each = finish, each
         limit_arenas(threads)
-        self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads)
+        self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads, shrink=shrink, room=room)
         self.close = self._decoder.close
 
-    def __call__(self, drawn: Drawn, chunk: int | None) -> tuple[np.ndarray, list[T]] | None:
-        """Return the batch of some samples; None if it is empty. `chunk`: of the order, if they are read in it.
+    @property
+    def keys(self) -> list[str]:
+        """The features that Examples without their image lack."""
+        return self._decoder.keys
 
-        Raises RecordError for a damaged record, IntegrityError if there are too many.
-        """
-        indices, passes = drawn
-        with reading(self._samples, chunk):
-            if self._damaged is None:
-                payloads = self._samples.payloads(indices)
-            else:
-                group = np.zeros(len(indices), np.int64) if self._fill else None
-                note, place = self._damaged.note, self._samples.name
-                found = read_intact(self._samples.payloads, indices, note, fill=group, place=place)
-                payloads, indices = found.payloads, indices[found.rows]
-                passes = passes[found.rows] + found.again
-        if not payloads:
-            if self._may_be_empty:
-                return None
-            raise IntegrityError(self._samples.name, f"{len(drawn.indices)} records of one batch are all damaged")
+    def __call__(self, records: Records) -> Made[T]:
+        """Return their batch. Raises RecordError for an image that cannot be decoded."""
+        payloads = records.payloads
+
+        def named_error(row: int, error: IntegrityError) -> RecordError:
+            return RecordError(records.where(row) + named(payloads[row]), error.problem, error.remedy)
+
         try:
-            batch = self._decoder(payloads, self._order.sample_seeds(passes, self._samples.places(indices)))
+            batch = self._decoder(payloads, records.seeds)
         except UndecodableError as error:
-            at = next(i for i, payload in enumerate(payloads) if payload is error.payload)
-            raise self._of_record(payloads[at], indices[at], error.why) from None
+            row = next(row for row, payload in enumerate(payloads) if payload is error.payload)
+            raise named_error(row, error.why) from None
         except ImportError as error:
             problem = "OpenCV, which resizes all images but plain JPEGs with the compiled module, cannot be imported"
             raise MissingExtraError("images", problem, "pip install opencv-python-headless") from error
         rest = []
-        for payload, index, others, view in zip(payloads, indices, batch.others, batch.views, strict=True):
+        for row, parts in enumerate(zip(self._each(batch.images), batch.others, batch.views, strict=True)):
             try:
-                rest.append(self._finish(others, view))
+                rest.append(self._finish(*parts))
             except IntegrityError as error:  # CRC right, content not
-                raise self._of_record(payload, index, error) from None
-        return batch.images, rest
-
-    def _of_record(self, payload: bytes, index: Any, error: IntegrityError) -> RecordError:
-        return RecordError(self._samples.where(int(index)) + named(payload), error.problem, error.remedy)
+                raise named_error(row, error) from None
+        return Made(batch.images, rest)
 
 
 class Ahead(Iterator[T]):
     """Iterator of `make(step)` for each of `steps`, made by threads ahead of its use, without the Nones.
 
-    At most four are in memory besides those in use. `close` ends the threads, and then calls `closing`; it is called
-    after the last one, after an error, when nothing refers to this, and when the interpreter ends.
+    `ready`: batches that wait for their use; two more are being made. `close` ends the threads, and then calls
+    `closing`; it is called after the last one, after an error, when nothing refers to this, and when the interpreter
+    ends.
     """
 
-    def __init__(self, make: Callable[[int], T | None], steps: range, closing: Callable[[], object]) -> None:
-        producers = [lambda worker: map(make, steps[worker.number :: worker.count])] * _AT_ONCE
-        prefetcher = prefetch_threads(producers, buffer=1)
+    def __init__(
+        self, make: Callable[[int], T | None], steps: range, closing: Callable[[], object], *, ready: int = _AT_ONCE
+    ) -> None:
+        lanes = min(_AT_ONCE, ready)
+        producers = [lambda worker: map(make, steps[worker.number :: worker.count])] * lanes
+        prefetcher = prefetch_threads(producers, buffer=-(-ready // lanes))
         self.close = weakref.finalize(self, _close, prefetcher, closing)
         self._batches = iter(prefetcher)
 

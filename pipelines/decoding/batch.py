@@ -17,11 +17,12 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
 from shardfeed.pipelines.decoding.compiled import compiled_decoder
-from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, fit, plan_view
+from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, Shrink, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
 T = TypeVar("T")
+MakeRoom = Callable[[tuple[int, ...]], np.ndarray]  # from a shape to an array of bytes that no one else uses
 
 _MOST_OF_TASK = 16  # images: handing over a task costs as much as the Python code for an image
 _FREE = 2  # batches whose memory is kept while no one uses it
@@ -47,12 +48,22 @@ class UndecodableError(Exception):
 class BatchDecoder:
     """Makes batches of the windows that `crop` cuts from images. Thread-safe.
 
-    `schema`: of the records. `formats`: all values of `image/format`. `threads`: images decoded at once. `keys`: the
-    features that a batch's Examples omit.
+    `schema`: of the records. `formats`: all values of `image/format`. `threads`: images decoded at once; 0: by the
+    caller alone. `shrink`: see `fit`. `room`: makes the arrays of batches; None: memory is used again once nothing
+    refers to it. `keys`: the features that a batch's Examples omit.
     """
 
-    def __init__(self, crop: Crop, schema: Schema, formats: Iterable[str], threads: int) -> None:
-        self._crop = crop
+    def __init__(
+        self,
+        crop: Crop,
+        schema: Schema,
+        formats: Iterable[str],
+        threads: int,
+        *,
+        shrink: Shrink | None = None,
+        room: MakeRoom | None = None,
+    ) -> None:
+        self._crop, self._shrink = crop, shrink
         formats = set(formats)
         self._numbers = (HEIGHT, WIDTH) if "raw" in formats else ()  # raw pixels have no header
         self._constants = {FORMAT: b"raw"} if formats == {"raw"} else {}
@@ -61,19 +72,19 @@ class BatchDecoder:
         named = {schema.key(name): name for name in IMAGE_FEATURES if name not in others}
         self._names = {key: name for key, name in named.items() if key is not None}
         self.keys = list(self._names)
-        self._threads, self._process = threads, os.getpid()
-        self._pool = ThreadPoolExecutor(threads, "shardfeed-decode")
-        self._rooms = _Rooms()
+        self._threads, self._process = max(1, threads), os.getpid()
+        self._pool = ThreadPoolExecutor(threads, "shardfeed-decode") if threads else None
+        self._room = room or _Rooms().array
         self._compiled = compiled_decoder(crop, self.keys)
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
         """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
-        images = self._rooms.array((len(payloads), *self._crop.target, 3))
+        images = self._room((len(payloads), *self._crop.target, 3))
         if self._compiled is None or not len(payloads):
             views, others = self._one_by_one(range(len(payloads)), payloads, seeds, images)
             return Batch(images, views, others)
         found = self._compiled(payloads, seeds)
-        self._in_threads(lambda _: found.make(images, False), range(self._threads))
+        self._in_threads(lambda _: found.make(images, self._shrink is not None), range(self._threads))
         views, others = found.views(), found.others()
         if not found.made.all():
             rest = np.flatnonzero(~found.made).tolist()
@@ -83,7 +94,7 @@ class BatchDecoder:
 
     def close(self) -> None:
         """End the threads, and wait for them. Other threads may still call: they then decode themselves."""
-        if os.getpid() == self._process:  # a fork has no threads, and perhaps a lock that one of them held
+        if self._pool is not None and os.getpid() == self._process:  # a fork has no threads, and perhaps their locks
             self._pool.shutdown()
 
     def _one_by_one(
@@ -104,6 +115,8 @@ class BatchDecoder:
     def _in_threads(self, call: Callable[[int], T], numbers: Iterable[int]) -> list[T]:
         """Results of `call` for each number, in their order."""
         numbers = list(numbers)
+        if self._pool is None:
+            return [call(number) for number in numbers]
         try:
             parts: list[Future[T]] = [self._pool.submit(call, number) for number in numbers]
         except RuntimeError:  # closed; or the interpreter is about to end, and starts no new threads
@@ -132,7 +145,7 @@ class BatchDecoder:
             pixels = planned.pixels()
         except IntegrityError as error:
             raise UndecodableError(payload, error) from None
-        fit(pixels, planned.view, image, self._crop.fill)
+        fit(pixels, planned.view, image, self._crop.fill, self._shrink)
         return planned.view, others
 
 

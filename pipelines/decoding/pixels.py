@@ -200,16 +200,25 @@ def has_opencv() -> bool:
     return True
 
 
-def fit(pixels: np.ndarray, view: View, image: np.ndarray, fill: int) -> None:
+# From pixels, uint8 [h, w, 3], to others of a (height, width), in memory of their own, antialiased.
+Shrink = Callable[[np.ndarray, tuple[int, int]], np.ndarray]
+
+
+def fit(pixels: np.ndarray, view: View, image: np.ndarray, fill: int, shrink: Shrink | None = None) -> None:
     """Fill `image`, uint8 [height, width, 3], the view's target, with `pixels`, uint8 [h, w, 3], its window.
 
-    `fill`: the value of padding. Raises ImportError if OpenCV is not installed.
+    `fill`: the value of padding. `shrink`: resizes; None: OpenCV does, without antialiasing. Raises ImportError if that
+    is not installed.
     """
-    cv2: Any = import_module("cv2")  # of an extra
     top, left, height, width = view.content
     if (height, width) != view.target:
         image.fill(fill)
         image = image[top : top + height, left : left + width]
+    if shrink is not None:
+        resized = pixels if pixels.shape == image.shape else shrink(pixels, (height, width))
+        image[:] = resized[:, ::-1] if view.mirrored else resized
+        return
+    cv2: Any = import_module("cv2")  # of an extra
     tall, wide = pixels.shape[:2]
     ratio = reduction((tall, wide), (height, width))
     if ratio > 1 and (tall, wide) == view.window[2:]:  # else the decoder has shrunk it
