@@ -48,7 +48,7 @@ class Reader:
         self._window: int | None = None  # of blocks, that was loaded last
 
     def __call__(
-        self, drawn: Drawn, chunk: int | None, note: Callable[[RecordError], object] | None, groups: Any = None
+        self, drawn: Drawn, chunk: int | None, note: Callable[[RecordError], None] | None, groups: Any = None
     ) -> Records:
         """Read a batch, or several, by their numbers in `groups`, int64 [k]. `chunk`: of the order, if it is known.
 
@@ -83,15 +83,10 @@ class Reader:
             samples.shards.load(np.sort(samples.places(order.draw(epoch, window).indices)))
 
 
-class Made(NamedTuple, Generic[T]):
-    """Images, uint8 [k, height, width, 3], and what was made of the rest of each record."""
-
-    images: np.ndarray
-    rest: list[T]
-
-
 class BatchMaker(Generic[T]):
-    """Makes batches of records: their images are the windows that `crop` cuts. Thread-safe.
+    """Makes batches of records: images, uint8 [k, height, width, 3], and a list of what `finish` makes. Thread-safe.
+
+    Images are the windows that `crop` cuts.
 
     `finish`: from the image as `each` gives it, a serialized Example without it, and the view. Its IntegrityErrors name
     the record. `each`: from the batch of images to one for each record. `threads`: images decoded at once; 0: by the
@@ -119,7 +114,7 @@ class BatchMaker(Generic[T]):
         """The features that Examples without their image lack."""
         return self._decoder.keys
 
-    def __call__(self, records: Records) -> Made[T]:
+    def __call__(self, records: Records) -> tuple[np.ndarray, list[T]]:
         """Return their batch. Raises RecordError for an image that cannot be decoded."""
         payloads = records.payloads
 
@@ -134,13 +129,13 @@ class BatchMaker(Generic[T]):
         except ImportError as error:
             problem = "OpenCV, which resizes all images but plain JPEGs with the compiled module, cannot be imported"
             raise MissingExtraError("images", problem, "pip install opencv-python-headless") from error
-        rest = []
+        rest: list[T] = []
         for row, parts in enumerate(zip(self._each(batch.images), batch.others, batch.views, strict=True)):
             try:
                 rest.append(self._finish(*parts))
             except IntegrityError as error:  # CRC right, content not
                 raise named_error(row, error) from None
-        return Made(batch.images, rest)
+        return batch.images, rest
 
 
 class Ahead(Iterator[T]):

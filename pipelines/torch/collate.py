@@ -12,7 +12,7 @@ from torch.utils.data import default_collate
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.samples import Fetched
-from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent
+from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent, joined
 from shardfeed.pipelines.torch.targets import Target, Targets
 from shardfeed.pipelines.torch.workers import batch_bytes
 
@@ -164,8 +164,11 @@ class Collate:
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
             return default_collate([_padded(tensor, longest, self.pad, place) for tensor in tensors])
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
-            if self.lends and (lent := SHARED_IMAGES.lend(tensors)) is not None:
-                return lent
+            whole = joined(tensors)
+            if whole is not None and self.lends:
+                whole = SHARED_IMAGES.lend(whole)
+            if whole is not None:
+                return whole
             return default_collate([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
         return default_collate(list(tensors))  # which stacks in a worker directly into shared memory
 

@@ -9,7 +9,7 @@ bilinear resize with antialiasing, as in torchvision, does the rest; without ant
 which gives the same pixels as TensorFlow.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,10 @@ import torch
 
 from shardfeed.errors import MissingExtraError
 from shardfeed.pipelines.arguments import Size, image_size
-from shardfeed.pipelines.decoding.pixels import fit, has_opencv, plan_view
+from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.labels import Label
-from shardfeed.pipelines.torch.samples import Following, planning
+from shardfeed.pipelines.torch.samples import Following
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, sample_seeds
 
 
@@ -130,9 +130,17 @@ class GeometricTransform(Following[torch.Tensor]):
         del record, view
         return image
 
-    def plan_view(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, View]]:
-        """Return a function that makes the image and its view of the stored image."""
-        return plan_image(record, self.draw(seed), fill=self.crop.fill, antialias=self.antialias)
+    @property
+    def shrink(self) -> Shrink | None:
+        """How images are made smaller: see `fit`."""
+        return shrunk if self.antialias else None
+
+    def see(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, View]:
+        """The image, and its view of the stored image. Raises IntegrityError if it cannot be decoded."""
+        planned = plan_view(record, self.draw(seed))
+        image = np.empty((*planned.view.target, 3), np.uint8)
+        fit(planned.pixels(), planned.view, image, self.crop.fill, self.shrink)
+        return torch.from_numpy(image).permute(2, 0, 1), planned.view
 
 
 @dataclass(frozen=True)
@@ -141,10 +149,6 @@ class ImageAndLabel(Following[tuple[torch.Tensor, Any]]):
 
     image: GeometricTransform
     label: Label
-
-    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Any]]:
-        image, label = planning(self.image)(record, seed), self.label(record)
-        return lambda: (image(), label)
 
     def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Any]:
         del view
@@ -162,37 +166,10 @@ def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
     return torch.from_numpy(whole.copy()).permute(2, 0, 1)
 
 
-def plan_image(
-    record: Mapping[str, Any], choose: ChooseView, *, fill: int = 0, antialias: bool = True
-) -> Callable[[], tuple[torch.Tensor, View]]:
-    """Return a function that makes the image, uint8 [3, height, width] of the view's target, and the view by `choose`.
-
-    `fill`: the value of padding. Both steps raise IntegrityError if the image cannot be decoded.
-    """
-    planned = plan_view(record, choose)
-    resized = _by_pytorch if antialias else _by_opencv
-    return lambda: (resized(planned.pixels(), planned.view, fill), planned.view)
-
-
-def _by_opencv(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
-    """Resize `pixels`, the view's window, uint8 [h, w, 3], to the view's target: uint8 [3, height, width]."""
-    image = np.empty((*view.target, 3), np.uint8)
-    fit(pixels, view, image, fill)
-    return torch.from_numpy(image).permute(2, 0, 1)
-
-
-def _by_pytorch(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
-    """As `_by_opencv`."""
-    content = view.content
+def shrunk(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Resize pixels, uint8 [h, w, 3], to a (height, width), antialiased, as torchvision does."""
     # Contiguous: PyTorch uses vector instructions only for contiguous memory. The batch dimension is added before the
     # axes are permuted: otherwise the strides do not look like channels-last.
-    window = torch.from_numpy(pixels.copy())[None].permute(0, 3, 1, 2)
-    if window.shape[2:] != content[2:]:
-        window = torch.nn.functional.interpolate(window, content[2:], mode="bilinear", antialias=True)
-    image = window[0].flip(2) if view.mirrored else window[0]
-    if content[2:] != view.target:
-        padded = torch.full((*view.target, 3), fill, dtype=torch.uint8).permute(2, 0, 1)
-        rows, columns = (slice(content[i], content[i] + content[i + 2]) for i in (0, 1))
-        padded[:, rows, columns] = image
-        image = padded
-    return image
+    window = torch.from_numpy(np.require(pixels, requirements=["C", "W"]))[None].permute(0, 3, 1, 2)
+    made = torch.nn.functional.interpolate(window, size, mode="bilinear", antialias=True)
+    return made[0].permute(1, 2, 0).numpy()

@@ -10,6 +10,7 @@ from typing import Any
 from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.arguments import S, Size, check_samples, check_shared_batch, images_and_labels
 from shardfeed.pipelines.caching.client import read_through_fetcher
+from shardfeed.pipelines.engine import Reader
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
@@ -20,7 +21,7 @@ from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_i
 from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
-from shardfeed.pipelines.torch.samples import TorchSamples, Transform
+from shardfeed.pipelines.torch.samples import TorchSamples, Transform, runs_no_python
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps, this_process
 from shardfeed.pipelines.torch.workers import Planned, Workers, plan_workers
 from shardfeed.readers.skip import Skip
@@ -85,8 +86,9 @@ def torch_loader(
             only on the batch's first sample and the epoch.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many; each damaged record is replaced by another sample of the batch. None: the first damaged record raises.
-        workers: number of processes that read and decode, 0 for none; or `Workers` with options. None: the number of
-            available CPUs, divided among the ranks of this machine.
+        workers: number of threads that decode, or of processes if a function of yours runs for each sample or batch; 0
+            for none; or `Workers` with options. None: the number of available CPUs, divided among the ranks of this
+            machine.
         ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
             is initialised, else from torchrun's environment variables, else rank 0 of 1.
 
@@ -115,8 +117,11 @@ def torch_loader(
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
     arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks)
+    plan = _plan(workers, made, collate_fn, batch_size, process)
     return TorchLoader(
-        TorchSamples(arranged, chosen, made, again=True, keys=keys, skip=damaged is not None),
+        TorchSamples(
+            Reader(arranged, chosen), made, again=True, keys=keys, skip=damaged is not None, threads=plan.threads
+        ),
         Steps(
             chosen,
             rank=process.rank,
@@ -126,7 +131,7 @@ def torch_loader(
         pad=pad,
         collate_fn=collate_fn,
         damaged=damaged,
-        workers=_plan(workers, made, batch_size, process),
+        workers=plan,
         process=process,
         given_ranks=ranks is not None,
     )
@@ -244,22 +249,15 @@ def _every_sample(
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
+    plan = _plan(workers, made, collate_fn, batch_size, process)
+    read = Reader(read_through_fetcher(split, stored), stored, fill=False, may_be_empty=process.ranks == 1)
     return SampleLoader(
-        TorchSamples(
-            read_through_fetcher(split, stored),
-            stored,
-            made,
-            again=False,
-            keys=keys,
-            skip=damaged is not None,
-            fill=False,
-            may_be_empty=process.ranks == 1,
-        ),
+        TorchSamples(read, made, again=False, keys=keys, skip=damaged is not None, threads=plan.threads),
         EvenSteps(stored, rank=process.rank, ranks=process.ranks),
         pad=pad,
         collate_fn=collate_fn,
         damaged=damaged,
-        workers=_plan(workers, made, batch_size, process),
+        workers=plan,
         process=process,
         given_ranks=ranks is not None,
     )
@@ -294,12 +292,18 @@ def _prepared(
         return samples, keys, ImageAndLabel(crop(size), number)
     assert image_transform is not None
     if isinstance(image_transform, GeometricTransform):
+        if not runs_no_python(image_transform):
+            problem = f"got {type(image_transform).__name__}, which has a call of its own"
+            raise UsageError("image_transform", problem, "call it in a function of a record and a seed: transform=")
         return samples, keys, ImageAndLabel(image_transform, number)
     check_image_transform(image_transform)
     return samples, keys, ImageTransformed(image_transform, number)
 
 
-def _plan(workers: int | Workers | None, transform: Transform, batch_size: int, process: Ranks) -> Planned:
+def _plan(
+    workers: int | Workers | None, transform: Transform, collate_fn: Any, batch_size: int, process: Ranks
+) -> Planned:
     """Plan the workers for this rank's part of a batch of images, if their size is known."""
     height, width = transform.image.crop.target if isinstance(transform, ImageAndLabel) else (0, 0)
-    return plan_workers(workers, -(-batch_size // process.ranks) * 3 * height * width, process.ranks_on_this_machine)
+    size, ours = -(-batch_size // process.ranks) * 3 * height * width, collate_fn is None and runs_no_python(transform)
+    return plan_workers(workers, size, process.ranks_on_this_machine, threads=ours)

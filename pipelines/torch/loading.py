@@ -151,6 +151,14 @@ class SampleLoader(DataLoader[Any]):
         return self._delivered(batches, iteration)
 
     def _delivered(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
+        assert isinstance(self.dataset, TorchSamples)
+        try:
+            yield from self._batches(batches, iteration)
+        finally:
+            if self._iteration is iteration:
+                self.dataset.close()
+
+    def _batches(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
         while True:
             if self._iteration is not iteration:
                 problem = "was iterated again before its batches ended"

@@ -47,19 +47,27 @@ class SharedImages:
         self._taken = piece.data_ptr()
         return _bytes(piece)[: prod(shape)].view(shape)
 
-    def lend(self, images: Sequence[torch.Tensor]) -> Lent | None:
-        """Return the batch that `images` are all parts of, in order, if `take` made it, the first time only."""
-        first, piece = images[0], images[0].untyped_storage()
-        start = piece.data_ptr()
-        if start != self._taken or piece.nbytes() < len(images) * first.nbytes + _END:
-            return None
-        if any(one.data_ptr() != start + n * first.nbytes for n, one in enumerate(images)):
+    def lend(self, images: torch.Tensor) -> Lent | None:
+        """Return the batch `images`, if `take` made its memory, the first time only."""
+        piece = images.untyped_storage()
+        if piece.data_ptr() != self._taken:
             return None
         self._taken = 0
         piece[piece.nbytes() - 1] = 1
         if len(self._pieces) < self.kept:
             self._pieces.append(piece)
-        return Lent(first.as_strided((len(images), *first.shape), (first.numel(), *first.stride())))
+        return Lent(images)
+
+
+def joined(images: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    """The batch that `images` are all parts of, in order, from its beginning; None if they are not."""
+    first, whole = images[0], images[0].untyped_storage()
+    start = first.data_ptr()
+    if start != whole.data_ptr() or whole.nbytes() < len(images) * first.nbytes:
+        return None
+    if any(one.data_ptr() != start + n * first.nbytes for n, one in enumerate(images)):
+        return None
+    return first.as_strided((len(images), *first.shape), (first.numel(), *first.stride()))
 
 
 SHARED_IMAGES = SharedImages()  # of this process

@@ -1,7 +1,8 @@
 """The order as a batch sampler of PyTorch: the samples of each step, from any step onwards, for any rank."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import torch.distributed
 from torch.utils.data import Sampler
 
 from shardfeed.errors import UsageError, at_least
+from shardfeed.pipelines.caching.client import chunk_of
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, even_cuts, given_ranks, ranks_of_environment
@@ -77,6 +79,19 @@ class SharedSteps(Sampler[list[Key]]):
     def _keys(self) -> Iterator[list[Key]]:
         raise NotImplementedError
 
+    def keys(self, step: int) -> StepKeys:
+        """The keys of a step, for this rank."""
+        raise NotImplementedError
+
+    def end(self, step: int) -> int:
+        """The end of the iteration in which a step is."""
+        raise NotImplementedError
+
+    def _with_source(self, keys: Iterable[Key], step: int, chunk: int | None) -> StepKeys:
+        made = StepKeys(keys, chunk)
+        made.step, made.source = step, self
+        return made
+
 
 class Steps(SharedSteps):
     """The keys of each step, `TorchSamples`' own: each iteration is the next epoch, or what is left of a loaded one.
@@ -128,9 +143,12 @@ class Steps(SharedSteps):
         return self.epoch if self._begun is None else self._begun + 1
 
     def keys(self, step: int) -> StepKeys:
-        """The keys of `step`, for this rank."""
         drawn = self.order.drawn(step, self._rank, self._ranks)
-        return StepKeys(zip(drawn.indices.tolist(), drawn.passes.tolist(), strict=True), step)
+        pairs = zip(drawn.indices.tolist(), drawn.passes.tolist(), strict=True)
+        return self._with_source(pairs, step, chunk_of(self.order, step))
+
+    def end(self, step: int) -> int:
+        return sys.maxsize if self.endless else (step // len(self) + 1) * len(self)
 
     def _keys(self) -> Iterator[list[Key]]:
         return _Iteration(self, counted=not self._ours)
@@ -221,6 +239,12 @@ class EvenSteps(SharedSteps):
     def __len__(self) -> int:
         return len(self._cuts) - 1
 
+    def keys(self, step: int) -> StepKeys:
+        pairs = ((index, 0) for index in range(*self._cuts[step : step + 2]))
+        return self._with_source(pairs, step, step if self._ranks == 1 else None)
+
+    def end(self, step: int) -> int:
+        return len(self)
+
     def _keys(self) -> Iterator[list[Key]]:
-        for step, (start, stop) in enumerate(itertools.pairwise(self._cuts)):
-            yield StepKeys(((index, 0) for index in range(start, stop)), step if self._ranks == 1 else None)
+        return map(self.keys, range(len(self)))

@@ -1,10 +1,10 @@
-"""Numbers of worker processes and of prefetched batches, and a check that shared memory has room for those batches."""
+"""Numbers of threads or worker processes, of batches made ahead, and a check that shared memory has room for those."""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,30 +25,36 @@ _START_METHODS = ("fork", "spawn", "forkserver")
 
 @dataclass(frozen=True)
 class Workers:
-    """The worker processes of a loader, which read and decode. They live as long as the loader.
+    """The threads or worker processes of a loader, which read and decode.
 
-    Each process has one PyTorch thread and one OpenCV thread. A transform that needs more threads can set their number.
+    Threads of the training process make batches if none of your Python runs for an image: with `image_size`, our crops,
+    `detection` and `segmentation`. They take less time and a quarter of the memory, and need neither a start method nor
+    /dev/shm. Other transforms, and a `collate_fn`, run in worker processes, which live as long as the loader; each has
+    one PyTorch thread and one OpenCV thread. A transform that needs more threads can set their number.
 
     Args:
-        count: number of processes, 0 to 4,096. None: available CPUs, divided among the ranks of this machine; 0 in a
+        count: number of threads that decode, or of processes; 0 to 4,096. With 0, each batch is made when it is asked
+            for, in your thread. None: available CPUs, divided among the ranks of this machine; no processes in a
             daemon process, such as those of multiprocessing.Pool, which cannot start others.
-        prefetch: number of batches that each process prepares in advance, 1 or more. None: 2, or 1 if 2 from every
-            process would take more than a quarter of the available memory.
-        pin_memory: whether batches are copied to pinned (page-locked) memory. None: True if there is a CUDA GPU.
-        start_method: "fork", "spawn" or "forkserver". None: Python's default, but "forkserver" if workers read from a
-            bucket or a web server, where "fork" is an error.
+        prefetch: number of batches that each process prepares in advance, or all threads together; 1 or more. None: 2,
+            or for processes 1 if 2 from each would take more than a quarter of the available memory.
+        pin_memory: whether batches are in pinned (page-locked) memory. None: True if there is a CUDA GPU.
+        start_method: of processes, "fork", "spawn" or "forkserver". None: Python's default, but "forkserver" if workers
+            read from a bucket or a web server, where "fork" is an error.
+        processes: whether processes are used where threads could be, too. None: if there is a start method.
 
     Raises:
-        UsageError: for values out of range.
+        UsageError: for values out of range; and when a loader is made, for `processes=False` with a function of yours.
 
     Example:
-        loader = torch_loader(data["train"], batch_size=256, image_size=224, workers=Workers(8, start_method="spawn"))
+        loader = torch_loader(data["train"], batch_size=256, image_size=224, workers=Workers(8, prefetch=4))
     """
 
     count: int | None = None
     prefetch: int | None = None
     pin_memory: bool | None = None
     start_method: str | None = None
+    processes: bool | None = None
 
     def __post_init__(self) -> None:
         if self.count is not None:
@@ -60,32 +66,51 @@ class Workers:
             raise UsageError("start_method", got)
 
 
+class Threads(NamedTuple):
+    """Threads that make batches, a `number` of images at once, and the number of batches that are `ready` in advance.
+
+    `pinned`: images are in pinned memory.
+    """
+
+    number: int
+    ready: int
+    pinned: bool
+
+
 @dataclass(frozen=True)
 class Planned:
-    """Workers that a loader starts: `count` processes, each with `prefetch` batches ahead."""
+    """Workers that a loader starts: `count` processes, each with `prefetch` batches ahead, or `threads`."""
 
     count: int
     prefetch: int
     pin_memory: bool
     start_method: str | None
+    threads: Threads | None = None
 
     def batches_in_memory(self) -> int:
         """Batches in shared memory at once: those ahead, the one in use, and the previous one, not yet released."""
         return self.count * self.prefetch + 2
 
 
-def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int) -> Planned:
-    """Return the number of workers: as requested, else one per available CPU, divided among this machine's processes.
+def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int, *, threads: bool = False) -> Planned:
+    """Return the workers: as requested, else one per available CPU, divided among this machine's processes.
 
-    A daemon process has none.
+    A daemon process starts no processes.
 
-    `batch_bytes`: of one batch, 0 if unknown. Raises UsageError.
+    `batch_bytes`: of one batch, 0 if unknown. `threads`: whether threads can make the batches. Raises UsageError.
     """
     workers = asked if isinstance(asked, Workers) else Workers(asked)
+    if workers.processes is False and not threads:
+        problem = "got False, and a function of yours runs for each sample or batch, which needs processes"
+        raise UsageError("processes", problem, "leave it out")
+    threads = threads and not (workers.start_method if workers.processes is None else workers.processes)
     count = workers.count
     if count is None:
-        count = 0 if in_daemon() else max(1, cpu_budget() // local_ranks)
+        count = 0 if in_daemon() and not threads else max(1, cpu_budget() // local_ranks)
     pin_memory = torch.cuda.is_available() if workers.pin_memory is None else workers.pin_memory
+    if threads:
+        made = Threads(count, workers.prefetch or _AHEAD, pin_memory)
+        return Planned(0, 0, pin_memory, None, made)
     planned = Planned(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method)
     large = planned.batches_in_memory() * batch_bytes * local_ranks > memory_budget() * _SHARE
     return replace(planned, prefetch=1) if large and workers.prefetch is None else planned

@@ -12,14 +12,14 @@ from object_images import encoded
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, MissingExtraError, UsageError
-from shardfeed.pipelines.decoding.pixels import _shortened
+from shardfeed.pipelines.decoding.pixels import _shortened, fit, plan_view
 from shardfeed.pipelines.geometry import cropped
 from shardfeed.pipelines.torch.images import (
     decode_image,
     letterbox,
-    plan_image,
     random_resized_crop,
     resize_center_crop,
+    shrunk,
 )
 from shardfeed.pipelines.windows import Window
 
@@ -37,7 +37,10 @@ def jpeg(mode: str = "RGB", size: tuple[int, int] = (83, 121), **options: object
 
 def decode_resized(record: Any, choose: Any, target: tuple[int, int]) -> torch.Tensor:
     """The window of an image that `choose` picks, resized to `target`."""
-    return plan_image(record, lambda height, width: cropped((height, width), choose(height, width), target))()[0]
+    planned = plan_view(record, lambda height, width: cropped((height, width), choose(height, width), target))
+    image = np.empty((*target, 3), np.uint8)
+    fit(planned.pixels(), planned.view, image, 0, shrunk)
+    return torch.from_numpy(image).permute(2, 0, 1)
 
 
 def pillow(data: bytes) -> np.ndarray:
@@ -121,7 +124,7 @@ def test_the_crop_of_evaluation_is_pillows() -> None:
 def test_a_letterbox_holds_the_whole_image() -> None:
     data = jpeg(size=(90, 60), subsampling=0)
     box = pickle.loads(pickle.dumps(letterbox((64, 45), fill=7)))
-    image, view = box.plan_view({"image/encoded": data}, 0)()
+    image, view = box.see({"image/encoded": data}, 0)
     assert (tuple(image.shape), view.content) == ((3, 64, 45), (17, 0, 30, 45))
     assert image.permute(1, 2, 0).is_contiguous()
     expected = Image.open(io.BytesIO(data)).resize((45, 30), Image.Resampling.BILINEAR)
@@ -130,7 +133,7 @@ def test_a_letterbox_holds_the_whole_image() -> None:
     assert np.abs(found[17:47] - np.asarray(expected)).mean() < 3
     assert (found[:17] == 7).all()
     assert (found[47:] == 7).all()
-    same, _ = letterbox((60, 90)).plan_view({"image/encoded": data}, 0)()
+    same, _ = letterbox((60, 90)).see({"image/encoded": data}, 0)
     assert torch.equal(same, decode_image({"image/encoded": data}))
     with pytest.raises(UsageError, match="fill: got 256, expected 0 to 255"):
         letterbox(32, fill=256)

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,8 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from loader_transforms import opencv_threads
 from torch.utils.data import DataLoader
 
@@ -25,7 +22,7 @@ import shardfeed
 from shardfeed.errors import IntegrityError, OrderMismatchError, RecordError, StorageError, UsageError
 from shardfeed.pipelines import Blocks, Global, Stream, make_batches, mix, order_samples, train_batches
 from shardfeed.pipelines.orders.choices import OrderLike, OrderName
-from shardfeed.pipelines.torch import Ranks, Workers, random_resized_crop, samples, torch_eval_loader, torch_loader
+from shardfeed.pipelines.torch import Ranks, Workers, random_resized_crop, torch_eval_loader, torch_loader
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.readers import Dataset, Skip, Split
 
@@ -208,30 +205,6 @@ def test_opencv_has_one_thread_in_a_worker(flowers: Dataset, method: Any) -> Non
         assert cv2.getNumThreads() == 2
     finally:
         cv2.setNumThreads(here)
-
-
-@given(st.lists(st.integers(1, 9)), st.integers(1, 20))
-def test_records_planned_at_once_are_bounded(sizes: list[int], most: int) -> None:
-    payloads = [bytes(size) for size in sizes]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(samples, "_TOGETHER", most)
-        parts = [payloads[part] for part in samples._groups(payloads)]
-    assert list(itertools.chain.from_iterable(parts)) == payloads
-    assert all(len(part) <= 1 or sum(map(len, part)) <= most for part in parts)
-
-
-@pytest.mark.parametrize("together", [1, 3_000])
-def test_a_batch_does_not_depend_on_how_many_are_planned_at_once(
-    flowers: Dataset, monkeypatch: pytest.MonkeyPatch, together: int
-) -> None:
-    def batches() -> list[Any]:
-        return list(torch_loader(flowers["train"], batch_size=BATCH, image_size=24, workers=0))
-
-    expected = batches()
-    monkeypatch.setattr(samples, "_TOGETHER", together)
-    for (images, labels), (same, likewise) in zip(expected, batches(), strict=True):
-        assert torch.equal(images, same)
-        assert torch.equal(labels, likewise)
 
 
 def test_each_iteration_is_the_next_epoch(flowers: Dataset) -> None:
@@ -523,30 +496,23 @@ def test_a_damaged_record_raises_as_it_is(damaged: tuple[Dataset, list[int]], wo
     assert caught.value.exit_code == 4
 
 
-class Fails(samples.TwoSteps[bytes]):
-    """In step 0 or 1, at one record."""
+class Fails:
+    """At one record."""
 
-    def __init__(self, name: bytes, step: int) -> None:
-        self.name, self.step = name, step
+    def __init__(self, name: bytes) -> None:
+        self.name = name
 
-    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], bytes]:
-        self.check(record, 0)
-        return lambda: self.check(record, 1)
-
-    def check(self, record: Mapping[str, Any], step: int) -> bytes:
-        if (record["image/filename"], step) == (self.name, self.step):
+    def __call__(self, record: Mapping[str, Any], seed: int) -> bytes:
+        if record["image/filename"] == self.name:
             raise IntegrityError("image", "it is odd")
         return record["image/filename"]
 
 
-@pytest.mark.parametrize("together", [1, 2_000, 1 << 20])
-@pytest.mark.parametrize("step", [0, 1])
-def test_an_error_names_its_record(flowers: Dataset, monkeypatch: pytest.MonkeyPatch, step: int, together: int) -> None:
-    monkeypatch.setattr(samples, "_TOGETHER", together)
+def test_an_error_names_its_record(flowers: Dataset) -> None:
     split = flowers["validation"]
     for index in (0, 7, BATCH + 5):
         name = split[index]["image/filename"]
-        loader = torch_eval_loader(split, batch_size=BATCH, transform=Fails(name, step), workers=0)
+        loader = torch_eval_loader(split, batch_size=BATCH, transform=Fails(name), workers=0)
         with pytest.raises(RecordError, match=f"{name.decode()}.*it is odd") as caught:
             list(loader)
         assert caught.value.place.startswith(split.where(index))
@@ -560,29 +526,11 @@ class Halved(GeometricTransform):
 def test_a_call_of_ones_own_is_what_is_called(flowers: Dataset) -> None:
     crop = random_resized_crop(24)
     own = Halved(crop.crop)
-    for key in ("transform", "image_transform"):
-        first, half = (
-            next(iter(torch_loader(flowers["train"], batch_size=BATCH, workers=0, **{key: each})))
-            for each in (crop, own)
-        )
-        if key == "image_transform":
-            first, half = first[0], half[0]
-        assert torch.equal(first / 2, half)
-
-
-def test_what_was_planned_is_let_go_when_it_is_made(flowers: Dataset) -> None:
-    """A plan may hold the pixels of an image, which are many more bytes than its record."""
-    planned: list[weakref.ref[Any]] = []
-
-    class Watched(samples.TwoSteps[int]):
-        def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], int]:
-            pixels = np.zeros(10)
-            planned.append(weakref.ref(pixels))
-            return lambda: sum(each() is not None for each in planned) + 0 * len(pixels)
-
-    split = flowers["train"]
-    (alive,) = torch_eval_loader(split[:BATCH], batch_size=BATCH, transform=Watched(), workers=0)
-    assert alive.tolist() == [*range(BATCH, 0, -1)]
+    options: dict[str, Any] = {"batch_size": BATCH, "workers": 0}
+    first, half = (next(iter(torch_loader(flowers["train"], transform=each, **options))) for each in (crop, own))
+    assert torch.equal(first / 2, half)
+    with pytest.raises(UsageError, match=r"Halved, which has a call of its own.*transform="):
+        torch_loader(flowers["train"], image_transform=own, **options)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -194,7 +194,7 @@ import sys
 import shardfeed
 from shardfeed.converters import convert, from_dicts
 from shardfeed.pipelines import prefetch_processes
-from shardfeed.pipelines.torch import torch_loader
+from shardfeed.pipelines.torch import Workers, torch_loader
 
 def batches(workers):
     loader = torch_loader(shardfeed.open(sys.argv[1])["train"], batch_size=12, image_size=16, workers=workers)
@@ -214,7 +214,8 @@ def tried(task):
 
 if __name__ == "__main__":
     with multiprocessing.Pool(1) as pool:
-        for found in pool.map(tried, [(batches, None), (batches, 1), (written, None), (prefetched, None)]):
+        asked = Workers(1, processes=True)
+        for found in pool.map(tried, [(batches, 1), (batches, asked), (written, None), (prefetched, None)]):
             print(found)
 """
 
@@ -225,8 +226,8 @@ def test_in_a_daemon_process(flowers: Dataset, flowers_folder: Path, tmp_path: P
     command = [sys.executable, "pool.py", flowers.directory, str(image)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
-    default, asked, converted, prefetched = done.stdout.splitlines()
-    assert default == str((len(make(flowers)), 0))
+    threads, asked, converted, prefetched = done.stdout.splitlines()
+    assert threads == str((len(make(flowers)), 0))
     reason = "this process is a daemon, like those of multiprocessing.Pool, and cannot start processes"
     pool = "use concurrent.futures.ProcessPoolExecutor instead of a Pool"
     assert asked == f"UsageError: workers: {reason}; give workers=0, or {pool}"

@@ -150,7 +150,7 @@ def test_a_target_is_what_numpy_says(scenes: Dataset, image: GeometricTransform)
     empty = 0
     for seed, record in enumerate(split):
         pixels, target = pickle.loads(pickle.dumps(transform))(record, seed)
-        same, view = image.plan_view(record, seed)()
+        same, view = image.see(record, seed)
         assert torch.equal(pixels, same)
         expected = made_by_numpy(record, view)
         for key, values in expected.items():
@@ -173,9 +173,7 @@ def test_the_rectangles_in_the_pixels_are_under_their_boxes(scenes: Dataset) -> 
         for record in split:
             image, target = transform(record, seed)
             numbers = range(int(record["image/source_id"]) % 5)
-            kept = geometry.see_boxes(
-                np.stack([record[key] for key in BOX], 1), CROP.plan_view(record, seed)()[1], 0.0
-            ).kept
+            kept = geometry.see_boxes(np.stack([record[key] for key in BOX], 1), CROP.see(record, seed)[1], 0.0).kept
             for place, n in enumerate(kept.tolist()):
                 assert n in numbers
                 distance = (image.int() - torch.tensor(COLOURS[n])[:, None, None]).abs().amax(0)
@@ -215,7 +213,7 @@ def test_no_box_is_without_area(height: int, width: int, tall: int, wide: int, s
     assert (boxes[:, 2:] > boxes[:, :2]).all()
     assert (boxes >= 0).all()
     assert (boxes <= torch.tensor([wide, tall, wide, tall])).all()
-    seen = geometry.see_boxes(columns.T, image.plan_view(record, seed)()[1], 0.0)
+    seen = geometry.see_boxes(columns.T, image.see(record, seed)[1], 0.0)
     assert np.array_equal(seen.boxes, boxes.numpy())
     assert target["labels"].tolist() == [0] * len(boxes)
 
@@ -226,7 +224,7 @@ def test_a_segmentation_is_what_numpy_says(scenes: Dataset) -> None:
         _, transform = pickle.loads(pickle.dumps(segmentation(image))).bind(split.schema)
         for seed, record in enumerate(split):
             pixels, raster = transform(record, seed)
-            same, view = image.plan_view(record, seed)()
+            same, view = image.see(record, seed)
             assert torch.equal(pixels, same)
             whole = np.asarray(Image.open(io.BytesIO(record[RASTER])))
             assert raster.dtype == torch.int64
@@ -404,7 +402,7 @@ def test_what_the_decoder_shrinks_keeps_its_boxes(tmp_path: Path) -> None:
     for seed in range(40):
         image = random_resized_crop((60, 70), area=(0.02, 1.0))
         decoded, target = detection(image, min_visible=0)(record, seed)
-        view = image.plan_view(record, seed)()[1]
+        view = image.see(record, seed)[1]
         ratios.add(min(view.window.height // 60, view.window.width // 70))
         for left, top, right, bottom in target["boxes"].tolist():
             if min(right - left, bottom - top) > 3:
@@ -439,7 +437,7 @@ def test_predictions_lead_back_to_the_stored_image(scenes: Dataset) -> None:
             _, target = detection(image, min_visible=1.0)(record, 0)
             back = geometry.boxes_to_source(target["boxes"].numpy(), target["scale"].numpy(), target["offset"].numpy())
             sides = np.array([record["image/width"], record["image/height"]] * 2)
-            kept = geometry.see_boxes(np.stack([record[k] for k in BOX], 1), image.plan_view(record, 0)()[1], 1.0).kept
+            kept = geometry.see_boxes(np.stack([record[k] for k in BOX], 1), image.see(record, 0)[1], 1.0).kept
             assert np.allclose(back, (np.stack([record[key] for key in BOX], 1) * sides)[kept], atol=1e-3)
 
 

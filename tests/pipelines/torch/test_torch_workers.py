@@ -138,7 +138,7 @@ def test_a_killed_worker_ends_the_run(method: str, place: str, flowers: Dataset)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("make", [torch_eval_loader, torch_predict_loader])
 def test_a_worker_killed_between_two_iterations(make: Any, flowers: Dataset) -> None:
-    loader = make(flowers["validation"], batch_size=8, image_size=16, workers=2)
+    loader = make(flowers["validation"], batch_size=8, image_size=16, workers=Workers(2, processes=True))
     assert len(list(loader)) == len(loader)
     with pytest.raises(WorkerLostError, match=r"worker \d+: is killed by signal: Killed; .*fewer workers"):
         os.kill(loader._iterator._workers[1].pid, signal.SIGKILL)
