@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from shardfeed.annotations import OBJECT_LABEL
+from shardfeed.converters.images.options import Change
 from shardfeed.converters.report import Report, counts_by_code, noted_json
 from shardfeed.converters.shards.task import Noted, noted_of
 from shardfeed.converters.sources.objects import Account
@@ -160,7 +161,9 @@ def _print_changes(report: Report) -> None:
     reasons = [f"{what} {count:,}" for (what, asked), count in sorted(found.items()) if not asked]
     if reasons:
         changed = number(len({noted.key for noted in report.normalised if not noted.asked}), "image")
-        print(f"{changed} stored as upright RGB or grey, so that all loaders agree: {', '.join(reasons)}")
+        if any(Change.BITS_16 in reason for reason in reasons):
+            reasons[-1] += "; of 16 bits, 256 levels are left"
+        print(f"{changed} stored as upright RGB or grey of 8 bits, so that all loaders agree: {', '.join(reasons)}")
     for (what, asked), count in sorted(found.items()):
         if asked:
             print(f"{count:,} {what}, as requested")

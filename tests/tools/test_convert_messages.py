@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -418,7 +419,18 @@ def test_what_was_made_plain_is_counted_once_an_image(run: Run, tmp_path: Path) 
     Image.new("RGB", (9, 9)).save(root / "3.bmp")
     code, out, _ = run(root.parent, tmp_path / "out", "--workers", "1")
     assert code == 0
-    assert "4 images stored as upright RGB or grey, so that all loaders agree: alpha 3, bmp 1" in out
+    assert "4 images stored as upright RGB or grey of 8 bits, so that all loaders agree: alpha 3, bmp 1\n" in out
+
+
+@pytest.mark.parametrize(("name", "change"), [("0.png", "16-bit"), ("0.tif", "tiff+16-bit")])
+def test_that_16_bits_become_8_is_said(run: Run, tmp_path: Path, name: str, change: str) -> None:
+    root = tmp_path / "images" / "a"
+    root.mkdir(parents=True)
+    values = np.arange(0, 65_536, 256, dtype=np.uint16).reshape(16, 16)
+    Image.fromarray(values).save(root / name)
+    code, out, _ = run(root.parent, tmp_path / "out", "--workers", "1")
+    assert code == 0
+    assert f"of 8 bits, so that all loaders agree: {change} 1; of 16 bits, 256 levels are left\n" in out
 
 
 @pytest.mark.long
