@@ -49,8 +49,8 @@ def to_svg(found: dict[str, Any], look: Look) -> str:
         f'<g fill="{look.soft}">',
         '<text x="10" y="18">CPU time per image for training, less is better: photos of 500x375, random crops of 224. '
         f"{found['date']}, commit {found['commit']}</text>",
-        '<text x="10" y="36">1.00 is the JPEG decoder alone. Outlined bars do other work, such as smaller photos or '
-        "windows</text>",
+        '<text x="10" y="36">1.00 is the JPEG decoder alone, on the original photos. Outlined bars do other work, such '
+        "as smaller photos or windows</text>",
         f'<text x="{decoder + 5:.0f}" y="{TOP + 17}">the JPEG decoder alone</text></g>',
         f'<path d="M{decoder:.0f} {TOP}V{height}" stroke="{look.soft}" stroke-dasharray="5 4"/>',
     ]
