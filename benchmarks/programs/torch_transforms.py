@@ -38,6 +38,7 @@ def torchvision(data: Data) -> None:
         data,
         v2.Compose(
             [
+                v2.ToImage(),
                 v2.RandomResizedCrop(32, antialias=True),
                 v2.RandomHorizontalFlip(),
                 v2.ColorJitter(0.3, 0.3, 0.3),

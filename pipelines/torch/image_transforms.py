@@ -1,5 +1,6 @@
 """Image transforms from other libraries, torchvision and albumentations, used unchanged."""
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,26 +22,29 @@ _REMEDY = "expected an image: a tensor [channels, height, width], an array [heig
 class ImageTransformed:
     """A function from a record and its seed to (image, label), for an image transform; pickles if the transform does.
 
-    `image_transform`: called with an RGB Pillow image, as by torchvision's `ImageFolder`; a transform of torchvision's
-    v2 with a uint8 tensor [3, height, width]; one of albumentations with `image=`, a uint8 array [height, width, 3].
-    Its draws from the generators of PyTorch, `random`, NumPy and albumentations depend only on the seed.
+    `image_transform`: called with an RGB Pillow image, as by torchvision's `ImageFolder`; one of albumentations with
+    `image=`, a uint8 array [height, width, 3]. Its draws from the generators of PyTorch, `random`, NumPy and
+    albumentations depend only on the seed.
     """
 
     image_transform: Callable[..., Any]
     label: Label
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Any]:
-        image = decode_image(record)
-        pixels = np.ascontiguousarray(image.permute(1, 2, 0).numpy())
+        pixels = decode_image(record).permute(1, 2, 0).numpy()
         transform: Any = self.image_transform
         with seeded(seed):
             if written_in(transform, "albumentations"):
-                transform.set_random_seed(seed & 0xFFFFFFFF)  # it draws from its own generators
+                # Its own generators, which all steps share, as in `Compose`. With `set_random_seed`, each step has one
+                # of that seed, so that two flips always happen together; newer versions also add the worker's seed.
+                transform.set_random_state(np.random.default_rng(seed), random.Random(seed))
                 made = transform(image=pixels)["image"]
-            elif written_in(transform, "torchvision.transforms.v2"):
-                made = transform(image)
             else:
                 made = transform(Image.fromarray(pixels))
+        if isinstance(made, Image.Image) and written_in(transform, "torchvision"):
+            # Some steps of v2 leave a Pillow image as it is: it might have to be float32. DataLoaders refuse it, too.
+            remedy = "put v2.ToImage() into it, before v2.ToDtype() and other steps for tensors"
+            raise UsageError("image_transform", "it returned a Pillow image, expected a tensor", remedy)
         return _tensor(made), self.label(record)
 
 
@@ -66,7 +70,7 @@ def check_image_transform(transform: Any) -> None:
     """Raise UsageError unless `transform` can be called with an image alone."""
     if not callable(transform) or isinstance(transform, type):
         raise UsageError("image_transform", f"got {transform!r}, expected a function of an image", "pass an instance")
-    if written_in(transform, "albumentations") and not hasattr(transform, "set_random_seed"):
+    if written_in(transform, "albumentations") and not hasattr(transform, "set_random_state"):
         problem = "this version of albumentations cannot be seeded for each sample"
         raise UsageError("image_transform", problem, "install albumentations 2.0 or newer")
     if not written_in(transform, "albumentations") and not takes(transform, 1):

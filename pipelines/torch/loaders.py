@@ -67,10 +67,9 @@ def torch_loader(
             `transform` must be picklable if workers are spawned. `detection(...)` and `segmentation(...)` are such
             transforms.
         image_transform: instead of `image_size`: `random_resized_crop(...)` with options, or an image transform of
-            torchvision or albumentations. It gets its usual input: a uint8 tensor [3, height, width] for torchvision's
-            v2, `image=` with an array [height, width, 3] for albumentations, an RGB Pillow image for any other
-            transform. Its random draws depend only on the sample's own seed, so that a resumed run is exact. It must be
-            picklable if workers are spawned.
+            torchvision or albumentations. It gets its usual input: an RGB Pillow image, as from torchvision's
+            `ImageFolder`; for albumentations `image=` with a uint8 array [height, width, 3]. Its random draws depend
+            only on the sample's own seed, so that a resumed run is exact. It must be picklable if workers are spawned.
         seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
             dataset in a bucket `Blocks(block_bytes=8 << 20)`. "stream" is not supported.

@@ -168,8 +168,8 @@ class Flip:
     def __init__(self) -> None:
         self.generator = np.random.default_rng(0)
 
-    def set_random_seed(self, seed: int) -> None:
-        self.generator = np.random.default_rng(seed)
+    def set_random_state(self, generator: np.random.Generator, python: random.Random) -> None:
+        self.generator = generator
 
     def __call__(self, *, image: np.ndarray) -> dict[str, Any]:
         return {"image": np.full((4, 5, 3), self.generator.random() + image.dtype.itemsize, np.float32)}
@@ -187,16 +187,31 @@ def test_albumentations_is_called_by_name_and_seeded(flowers: Dataset) -> None:
 
 
 class Resize:
+    """Like torchvision's: it returns what it gets, a tensor or an image of Pillow."""
+
     __module__ = "torchvision.transforms.v2"
 
+    def __init__(self, *steps: Any) -> None:
+        self.steps = steps
+
     def __call__(self, image: Any) -> Any:
-        assert isinstance(image, torch.Tensor)
-        return image[:, :4, :5]
+        assert isinstance(image, Image.Image)
+        assert image.mode == "RGB"
+        image = image.resize((5, 4))
+        for step in self.steps:
+            image = step(image)
+        return image
 
 
-def test_torchvisions_v2_gets_a_tensor(flowers: Dataset) -> None:
-    ((images, _),) = torch_eval_loader(flowers["train"][:4], batch_size=4, image_transform=Resize(), workers=0)
-    assert images.shape == (4, 3, 4, 5)
+def test_torchvision_gets_pillow_images_and_returns_tensors(flowers: Dataset) -> None:
+    def first(*steps: Any) -> torch.Tensor:
+        transform = Resize(*steps)
+        ((images, _),) = torch_eval_loader(flowers["train"][:4], batch_size=4, image_transform=transform, workers=0)
+        return images
+
+    assert first(np.array, torch.from_numpy, lambda image: image.permute(2, 0, 1)).shape == (4, 3, 4, 5)
+    with pytest.raises(UsageError, match=r"it returned a Pillow image, expected a tensor; put v2.ToImage\(\)"):
+        first()
 
 
 class Module(torch.nn.Module):
