@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
@@ -141,6 +142,8 @@ def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> 
             raise UsageError("label", "this dataset has no label", remedy)
         problem = f"got {escape(label)!r}, expected a feature with one {what} per record, or tags"
         remedy = f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}"
+        if schema.key(OBJECT_LABEL) is not None:
+            remedy += "; docs/train-objects.md shows batches with boxes"
         if schema.key(label) in schema.of_kind("label"):  # written before tags existed, or by other programs
             remedy = "use multi_hot in your own transform to make a vector of its classes"
         raise UsageError(place, problem, remedy)

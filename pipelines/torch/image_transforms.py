@@ -16,6 +16,7 @@ from shardfeed.pipelines.torch.images import decode_image
 from shardfeed.pipelines.torch.labels import Label
 
 _REMEDY = "expected an image: a tensor [channels, height, width], an array [height, width, channels], or Pillow's"
+_WITH_BOXES = "for boxes, masks and key points, call it in your own transform (docs/transforms.md)"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ def written_in(transform: object, *packages: str) -> bool:
     return any(module.startswith(f"{package}.") for module in modules for package in packages)
 
 
+def _takes_boxes(transform: Any) -> bool:
+    """Whether it is a transform of albumentations with `bbox_params` or `keypoint_params`."""
+    return written_in(transform, "albumentations") and bool(getattr(transform, "processors", None))
+
+
 def check_image_transform(transform: Any) -> None:
     """Raise UsageError unless `transform` can be called with an image alone."""
     if not callable(transform) or isinstance(transform, type):
@@ -73,6 +79,9 @@ def check_image_transform(transform: Any) -> None:
     if written_in(transform, "albumentations") and not hasattr(transform, "set_random_state"):
         problem = "this version of albumentations cannot be seeded for each sample"
         raise UsageError("image_transform", problem, "install albumentations 2.0 or newer")
+    if _takes_boxes(transform):
+        problem = "it has bbox_params or keypoint_params, but image_transform= passes only the image"
+        raise UsageError("image_transform", problem, _WITH_BOXES)
     if not written_in(transform, "albumentations") and not takes(transform, 1):
         problem = f"got {transform!r}, which cannot be called with only an image"
         raise UsageError("image_transform", problem, "pass a function of a record and a seed as transform=")
@@ -84,7 +93,8 @@ def check_transform(transform: Any) -> None:
         problem = (
             f"got {type(transform).__name__} of {type(transform).__module__.partition('.')[0]}, which takes images"
         )
-        raise UsageError("transform", problem, "pass it as image_transform=")
+        remedy = _WITH_BOXES if _takes_boxes(transform) else f"pass it as image_transform=; {_WITH_BOXES}"
+        raise UsageError("transform", problem, remedy)
     if not callable(transform) or isinstance(transform, type) or not takes(transform, 2):
         problem = f"got {transform!r}, expected a function of a record and a seed: transform(record, seed)"
         raise UsageError("transform", problem, "pass a function of an image as image_transform=")

@@ -285,6 +285,8 @@ def _prepared(
         check_transform(transform)
         keys, transform = transform.bind(schema) if isinstance(transform, SchemaTransform) else (None, transform)
         return samples, keys, transform
+    if image_transform is not None and not isinstance(image_transform, GeometricTransform):
+        check_image_transform(image_transform)  # first: one with boxes tells more than that there is no label
     samples, keys = images_and_labels(samples, label, stacklevel=5, texts=texts)
     number = Label.of(schema, label)
     if size is not None:
@@ -295,7 +297,6 @@ def _prepared(
             problem = f"got {type(image_transform).__name__}, which has a call of its own"
             raise UsageError("image_transform", problem, "call it in a function of a record and a seed: transform=")
         return samples, keys, ImageAndLabel(image_transform, number)
-    check_image_transform(image_transform)
     return samples, keys, ImageTransformed(image_transform, number)
 
 

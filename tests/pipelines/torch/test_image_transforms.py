@@ -1,9 +1,11 @@
-"""Transforms of torchvision and albumentations as they are: their inputs, results and draws.
+"""Transforms of torchvision and albumentations as they are: their inputs and results, their draws, and their boxes.
 
 Most tests need the real library, and are skipped without it: it must match the installed PyTorch. test_torch_others.py
 has stand-ins for both.
 """
 
+import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,18 @@ import torch
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import convert, open_source
+from shardfeed.annotations import Keypoints
+from shardfeed.converters import convert, from_dicts, open_source
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.torch import torch_eval_loader, torch_loader
+from shardfeed.pipelines.torch import detection, resize_center_crop, torch_eval_loader, torch_loader
 from shardfeed.pipelines.torch import torch_predict_loader as predict
 from shardfeed.readers import Dataset
+
+from repository import ROOT
+
+PAGE = ROOT / "docs" / "transforms.md"
+HEADING = "## Boxes, masks and key points with torchvision or albumentations\n"
+SIDE = 256  # of the images on the page
 
 
 def torchvision() -> Any:
@@ -150,3 +159,122 @@ def test_steps_of_albumentations_draw_apart(photos: Dataset) -> None:
         for image, other in zip(*(next(iter(loader))[0] for loader in both), strict=True):
             found |= {axes for axes in ((), (1,), (2,), (1, 2)) if torch.equal(image, other.flip(axes))}
     assert found == {(), (1,), (2,), (1, 2)}
+
+
+POINTS = Keypoints(("centre", "corner"))
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """32 images with bright rectangles on black, i % 4 each; their masks, and their centres and corners as points."""
+    rows = []
+    for i in range(32):
+        rng = np.random.default_rng(i)
+        width, height = 200 + int(rng.integers(50)), 150 + int(rng.integers(50))
+        pixels = np.zeros((height, width, 3), np.uint8)
+        boxes = [[10 + 60 * n, 20 + 9 * n, 50 + 60 * n, 70 + 30 * n] for n in range(i % 4)]
+        for left, top, right, bottom in boxes:
+            pixels[top:bottom, left:right] = 180
+        out = io.BytesIO()
+        Image.fromarray(pixels).save(out, "PNG")
+        row = {"image": out.getvalue(), "key": f"{i:02}.png", "boxes": boxes}
+        row["labels"] = ["cat", "dog", "cow"][: len(boxes)]
+        row["segmentation"] = [[[x0, y0, x1, y0, x1, y1, x0, y1]] for x0, y0, x1, y1 in boxes]
+        row["keypoints"] = [[(x0 + x1) / 2, (y0 + y1) / 2, 2, x0, y0, 1] for x0, y0, x1, y1 in boxes]
+        rows.append(row)
+    out = tmp_path_factory.mktemp("people") / "people"
+    source = from_dicts(rows, class_names={"labels": ["cat", "cow", "dog"]}, keypoints=POINTS)
+    convert(source, out, split={"train": 1.0}, shards=2)
+    return shardfeed.open(out)
+
+
+def on_the_page(people: Dataset, monkeypatch: pytest.MonkeyPatch, library: str = "") -> dict[str, Any]:
+    """Names of the code in the page's section about boxes: of its first block, and of the block with `library`."""
+    monkeypatch.chdir(Path(people.directory).parent)
+    section = PAGE.read_text().partition(HEADING)[2].partition("\n## ")[0]
+    first, *others = re.findall(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(first, names)
+    if library:
+        (block,) = (block for block in others if f" {library}" in block.partition("\n\n")[0])
+        exec(block, names)
+        del names["loader"]  # its workers end here; in a cycle with its namespace, each would be waited for
+    return names
+
+
+def test_the_objects_on_the_page(people: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal to those of `detection` where it crops nothing."""
+    objects = on_the_page(people, monkeypatch)["objects"]
+    records: Any = people["train"]
+    for record in records:
+        image, boxes, labels, masks, points, visibilities = objects(record)
+        whole = resize_center_crop(tuple(image.shape[1:]), crop_fraction=1.0)
+        _, detect = detection(whole, masks=True, keypoints=True).bind(records.schema)
+        same, target = detect(record, 0)
+        assert torch.equal(image, same)
+        assert np.allclose(boxes, target["boxes"], atol=1e-3)
+        assert labels.tolist() == target["labels"].tolist()
+        assert np.array_equal(masks, target["masks"])
+        assert np.allclose(points, target["keypoints"][..., :2], atol=1e-3)
+        assert np.array_equal(visibilities, target["keypoints"][..., 2])
+
+
+@pytest.mark.parametrize("library", ["albumentations", "torchvision"])
+def test_the_transforms_with_boxes_on_the_page(people: Dataset, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    """Boxes, masks and points follow the image, and keep their labels; the same with any workers, and resumed."""
+    (albumentations if library == "albumentations" else v2)()
+    made = on_the_page(people, monkeypatch, library)["Augmented"]
+
+    def loader(workers: int) -> Any:
+        return torch_loader(people["train"], batch_size=8, transform=made(), seed=5, workers=workers)
+
+    first = loader(0)
+    epochs = [list(first), list(first)]
+    seen = set()
+    for images, targets in [*epochs[0], *epochs[1]]:
+        assert type(images) is torch.Tensor
+        assert images.shape == (8, 3, SIDE, SIDE)
+        for image, target in zip(images, targets, strict=True):
+            bright = image.float().mean(0) > 60
+            columns = [target[key] for key in ("labels", "masks", "keypoints", "visibilities")]
+            for box, label, mask, points, visible in zip(target["boxes"], *columns, strict=True):
+                rows, across = torch.nonzero(torch.as_tensor(mask), as_tuple=True)
+                extent = torch.stack([across.min(), rows.min(), across.max() + 1, rows.max() + 1])
+                assert (box.as_subclass(torch.Tensor) - extent).abs().max() < 4
+                assert bright[rows, across].float().mean() > 0.9
+                assert visible.tolist() == [2, 1]
+                x, y = points[0].tolist()
+                if 0 < x < SIDE and 0 < y < SIDE:
+                    assert mask[int(y), int(x)] == 1
+                seen.add(int(label))
+    assert seen == {0, 1, 2}
+    assert any(len(target["labels"]) == 0 for _, targets in epochs[0] for target in targets)
+    if library == "torchvision":
+        from torchvision import tv_tensors  # type: ignore[import-not-found]
+
+        kinds = {type(target["boxes"]) for _, targets in loader(2) for target in targets}
+        assert kinds == {tv_tensors.BoundingBoxes}
+    for workers in (0, 1, 2):
+        resumed = loader(workers)
+        resumed.load_state_dict(loader(0).state_dict(step=4 + 2))
+        for (images, targets), (others, theirs) in zip(resumed, epochs[1][2:], strict=True):
+            assert torch.equal(images, others)
+            for target, other in zip(targets, theirs, strict=True):
+                assert target.keys() == other.keys()
+                assert all(torch.equal(target[key], other[key]) for key in target)
+
+
+def test_advice_about_boxes_names_the_page(people: Dataset) -> None:
+    a = albumentations()
+    with_boxes = a.Compose([a.HorizontalFlip()], bbox_params=a.BboxParams("coco", label_fields=["labels"]))
+    with_points = a.Compose([a.HorizontalFlip()], keypoint_params=a.KeypointParams("xy"))
+    for option in ("transform", "image_transform"):
+        for transform in (with_boxes, with_points):
+            with pytest.raises(UsageError, match=rf"^{option}: .*; for boxes, .* your own transform \(docs/transf"):
+                torch_loader(people["train"], batch_size=2, **{option: transform})
+    assert HEADING in PAGE.read_text()
+
+
+def test_images_alone_of_a_dataset_with_boxes(people: Dataset) -> None:
+    with pytest.raises(UsageError, match=r"^label: .*; docs/train-objects.md shows batches with boxes"):
+        torch_loader(people["train"], batch_size=2, image_size=8)
