@@ -29,7 +29,7 @@ from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
-from shardfeed.pipelines.orders.order import Drawn, IndexedOrder
+from shardfeed.pipelines.orders.order import Drawn, IndexedOrder, progress
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, even_cuts, given_ranks, ranks_of_environment, ranks_of_jax
 from shardfeed.pipelines.samples import Samples
@@ -288,6 +288,9 @@ class TrainingArrays(ArrayBatches):
         self.endless = start_step is not None
         self.step = at_least("start_step", start_step or 0, 0)
         self._begun: int | None = None  # the epoch of the last batch, unless `seek` was called since
+
+    def __repr__(self) -> str:
+        return f"TrainingArrays({self._samples.name!r}, {progress(self.order, self.step, endless=self.endless)})"
 
     def __len__(self) -> int:
         return self.order.steps_per_epoch

@@ -258,6 +258,12 @@ def order_from_json(value: Any) -> Order:
         raise UsageError("order", f"not a saved order: {type(error).__name__}: {error}") from None
 
 
+def progress(order: Order, step: int, *, endless: bool) -> str:
+    """An order and the number of steps done in it, for the repr of what counts them."""
+    steps = f"{order.steps_per_epoch:,} steps per epoch{', endless' if endless else ''}, {step:,} done"
+    return f"batch size {order.batch_size:,}, order {order.kind}, seed {order.seed}, {steps}"
+
+
 def in_share(positions: np.ndarray, batch_size: int, part: int, parts: int) -> np.ndarray:
     """Select the positions of share `part` of their batch: bool [k]; each of `parts` has an equal, consecutive share.
 

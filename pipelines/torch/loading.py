@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.processes import check_may_start, signals_later
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
+from shardfeed.pipelines.orders.order import progress
 from shardfeed.pipelines.ranks import Ranks
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
@@ -213,9 +214,7 @@ class TorchLoader(SampleLoader):
 
     def __repr__(self) -> str:
         assert isinstance(self.dataset, TorchSamples)
-        steps = f"{self.steps_per_epoch:,} steps {'per epoch, endless' if self.endless else 'per epoch'}"
-        order = f"batch size {self.order.batch_size:,}, order {self.order.kind}, seed {self.order.seed}"
-        return f"TorchLoader({self.dataset.samples.name!r}, {order}, {steps}, {self.step:,} done)"
+        return f"TorchLoader({self.dataset.samples.name!r}, {progress(self.order, self.step, endless=self.endless)})"
 
     @property
     def _steps(self) -> Steps:

@@ -187,6 +187,8 @@ def test_resumes_at_every_step_on_any_number_of_ranks(flowers: Dataset, tmp_path
     resumed.seek(Position(4, resumed.order))
     assert len(list(resumed)) == len(resumed) - 4
     assert (resumed.step, resumed.epoch) == (len(resumed), 1)
+    done = f"order global, seed 5, {len(resumed)} steps per epoch, {len(resumed)} done"
+    assert repr(resumed) == f"TrainingArrays('train', batch size {BATCH}, {done})"
     for other in (arrays(train, seed=6), arrays(train, batch_size=6), arrays(flowers["validation"])):
         with pytest.raises(OrderMismatchError, match="saved with another order"):
             other.seek(resumed.position)
@@ -201,6 +203,7 @@ def test_an_iteration_left_early_counts_as_an_epoch(flowers: Dataset) -> None:
     endless = arrays(flowers["train"], start_step=3)
     assert_same(next(iter(endless)), next(iter(arrays(flowers["train"], start_step=3))))
     assert_same(next(iter(endless)), next(iter(arrays(flowers["train"], start_step=4))))
+    assert repr(endless).endswith(f"{len(batches)} steps per epoch, endless, 5 done)")
 
 
 def abandon(split: Split, times: int) -> None:
