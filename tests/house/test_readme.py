@@ -1,13 +1,14 @@
 """Run the code of README.md and docs/ as it is shown, and check that it prints what they say.
 
 The ```python blocks of a page are one script: each may build on those before, and TensorFlow is imported once. Blocks
-marked ```py use another library, or need something that no test has, and are not run. README.md's two blocks, and those
-in tabs of docs/quickstart.md, are programs of their own, which learn.
+marked ```py use another library, or need something that no test has, and are not run. README.md's blocks, and those in
+tabs of docs/quickstart.md, are programs of their own: two learn, and README.md's third is killed and resumes.
 """
 
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,27 @@ def test_programs_learn_as_much_as_the_page_says(converted: Path, tmp_path: Path
     told = [name.startswith(label) for name, label in re.findall(r"^(\S+)\.jpg (\w+)$", done.stdout, re.MULTILINE)]
     assert len(told) == (12 if "--unlabelled" in page.read_text() else 0)
     assert sum(told) >= 0.9 * len(told)
+
+
+def test_the_program_that_is_killed_goes_on_with_the_next_batch(converted: Path, tmp_path: Path) -> None:
+    shutil.copytree(converted, tmp_path, dirs_exist_ok=True)
+    step, program = r"^( +)\.\.\.  # a step.*$", PROGRAMS[README][2]
+    told = "print(train.step, images.sum(), *labels, flush=True)"
+    killed = "train.step == 20 and os.kill(os.getpid(), 9)"
+
+    def run(in_step: str, left: int) -> list[str]:
+        text = re.sub(step, rf"\1{in_step}", program, flags=re.MULTILINE)
+        (tmp_path / "program.py").write_text("import os\n" + text)
+        command = [sys.executable, "program.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == left, done.stderr
+        return done.stdout.splitlines()
+
+    whole = run(told, 0)
+    assert [line.split()[0] for line in whole] == [str(number) for number in range(1, 29)]
+    (tmp_path / "position.json").unlink()
+    assert run(f"{told}; {killed}", -signal.SIGKILL) == whole[:20]
+    assert run(told, 0) == whole[19:]  # the position of step 20 had not been saved
 
 
 @pytest.mark.long
