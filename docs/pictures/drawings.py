@@ -109,33 +109,35 @@ def tensorflow_run() -> str:
 
 
 def pytorch_run() -> str:
-    """Draw the processes of a PyTorch run."""
+    """Draw the threads of a PyTorch or NumPy run, and PyTorch's worker processes."""
     drawing = Drawing(
-        644,
-        "A PyTorch run: worker processes and a training process",
-        "Files, worker processes that read and decode a batch each, shared memory, the training process, the GPU.",
+        626,
+        "A PyTorch or NumPy run: threads of one process, or worker processes",
+        "Files; threads that read and decode, or worker processes; batches made ahead; the training loop; the GPU.",
     )
     drawing.legend(6, *LEGEND)
     drawing.box(10, 34, 460, 48, DISK, "shards and their indexes\nin the machine's page cache once they have been read")
-    drawing.arrow(240, 82, 108)
-    drawing.frame(4, 108, 472, 166, "W worker processes, one per available CPU")
-    work = "one thread: reads a\nbatch by positions,\ndecodes, resizes,\nflips, stacks it"
-    for x, name in ((14, "worker 1"), (170, "worker 2"), (326, "worker W")):
-        drawing.box(x, 138, 140, 124, THREADS, f"{name}\n{work}")
-    drawing.arrow(200, 274, 302)
-    drawing.box(14, 302, 372, 48, MEMORY, "shared memory, /dev/shm\n2 batches ahead for each worker, uint8")
-    drawing.frame(4, 380, 472, 172, "training process, one per GPU")
-    drawing.arrow(120, 350, 380)
-    drawing.arrow(440, 416, 274, dashed=True)
-    drawing.text(430, 370, "which samples come next", size=13, text_anchor="end")
-    drawing.box(14, 416, 212, 48, THREADS, "pin_memory thread\nonly with a GPU")
-    drawing.box(254, 416, 212, 48, THREADS, "the order\na function of seed and step")
-    drawing.arrow(120, 464, 490)
+    drawing.arrow(200, 82, 138)
+    drawing.arrow(440, 82, 138)
+    drawing.frame(4, 108, 232, 208, "your process")
+    drawing.frame(244, 108, 232, 208, "or W processes")
+    drawing.box(14, 138, 212, 62, THREADS, "2 threads\neach reads one batch by\npositions; checks CRCs")
+    drawing.arrow(120, 200, 224)
     drawing.box(
-        14, 490, 452, 48, THREADS, "to_device, and your loop\n2 batches copied ahead, on a separate CUDA stream"
+        14, 224, 212, 80, THREADS, "decoding threads\none per available CPU:\ndecode, resize, flip,\ninto the batch"
     )
-    drawing.arrow(240, 538, 580, "from pinned memory")
-    drawing.box(14, 580, 452, 48, DEVICE, "GPU\nuint8 to float32, normalise, train")
+    work = "each reads a batch by\npositions, decodes, runs\nyour function on each\nimage, makes the batch"
+    drawing.box(254, 138, 212, 166, THREADS, f"one thread in each\n{work}")
+    drawing.arrow(120, 304, 340)
+    drawing.arrow(360, 304, 340)
+    drawing.box(14, 340, 212, 48, MEMORY, "2 batches ahead\nuint8; pinned if there is a GPU")
+    drawing.box(254, 340, 212, 48, MEMORY, "/dev/shm\n2 batches ahead for each")
+    drawing.frame(4, 412, 472, 112, "your process")
+    drawing.arrow(200, 388, 446)
+    drawing.arrow(440, 388, 446)
+    drawing.box(14, 446, 452, 66, THREADS, "your loop\nto_device copies 2 batches ahead, on a CUDA stream")
+    drawing.arrow(240, 512, 560)
+    drawing.box(14, 560, 452, 48, DEVICE, "GPU\nuint8 to float32, normalise, train")
     return drawing.to_text()
 
 
