@@ -6,7 +6,6 @@ whose other end only the consumer holds, and exits when that end is closed, also
 
 import contextlib
 import multiprocessing
-import signal
 import threading
 import time
 from collections import deque
@@ -14,8 +13,8 @@ from collections.abc import Collection, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from shardfeed.errors import StorageError, WorkerLostError
-from shardfeed.machine.processes import hold_lifeline, signals_later, without_main
+from shardfeed.errors import StorageError
+from shardfeed.machine.processes import GUARD, hold_lifeline, loss, signals_later, without_main
 from shardfeed.pipelines.prefetch.prefetcher import Workers
 from shardfeed.pipelines.prefetch.process_worker import GRACE, work
 from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Worker
@@ -67,14 +66,8 @@ class _WorkerConnection:
     def lose(self) -> None:
         """Handle the loss of the worker. Items received before remain."""
         self.process.join(GRACE)
-        code = self.process.exitcode
-        how = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
-        remedy = "its stderr may say why"
-        if code == -signal.SIGKILL:
-            remedy = "SIGKILL often means that memory ran out"
-        elif code == 1 and self._of_script:  # workers import the script, which must not start workers again
-            remedy = 'put the code of the script under `if __name__ == "__main__":`, or the producer into a module'
-        self._fail(WorkerLostError(f"producers[{self.number}]", f"its worker process ended {how}", remedy))
+        guard = f"{GUARD}, or the producer into a module" if self._of_script else ""
+        self._fail(loss(f"producers[{self.number}]", self.process.exitcode, guard))
 
     def _fail(self, error: Exception) -> None:
         self.inbox.append(Failure(error))

@@ -2,21 +2,27 @@
 
 import atexit
 import gc
+import io
 import multiprocessing
+import multiprocessing.context
 import os
 import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
+from multiprocessing import spawn
+from multiprocessing.reduction import ForkingPickler
+from types import SimpleNamespace
 from typing import Any
 
 from torch.utils.data import DataLoader
 
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.machine.processes import check_may_start, signals_later
+from shardfeed.machine.processes import GUARD, check_may_start, loss, signals_later
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.order import progress
 from shardfeed.pipelines.ranks import Ranks
@@ -27,11 +33,8 @@ from shardfeed.pipelines.torch.workers import Planned, shared_memory_check, star
 from shardfeed.readers.skip import Skip, check_skip
 
 _END = object()
-_FEWER = "workers are killed when memory runs out: use fewer workers"
-_STDERR = "its stderr may say why"
-# A script without the guard is imported by its own workers, which end with exit code 1, or with none that is known.
-_GUARD = 'if this is a script, put its code under `if __name__ == "__main__":`; else '
-_LOST = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) ([^.]+)")  # as PyTorch begins such errors
+_LOST = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (is killed|exited)")  # as PyTorch begins them
+_workers: weakref.WeakSet[Any] = weakref.WeakSet()  # the processes of all loaders
 
 
 def _begin_worker(number: int) -> None:
@@ -49,24 +52,45 @@ def _begin_worker(number: int) -> None:
         threading.Thread(target=_end_after, args=(trainer,), daemon=True).start()
 
 
+def _check_sent(part: Any) -> None:
+    """Raise UsageError if workers that are not forked could not get `part` of a loader: all would end far from here."""
+    sent, remedy = io.BytesIO(), "define functions and classes at the top of a module, or give workers=0"
+    starting: Any = SimpleNamespace(DupFd=int, duplicate_for_child=int)
+    multiprocessing.context.set_spawning_popen(starting)  # else locks do not pickle, which only new processes may get
+    try:
+        ForkingPickler(sent).dump(part)
+    except Exception as error:
+        problem = f"the transform or collate_fn cannot be sent to them: {type(error).__name__}: {error}"
+        raise UsageError("workers", problem, remedy) from None
+    finally:
+        multiprocessing.context.set_spawning_popen(None)
+    script = spawn.get_preparation_data("")
+    path = script.get("init_main_from_path", "")
+    if (path or b"__main__" in sent.getvalue()) and not ("init_main_from_name" in script or os.path.exists(path)):
+        problem = "they cannot import this program, which is in a notebook, typed or from a pipe"
+        raise UsageError("workers", problem, remedy)
+
+
 def _loss(error: Exception) -> WorkerLostError | None:
-    """The error to raise if `error` says that a worker is gone; None for errors of the worker's own."""
-    text, place, what = str(error), "DataLoader worker", "it exited unexpectedly"
+    """The error to raise if `error` says that a worker of a loader is gone; None for errors of the worker's own."""
+    text = str(error)
     if isinstance(error.__cause__, WorkerLostError):  # of the signal's handler, while PyTorch waited for a batch
         return error.__cause__.with_traceback(None)
-    if said := _LOST.match(text):
-        place, what = f"{place} {said[1]}", said[2]
-    elif text == "Pin memory thread exited unexpectedly":  # that thread gets the batch, and ends
-        what = "it, or the thread that pins its batches, exited unexpectedly"
-    elif not isinstance(error, ConnectionError | EOFError) or place in text:
-        return None
-    guard = _GUARD if what.endswith(("unexpectedly", "exit code 1")) else ""
-    why = _STDERR if re.search("exit code|signal: (?!Killed)", what) else _FEWER
-    return WorkerLostError(place, what, guard + why)
+    said = _LOST.match(text)
+    pids = said[1].split(", ") if said else ()
+    lost = [each for each in _workers if (str(each.pid) in pids if said else each.exitcode)]
+    vague = text == "Pin memory thread exited unexpectedly"  # that thread gets the batch, and ends
+    vague |= isinstance(error, ConnectionError | EOFError) and "DataLoader worker" not in text
+    if not (lost if said else vague):
+        return None  # also of a loader of others
+    guard = GUARD if lost and lost[0]._start_method != "fork" else ""
+    place = f"DataLoader worker {', '.join(str(each.pid) for each in lost)}".rstrip()
+    return loss(place, lost[0].exitcode if lost else None, guard)
 
 
-def _translate_losses() -> None:
+def _translate_losses(workers: Iterable[Any]) -> None:
     """Translate the errors of PyTorch's handler of SIGCHLD, which raises them anywhere, also in the user's own code."""
+    _workers.update(workers)
     handler: Any = signal.getsignal(signal.SIGCHLD)
     ours = not callable(handler) or getattr(handler, "func", None) is _raise_lost
     if not ours and threading.current_thread() is threading.main_thread():
@@ -144,11 +168,16 @@ class SampleLoader(DataLoader[Any]):
             check_may_start("workers", remedy="give workers=0, or ")
             method = (self.multiprocessing_context or multiprocessing).get_start_method()
             undisturbed = signals_later(fork=method == "fork")
+            if method != "fork":
+                _check_sent((self.dataset, self._collate))
             self._collate.check_room = shared_memory_check(self._workers, self._process.ranks_on_this_machine)
         assert isinstance(self.batch_sampler, SharedSteps)
         with self.batch_sampler.for_our_loader(), undisturbed:
-            batches = super().__iter__()
-            _translate_losses()
+            try:
+                batches = super().__iter__()
+            except (EOFError, ConnectionError):  # the fork server imports the script, from Python 3.12.8 and 3.13.1 on
+                raise loss("fork server", None, GUARD) from None
+            _translate_losses(getattr(batches, "_workers", ()))
         return self._delivered(batches, iteration)
 
     def _delivered(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:

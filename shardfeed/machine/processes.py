@@ -13,12 +13,15 @@ from contextlib import suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, WorkerLostError
 
 # Not fork: it copies the locks of whatever threads the caller has running. See `single_threaded`.
 START_METHODS = ("spawn", "forkserver")
 
 MOST_WORKERS = 4096  # on one machine: none has more CPUs. A typing mistake would start processes until memory runs out.
+
+GUARD = 'put the code of the script under `if __name__ == "__main__":`'  # what workers import must not start others
+_OUT_OF_MEMORY = {int(signal.SIGKILL): "memory", int(signal.SIGBUS): "shared memory (/dev/shm)"}
 
 client_process: int | None = None  # which has used obstore, whose threads no fork copies
 
@@ -38,6 +41,24 @@ def check_may_start(argument: str, *, remedy: str = "") -> None:
     if in_daemon():
         problem = "this process is a daemon, like those of multiprocessing.Pool, and cannot start processes"
         raise UsageError(argument, problem, f"{remedy}use concurrent.futures.ProcessPoolExecutor instead of a Pool")
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing itself looks
+        sys.tracebacklimit = 0  # this process ends, and the one that waits for it shows a traceback
+        raise UsageError(argument, "this process is a worker, which imports the script that has started it", GUARD)
+
+
+def loss(place: object, code: int | None, guard: str = "") -> WorkerLostError:
+    """The error for a worker whose process has ended with `code`, as `Process.exitcode`; None: not known.
+
+    `guard`: the remedy if it has imported the caller's script, and may have ended there.
+    """
+    how, remedy = "" if code is None else f" with exit code {code}", "its stderr may say why"
+    if code is not None and code < 0:
+        how = f" by signal {signal.Signals(-code).name}"
+        if short := _OUT_OF_MEMORY.get(-code):
+            remedy = f"usually because {short} ran out: use fewer workers"
+    elif code in (1, None) and guard:
+        remedy = f"{guard}; if it is already, its stderr says why"
+    return WorkerLostError(place, f"its process ended{how}", remedy)
 
 
 def single_threaded() -> bool:

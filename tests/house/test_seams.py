@@ -42,6 +42,7 @@ ASKS_THE_DISK = {
     ("pipelines/caching/client.py", "os.lstat"): "whose directory it is",
     ("pipelines/caching/sparse.py", "os.scandir"): "copies that earlier processes left",
     ("pipelines/caching/sparse.py", "entry.is_dir"): "copies that earlier processes left",
+    ("pipelines/torch/loading.py", "os.path.exists"): "whether workers can import the program",
     ("pipelines/torch/workers.py", "os.path.isdir"): "whether there is shared memory",
 }
 

@@ -338,5 +338,6 @@ def test_without_a_guard_for_main(tmp_path: Path, nothing_left: None) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], env=child_environment(), capture_output=True, text=True)
     assert done.returncode == 1
-    assert "WorkerLostError: producers[0]: its worker process ended with exit code 1; " in done.stderr
+    assert "WorkerLostError: producers[0]: its process ended with exit code 1; " in done.stderr
+    assert done.stderr.count("Traceback") == 1
     assert 'under `if __name__ == "__main__":`' in done.stderr
