@@ -1,9 +1,12 @@
 """The processes that share the batches of a run, and how they share those of an evaluation; without a framework."""
 
+import math
 import os
 import sys
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from shardfeed.errors import UsageError, at_least, escape
 
@@ -15,8 +18,8 @@ class Ranks:
     Args:
         rank: 0 to `ranks` - 1.
         ranks: number of processes on all machines.
-        local: number of these processes that run on this machine and share its CPUs and memory. None: the environment
-            variable LOCAL_WORLD_SIZE, which torchrun sets, else 1.
+        local: number of processes that run on this machine and share its CPUs and memory, those with the same rank
+            included. None: the environment variable LOCAL_WORLD_SIZE, which torchrun sets, else 1.
 
     Raises:
         UsageError: for invalid numbers.
@@ -33,11 +36,30 @@ class Ranks:
         at_least("ranks", self.ranks, 1)
         at_least("rank", self.rank, 0, self.ranks - 1)
         if self.local is not None:
-            at_least("local", self.local, 1, self.ranks)
+            at_least("local", self.local, 1)
+
+    @classmethod
+    def of_mesh(cls, mesh: Any) -> "Ranks":
+        """Return the rank in `mesh`, the dimensions of a PyTorch `DeviceMesh` that divide the data.
+
+        Processes that differ only in other dimensions get the same samples. Raises UsageError for anything else, and in
+        a process that is not in the mesh.
+
+        Example:
+            mesh = init_device_mesh("cuda", (8, 2, 4), mesh_dim_names=("replicate", "shard", "tp"))
+            ranks = Ranks.of_mesh(mesh["replicate", "shard"])
+        """
+        try:
+            place, shape = mesh.get_coordinate(), tuple(mesh.shape)
+        except AttributeError:
+            raise UsageError("mesh", f"got {mesh!r}, expected a DeviceMesh", 'for example mesh["dp"]') from None
+        if place is None:
+            raise UsageError("mesh", "this process is not in it", "make loaders only in processes of the mesh")
+        return cls(int(np.ravel_multi_index(place, shape)), math.prod(shape), _number("LOCAL_WORLD_SIZE", 0) or None)
 
     @property
     def ranks_on_this_machine(self) -> int:
-        """Number of ranks on this machine."""
+        """Number of processes on this machine."""
         return self.local or min(self.ranks, max(1, _number("LOCAL_WORLD_SIZE", 1)))
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,8 +36,26 @@ def this_process(given: Ranks | None = None) -> Ranks:
     if (ranks := given_ranks(given)) is not None:
         return ranks
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        ranks = Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        _warn_of_mesh(ranks)
+        return ranks
     return ranks_of_environment()
+
+
+def _warn_of_mesh(ranks: Ranks) -> None:
+    """Warn on rank 0 if there is a device mesh of several dimensions: we do not know which of them divide the data.
+
+    PyTorch keeps no list of meshes, but the description of each dimension's process group is "mesh_" and its name.
+    """
+    groups = getattr(torch.distributed.distributed_c10d, "_get_all_pg_configs", list)()
+    smaller = {group["pg_desc"] for group in groups if 1 < group["pg_size"] < ranks.ranks}
+    names = [name.removeprefix("mesh_") for name in sorted(smaller) if name.startswith("mesh_")]
+    if names and ranks.rank == 0:
+        problem = (
+            f"a device mesh has the dimensions {', '.join(names)}; each of {ranks.ranks} processes gets other samples"
+        )
+        remedy = "give ranks=Ranks.of_mesh(mesh[...]) with the dimensions that divide the data"
+        warnings.warn(f"ranks: {problem}; {remedy}", RuntimeWarning, stacklevel=4)
 
 
 def state_entry(state: Any, key: str) -> Any:

@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.torch.steps import Ranks, this_process
@@ -82,7 +86,7 @@ def test_the_rank_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("rank", "ranks", "local"),
     [
-        *[(2, 2, None), (-1, 2, None), (0, 0, None), (0, 2, 3), (0, 2, 0), ("1", 2, None), (0.5, 2, None)],
+        *[(2, 2, None), (-1, 2, None), (0, 0, None), (0, 2, 0), ("1", 2, None), (0.5, 2, None)],
         *[(0, 2.0, None), (0, "2", None), (0, 2, "1"), (0, 2, 0.5)],
     ],
 )
@@ -91,8 +95,84 @@ def test_ranks_that_cannot_be_meant(rank: Any, ranks: Any, local: Any) -> None:
         Ranks(rank, ranks, local)
 
 
+@pytest.fixture
+def process(request: pytest.FixtureRequest) -> Iterator[int]:
+    """This process as one of eight, with groups that do not communicate."""
+    torch.distributed.init_process_group("fake", rank=request.param, world_size=8, store=FakeStore())
+    yield request.param
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("process", range(8), indirect=True)
+def test_the_rank_in_a_mesh(process: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Ranks.of_mesh(init_device_mesh("cpu", (8,))) == this_process() == Ranks(process, 8)  # as FSDP's own
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("replicate", "shard", "tp"))
+    assert Ranks.of_mesh(mesh["replicate", "shard"]) == Ranks(process // 2, 4, local=4)
+    assert Ranks.of_mesh(mesh["tp"]) == Ranks(process % 2, 2, local=4)
+    assert Ranks.of_mesh(mesh["shard"]).ranks_on_this_machine == 4
+    if process == 0:
+        with pytest.warns(RuntimeWarning, match=r"dimensions replicate, shard, tp; .* ranks=Ranks\.of_mesh"):
+            this_process()
+    part = DeviceMesh("cpu", [0, 1, 2])
+    if process > 2:
+        with pytest.raises(UsageError, match="mesh: this process is not in it"):
+            Ranks.of_mesh(part)
+    with pytest.raises(UsageError, match="mesh: got 'dp', expected a DeviceMesh"):
+        Ranks.of_mesh("dp")
+
+
+@pytest.mark.long
+def test_tensor_parallel_ranks_share_their_samples(flowers: Dataset, tmp_path: Path) -> None:
+    """Also after a checkpoint of torch.distributed.checkpoint, which takes the loader as it is."""
+    found = run(flowers, tmp_path / "mesh", 4, "mesh")
+    steps = len(flowers["train"]) // BATCH
+    for name, count in (("epoch", steps), ("rest", steps - 2), ("rest of a state", steps - 2)):
+        first, second, third, fourth = (each[name] for each in found)
+        assert first == second
+        assert third == fourth
+        assert [len({*a, *b}) for a, b in zip(first, third, strict=True)] == [BATCH] * count
+    assert found[0]["rest"] == found[0]["rest of a state"] == found[0]["epoch"][2:]
+    assert found[0]["evaluated"] == found[1]["evaluated"]
+    evaluated = [sample for rank in (0, 2) for batch in found[rank]["evaluated"] for sample in batch]
+    assert len(evaluated) == len(set(evaluated)) == len(flowers["validation"])
+    assert "tp" in found[0]["warned"]
+    assert not any(each["warned"] for each in found[1:])
+
+
 def number(record: Any, seed: int) -> tuple[torch.Tensor, int]:
     return torch.tensor([seed % 7], dtype=torch.float32), int(record["image/source_id"])
+
+
+def in_a_mesh(directory: str, checkpoint: str) -> dict[str, Any]:
+    """Return what one of four processes sees, two of which divide the data."""
+    import torch.distributed.checkpoint as dcp
+
+    import shardfeed
+    from shardfeed.pipelines.torch import torch_eval_loader, torch_loader
+
+    data = shardfeed.open(directory)
+    torch.distributed.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    options: Any = {"batch_size": BATCH, "transform": number, "workers": 0}
+    with warnings.catch_warnings(record=True) as caught:
+        torch_loader(data["train"], **options)
+    options["ranks"] = Ranks.of_mesh(mesh["dp"])
+    found: dict[str, Any] = {"warned": " ".join(str(each.message) for each in caught)}
+    found["epoch"] = [numbers.tolist() for _, numbers in torch_loader(data["train"], **options)]
+    found["evaluated"] = [numbers.tolist() for _, numbers in torch_eval_loader(data["validation"], **options)]
+    stopped, again, other = (torch_loader(data["train"], **options) for _ in range(3))
+    batches = iter(stopped)
+    next(batches), next(batches)
+    dcp.save({"loader": stopped, "state": stopped.state_dict()}, checkpoint_id=checkpoint)
+    state = {"loader": again, "state": other.state_dict()}
+    dcp.load(state, checkpoint_id=checkpoint)
+    other.load_state_dict(state["state"])
+    found["rest"] = [numbers.tolist() for _, numbers in again]
+    found["rest of a state"] = [numbers.tolist() for _, numbers in other]
+    return found
 
 
 def main(directory: str, out: str, what: str) -> None:
@@ -102,6 +182,12 @@ def main(directory: str, out: str, what: str) -> None:
     import shardfeed
     from shardfeed.pipelines.torch import torch_eval_loader, torch_loader, torch_predict_loader
 
+    if what == "mesh":
+        found = in_a_mesh(directory, f"{out}/checkpoint")
+        Path(out, f"{dist.get_rank()}.json").write_text(json.dumps(found))
+        dist.barrier()
+        dist.destroy_process_group()
+        return
     data = shardfeed.open(directory)
     # Before torch.distributed knows: by the environment of torchrun.
     loader = torch_loader(data["train"], batch_size=BATCH, transform=number, seed=4, workers=1)
