@@ -250,6 +250,9 @@ class Split(Sequence[Record]):
             print(skip.found)
         """
         check_skip(damaged)
+        return self._intact(damaged)
+
+    def _intact(self, damaged: Skip) -> Iterator[Record]:
         for i in range(len(self)):
             try:
                 yield self[i]

@@ -338,11 +338,19 @@ KINDS: dict[str, Made] = {
 }
 
 
+def only(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no other framework were installed."""
+    monkeypatch.setattr("shardfeed.tools.next_steps.find_spec", lambda name: name == framework)
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("framework", ["tensorflow", "torch", ""])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_next_lines_work_as_printed_for_every_kind_of_dataset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, framework: str
 ) -> None:
+    """With what is installed alone."""
+    only(framework, monkeypatch)
     out = tmp_path / "it's a \\ data\nset"
     report = convert(KINDS[kind], out, workers=1)
     steps = next_steps(str(out), report.manifest)
@@ -351,14 +359,18 @@ def test_the_next_lines_work_as_printed_for_every_kind_of_dataset(
     monkeypatch.chdir(tmp_path)
     exec("\n".join(line[2:] for line in python.splitlines()), names)
     (batch,) = names["batches" if kind == "no labels" else "train"]  # type: ignore[misc]
-    images = batch[0] if isinstance(batch, tuple) else batch
-    assert images.shape == (6, 224, 224, 3)
+    images, *labels = (
+        [*batch.values()] if isinstance(batch, dict) else batch if isinstance(batch, tuple | list) else [batch]
+    )
+    assert tuple(images.shape) == ((6, 3, 224, 224) if framework == "torch" else (6, 224, 224, 3))
+    rows = [getattr(row, "numpy", lambda row=row: row)() for row in labels[0]] if labels else []
+    rows = [row.tolist() if hasattr(row, "tolist") else row for row in rows]
     if kind == "no labels":
-        assert sorted(batch[1].numpy().tolist()) == [b"%d.jpg" % i for i in range(6)]
+        assert sorted(rows) == [b"%d.jpg" % i for i in range(6)]
     if kind.startswith("tags"):
-        assert sorted(batch[1].numpy().tolist()) == [[0, 0]] * 2 + [[1, 0]] * 2 + [[1, 1]] * 2
-    if kind == "captions":
-        assert sorted(set(batch[1].numpy().tolist())) in ([b"", b"a cat", b"a dog"], [b"", b"a cat"], [b"", b"a dog"])
+        assert sorted(rows) == [[0, 0]] * 2 + [[1, 0]] * 2 + [[1, 1]] * 2
+    if kind == "captions" and framework:
+        assert sorted({*rows}) in ([b"", b"a cat", b"a dog"], [b"", b"a cat"], [b"", b"a dog"])
     # What the shell makes of the line is the very path.
     assert len(shell.splitlines()) == 1
     words = subprocess.run(
@@ -408,7 +420,13 @@ def test_errors_of_python_name_no_flag(folder: Callable[..., Path], tmp_path: Pa
 
 def test_training_lines_are_python() -> None:
     for made in KINDS.values():
-        compile("\n".join(training_lines("a'b", made.schema, "train", 1)), "next", "exec")
+        for framework in ("tensorflow", "torch", ""):
+            lines = training_lines("a'b", made.schema, "train", 1, framework=framework)
+            compile("\n".join(lines), "next", "exec")
+            package = {"tensorflow": "train_batches|make_batches", "torch": "torch_loader", "": "array_batches"}[
+                framework
+            ]
+            assert re.search(package, lines[-1])
 
 
 def test_what_was_made_plain_is_counted_once_an_image(run: Run, tmp_path: Path) -> None:
@@ -435,7 +453,11 @@ def test_that_16_bits_become_8_is_said(run: Run, tmp_path: Path, name: str, chan
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["masks", "keypoints", "rasters"])
-def test_the_next_lines_take_along_what_is_in_an_image(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("framework", ["tensorflow", "torch", ""])
+def test_the_next_lines_take_along_what_is_in_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, framework: str
+) -> None:
+    only(framework, monkeypatch)
     scenes = ROOT / "data_samples" / "scenes"
     if kind != "rasters":
         name = "keypoints.json" if kind == "keypoints" else "instances.json"
@@ -452,7 +474,13 @@ def test_the_next_lines_take_along_what_is_in_an_image(tmp_path: Path, kind: str
     names: dict[str, Any] = {}
     exec("\n".join(line[2:] for line in python.splitlines()), names)
     batch = next(iter(names["train"]))
-    if kind != "rasters":
+    if framework == "torch":
+        images, targets = batch
+        assert images.shape[1:] == (3, 224, 224)
+        assert kind == "rasters" or {"boxes", kind} <= targets[0].keys()
+    elif not framework:
+        assert {"images", *(["raster"] if kind == "rasters" else ["boxes", kind])} <= batch.keys()
+    elif kind != "rasters":
         assert {"images", "bounding_boxes", kind} <= batch.keys()
         assert batch["images"].shape[1:] == (224, 224, 3)
     else:
