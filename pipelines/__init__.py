@@ -2,6 +2,7 @@
 
     train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for your own loops
     array_batches, eval_array_batches           NumPy arrays, for JAX and others; TrainingArrays, ArrayBatches, Ranks
+    keras_batches                                               the same for Keras on any backend
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
     Backup, Position                                            resuming a training run
     random_resized_crop, resize_center_crop, letterbox          transforms of images
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.caching.cache import cached as cached
     from shardfeed.pipelines.geometry import boxes_to_source as boxes_to_source
     from shardfeed.pipelines.geometry import masks_to_source as masks_to_source
+    from shardfeed.pipelines.keras import keras_batches as keras_batches
     from shardfeed.pipelines.orders.choices import Blocks as Blocks
     from shardfeed.pipelines.orders.choices import Global as Global
     from shardfeed.pipelines.orders.choices import Stored as Stored

@@ -198,6 +198,7 @@ class ArrayBatches(Iterable[Any]):
     """
 
     _fill = False  # whether damaged samples are replaced
+    step = 0  # where the next iteration begins
 
     def __init__(
         self,
@@ -228,7 +229,7 @@ class ArrayBatches(Iterable[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         """Start an iteration. An earlier one can then no longer continue (UsageError)."""
-        return self._ahead(range(len(self)))
+        return self.rest_of_epoch(0)
 
     def __enter__(self) -> "ArrayBatches":
         return self
@@ -240,6 +241,10 @@ class ArrayBatches(Iterable[Any]):
         """End the threads of an iteration; batches already returned stay valid. A new iteration starts new ones."""
         if self._running is not None and (running := self._running()) is not None:
             running.close()
+
+    def rest_of_epoch(self, step: int) -> Iterator[Any]:
+        """The batches from `step` to the end of its epoch, which do not count. It ends an earlier iteration."""
+        return self._ahead(range(step, (step // len(self) + 1) * len(self)))
 
     @cached_property
     def _cuts(self) -> list[int]:

@@ -10,6 +10,7 @@
     train_batches, eval_batches, predict_batches, make_batches    batches for TensorFlow and Keras
     torch_loader, torch_eval_loader, torch_predict_loader         batches for PyTorch
     array_batches, eval_array_batches                       batches as NumPy arrays, for JAX and others
+    keras_batches                                           the same for Keras on any backend
 
     data = shardfeed.open("flowers")
     batches = shardfeed.train_batches(data["train"], batch_size=32, image_size=224)
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from shardfeed.converters import split as split
     from shardfeed.pipelines.arrays import array_batches as array_batches
     from shardfeed.pipelines.arrays import eval_array_batches as eval_array_batches
+    from shardfeed.pipelines.keras import keras_batches as keras_batches
     from shardfeed.pipelines.tensorflow.batches import make_batches as make_batches
     from shardfeed.pipelines.tensorflow.batches import train_batches as train_batches
     from shardfeed.pipelines.tensorflow.evaluate import eval_batches as eval_batches

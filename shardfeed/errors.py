@@ -26,7 +26,7 @@ __all__ = [
 _EXTRA_OF = {
     # an optional module -> its project, and the extra that installs it
     "tensorflow": ("TensorFlow", "tensorflow"),
-    "keras": ("Keras", "tensorflow"),
+    "keras": ("Keras", "keras"),
     "torch": ("PyTorch", "torch"),
     "ray": ("Ray", "ray"),
     "matplotlib": ("Matplotlib", "bench"),

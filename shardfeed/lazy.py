@@ -9,7 +9,7 @@ from typing import Any
 
 from shardfeed.errors import needing_extra
 
-_FRAMEWORKS = {"tensorflow", "torch"}  # the only folders whose modules import them
+_FRAMEWORKS = {"tensorflow", "torch", "keras"}  # the only folders and modules that import them
 _IMPORT = re.compile(r"^ *from (shardfeed\S+) import (\w+) as \2$", re.MULTILINE)
 
 
@@ -37,6 +37,8 @@ def lazy_names(
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with needing_extra(f"{package}.{name}"):
+            for framework in missing.intersection(home_of[name].split(".")):  # not what the module imports first
+                raise ModuleNotFoundError(name=framework)
             return getattr(import_module(home_of[name]), name)
 
     public = sorted(name for name, module in home_of.items() if missing.isdisjoint(module.split(".")))

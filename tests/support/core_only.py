@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.abc import MetaPathFinder
 from typing import Any
 
@@ -12,13 +12,13 @@ OPTIONAL = {"tensorflow", "keras", "torch", "ray", "matplotlib", "turbojpeg", "j
 
 
 class WithoutExtras(MetaPathFinder):
-    """Finds what `finder` finds, but nothing that an extra would install, as if it were nowhere."""
+    """Finds what `finder` finds, but none of `hidden`, what an extra would install: as if it were nowhere."""
 
-    def __init__(self, finder: Any) -> None:
-        self._finder = finder
+    def __init__(self, finder: Any, hidden: Collection[str] = OPTIONAL) -> None:
+        self._finder, self._hidden = finder, hidden
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        return None if fullname.partition(".")[0] in OPTIONAL else self._finder.find_spec(fullname, path, target)
+        return None if fullname.partition(".")[0] in self._hidden else self._finder.find_spec(fullname, path, target)
 
 
 def main() -> None:

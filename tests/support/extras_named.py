@@ -27,8 +27,10 @@ def check_what_was_named(named: dict[str, str]) -> None:
     of_shardfeed = {place: named.pop(place) for place in list(named) if place.count(".") == 1}
     assert of_shardfeed["shardfeed.train_batches"] == "tensorflow"
     assert of_shardfeed["shardfeed.torch_loader"] == "torch"
+    assert of_shardfeed["shardfeed.keras_batches"] == "keras"
     places = {name: f"shardfeed.pipelines.{name}" for name in pipelines.__all__}
     of_pipelines = {name: named.pop(place) for name, place in places.items() if place in named}
+    assert of_pipelines.pop("keras_batches") == "keras"
     assert {*of_pipelines.values()} == {"tensorflow"}
     assert {"train_batches", "eval_batches", "distribute", "Backup", "as_dataset"} <= {*of_pipelines}
     assert not WITHOUT_EXTRA & {*of_pipelines}
