@@ -152,6 +152,12 @@ class SampleLoader(DataLoader[Any]):
         self._given_ranks = given_ranks  # set by the caller, who knows more than the environment variables
         self._iteration: object = None  # the one that may continue
 
+    def __len__(self) -> int:
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("keras."):  # whose adapter begins so
+            problem = "Keras got a loader for PyTorch, with images [b, 3, height, width], expected channels last"
+            raise UsageError("x", problem, "give it shardfeed.keras_batches(shardfeed.array_batches(...))")
+        return super().__len__()
+
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
         """Start an iteration. An earlier iteration of this loader can then no longer continue (UsageError).
 

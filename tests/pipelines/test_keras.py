@@ -166,6 +166,16 @@ def test_channels_first_is_refused(shapes: str) -> None:
     assert fed(data)[0][0].shape == (24, 24, 24, 3)  # as the advice says
 
 
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+@pytest.mark.parametrize("kind", ["torch_loader", "torch_eval_loader"])
+def test_a_loader_of_pytorch_is_refused(shapes: str, method: str, kind: str) -> None:
+    pytest.importorskip("torch")
+    loader = getattr(shardfeed, kind)(shardfeed.open(shapes)["train"], batch_size=24, image_size=24, workers=0)
+    with pytest.raises(UsageError, match="keras_batches") as caught:
+        getattr(small_model(), method)(loader)
+    assert caught.value.place == "x"
+
+
 def test_what_cannot_be_fed(shapes: str) -> None:
     data = shardfeed.open(shapes)
     with pytest.raises(UsageError) as caught:
