@@ -246,6 +246,9 @@ class TorchLoader(SampleLoader):
     def __init__(self, dataset: TorchSamples, sampler: Steps, **options: Any) -> None:
         super().__init__(dataset, sampler, **options)
         self.order, self.endless = sampler.order, sampler.endless
+        # PyTorch's would say that samples come in stored order: Lightning's overfit_batches would not find that they do
+        # not, and train on other batches in each epoch. As an item, because DataLoaders allow no new samplers.
+        vars(self)["sampler"] = sampler.sampler
 
     def __repr__(self) -> str:
         assert isinstance(self.dataset, TorchSamples)
@@ -299,9 +302,10 @@ class TorchLoader(SampleLoader):
     def state_dict(self, step: int | None = None) -> dict[str, str]:
         """Return the state for `load_state_dict`: the order, and `step` (default: number of batches returned so far).
 
-        The state is the same on all ranks, and for any number of ranks.
+        The state is the same on all ranks, and for any number of ranks. Raises UsageError without `step` in the middle
+        of an epoch of another loader over `batch_sampler`, which may draw batches ahead of those that it returns.
         """
-        return self._steps.state_dict(step)
+        return self._steps.state_dict(self._steps.returned() if step is None else step)
 
     def load_state_dict(self, state: dict[str, str]) -> None:
         """Continue after the batch at which `state` was taken: the next iteration gives the epoch's remaining batches.

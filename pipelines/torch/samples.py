@@ -142,8 +142,8 @@ class TorchSamples(Dataset[Any]):
         """Return the batch of a step, and have the following ones made, if that has not begun."""
         running, source, step = self._running, keys.source, keys.step
         assert source is not None
-        end = source.end(step)
-        if running is None or (running.process, running.next, running.source) != (os.getpid(), step, source):
+        if running is None or not running.goes_on(source, step):
+            apart = 1 if running is None else running.apart_from(source, step)
             self.close()
             make, draw = self._make, source.keys  # not `self`, which would live as long as the threads
 
@@ -151,12 +151,17 @@ class TorchSamples(Dataset[Any]):
                 keys = draw(step)
                 return keys, make.fetched(keys, keys.chunk)
 
-            ahead = Ahead(made, range(step, end), lambda: None, ready=self._threads.ready)
-            self._running = running = _Running(os.getpid(), source, ahead)
-        found, fetched = next(running.ahead)
-        running.next = step + 1
-        if running.next == end:
-            self.close()
+            steps = range(step, source.end(step), apart)
+            ahead = Ahead(made, steps, lambda: None, ready=self._threads.ready)
+            self._running = running = _Running(source, steps, ahead)
+        try:
+            found, fetched = next(running.ahead)
+        except BaseException:
+            self.close()  # else another loader's next batch would come from what has ended
+            raise
+        running.last = step
+        if step == running.steps[-1]:
+            running.ahead.close()
         return fetched if found == keys else self._make.fetched(keys, keys.chunk)  # others may have changed the keys
 
     def _keyed(self, key: int | Key) -> Key:
@@ -169,11 +174,23 @@ class TorchSamples(Dataset[Any]):
 
 
 class _Running:
-    """The batches that a process makes ahead, from the keys of `source`, and the step of the `next` one."""
+    """The batches of some steps that this process makes ahead; `last`: the step of the one that was taken last."""
 
-    def __init__(self, process: int, source: Stepped, ahead: Ahead[tuple[StepKeys, Fetched]]) -> None:
-        self.process, self.source, self.ahead = process, source, ahead
-        self.next = -1
+    def __init__(self, source: Stepped, steps: range, ahead: Ahead[tuple[StepKeys, Fetched]]) -> None:
+        self.source, self.steps, self.ahead = source, steps, ahead
+        self.last = steps.start - steps.step
+        self._process = os.getpid()
+
+    def goes_on(self, source: Stepped, step: int) -> bool:
+        """Whether the next batch is that of `step`."""
+        same = (self._process, self.source) == (os.getpid(), source)
+        return same and step == self.last + self.steps.step and step in self.steps
+
+    def apart_from(self, source: Stepped, step: int) -> int:
+        """By how much the steps that follow may be apart: several processes may take turns, as Accelerate's do."""
+        if self.source is not source or step <= self.last:
+            return 1
+        return self.steps.step if step >= self.steps.stop else step - self.last
 
 
 class _Maker:

@@ -125,6 +125,7 @@ class Steps(SharedSteps):
         self._begun: int | None = None  # the epoch of the last step, unless a state was loaded or an epoch set since
         self._loaded = False
         self.moved = False  # by a state or an epoch, and no step since
+        self._drawn = False  # whether another loader has drawn the last step, and may not have returned it
 
     def __len__(self) -> int:
         return self.order.steps_per_epoch
@@ -146,16 +147,24 @@ class Steps(SharedSteps):
         self.moved = False
         return self.step
 
-    def done(self, step: int) -> None:
-        """Note that `step` is done; raises as `check_epoch`."""
+    def done(self, step: int, *, drawn: bool = False) -> None:
+        """Note that `step` is done, or `drawn` by another loader; raises as `check_epoch`."""
         self.check_epoch(step // len(self))
-        self.step, self._begun, self.moved = step + 1, step // len(self), False
+        self.step, self._begun, self.moved, self._drawn = step + 1, step // len(self), False, drawn
 
     def check_epoch(self, epoch: int) -> None:
         """Raise UsageError in an iteration of `epoch` if another epoch was set, or a state of another loaded."""
         if self.moved and not self.endless and epoch != self.epoch:
             problem = f"epoch {self.epoch} was set or loaded during an iteration of epoch {epoch}"
             raise UsageError("loader", problem, "do so before the iteration begins and workers prefetch batches")
+
+    def returned(self) -> int:
+        """Number of steps done. Raises UsageError in the middle of an epoch that another loader draws."""
+        if self._drawn and not self.moved and self.step % len(self):
+            problem = f"step {self.step} was drawn by another loader, which may have returned fewer batches"
+            remedy = "save that loader's own state, or give the number that it has returned over all epochs"
+            raise UsageError("state_dict", problem, f"{remedy}: loader.state_dict({self.step - 1})")
+        return self.step
 
     def following(self) -> int:
         """The epoch of the next iteration."""
@@ -183,6 +192,9 @@ class Steps(SharedSteps):
         if self._loaded and (epoch != following if fresh else epoch < following):
             problem = f"got {epoch}, but the loaded state goes on in epoch {following}"
             raise UsageError("set_epoch", problem, f"call set_epoch({following}) on the loader that you iterate over")
+        if self._begun is not None and epoch <= self._begun:
+            problem = f"set_epoch: epoch {epoch} has begun before, and its samples and crops come again"
+            warnings.warn(f"{problem}; after a restart or a break, set_epoch({following}) goes on", RuntimeWarning, 3)
         if not (fresh and epoch == following):
             self.step, self._begun, self.moved = epoch * len(self), None, True
 
@@ -217,7 +229,7 @@ class _Iteration(Iterator[list[Key]]):
         steps.check_epoch(self._epoch)
         step = next(self._left)
         if self._counted:
-            steps.done(step)
+            steps.done(step, drawn=True)
         return steps.keys(step)
 
     def _begin(self, first: int, epoch: int) -> None:

@@ -1,9 +1,15 @@
 """Our order in the loops of other programs: whole, resumed and left early, the same samples and seeds as in our own."""
 
+import copy
+import gc
 import itertools
+import pickle
 import shutil
 import subprocess
 import sys
+import threading
+import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -188,6 +194,107 @@ def test_a_sampler_of_others_gets_other_crops_each_time(flowers: Dataset, worker
     assert evaluated[3] == evaluated[3]
 
 
+def pictures(batches: Any) -> list[list[int]]:
+    """A checksum of each image of each batch."""
+    return [[zlib.crc32(image.contiguous().numpy().tobytes()) for image in images] for images, _ in batches]
+
+
+def threads(flowers: Dataset, count: int = 2, **options: Any) -> Any:
+    return make(flowers, count, transform=None, image_size=16, **options)
+
+
+class Turns(BatchSampler):
+    """As several processes of Accelerate's share batches: each gets every n-th."""
+
+    def __init__(self, sampler: Any, rank: int) -> None:
+        self.batch_sampler, self.rank = sampler, rank
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.islice(iter(self.batch_sampler), self.rank, None, 2)
+
+    def __len__(self) -> int:
+        return len(self.batch_sampler) // 2
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize("count", [0, 2])
+def test_threads_make_the_batches_of_other_loaders(flowers: Dataset, count: int, workers: int) -> None:
+    """`count`: of threads; `workers`: of the other loader."""
+    loader = threads(flowers, 0)
+    expected = [pictures(loader) for _ in range(EPOCHS + 1)]
+    assert len({picture for epoch in expected for batch in epoch for picture in batch}) > 3 * 150  # crops differ
+    steps = len(expected[0])
+    loader = over(threads(flowers, count), num_workers=workers)
+    assert pictures(loader) == expected[0]
+    assert pictures(itertools.islice(loader, 2)) == expected[1][:2]
+    assert pictures(loader) == expected[2]
+    for epoch, step in ((0, 2), (1, 3), (2, 0)):
+        ours = threads(flowers, count)
+        ours.set_epoch(epoch)
+        assert pictures(over(ours, Skipping(ours.batch_sampler, step), num_workers=workers)) == expected[epoch][step:]
+        assert pictures(ours) == expected[epoch + 1]
+    for rank in (0, 1):
+        ours = threads(flowers, count)
+        turns = over(ours, Turns(ours.batch_sampler, rank), num_workers=workers)
+        for epoch in range(2):
+            ours.set_epoch(epoch)
+            assert pictures(turns) == expected[epoch][rank::2]
+    for taken in (4, steps):
+        theirs = stateful(threads(flowers, count), workers)
+        assert pictures(theirs) == expected[0]
+        batches = iter(theirs)
+        assert pictures(itertools.islice(batches, taken)) == expected[1][:taken]
+        if taken == steps:
+            assert next(batches, None) is None
+        again = stateful(threads(flowers, count), workers)
+        again.load_state_dict(theirs.state_dict())
+        if taken < steps:
+            assert pictures(again) == expected[1][taken:]
+        assert pictures(again) == expected[2]
+
+
+def test_threads_end_with_the_loops_of_others(flowers: Dataset) -> None:
+    """Left early, failed, two at once, copied while they run."""
+    before = set(threading.enumerate())
+    for turn in range(20):
+        ours = threads(flowers)
+        loader = over(ours)
+        batches = iter(loader)
+        first = pictures([next(batches)])
+        assert set(threading.enumerate()) - before
+        copied = copy.deepcopy(ours) if turn % 2 else pickle.loads(pickle.dumps(ours.dataset))
+        if turn % 2:
+            copied.load_state_dict(copied.state_dict(0))
+            assert pictures(itertools.islice(copied, 1)) == first
+        with pytest.raises(KeyboardInterrupt):
+            for number, _ in enumerate(zip(loader, threads(flowers, seed=turn), strict=True)):
+                if number == 3:
+                    raise KeyboardInterrupt
+        del ours, loader, batches, copied
+        gc.collect()
+    deadline = time.monotonic() + 60
+    while left := set(threading.enumerate()) - before:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)
+
+
+def test_steps_that_another_loader_draws_have_no_state_in_mid_epoch(flowers: Dataset, epochs: list[Rows]) -> None:
+    ours = make(flowers)
+    batches = iter(over(ours))
+    ahead = [next(batches) for _ in range(3)]  # as Accelerate, which returns the second when it has drawn the third
+    with pytest.raises(UsageError, match=r"step 3 was drawn by another loader.*: loader\.state_dict\(2\)"):
+        ours.state_dict()
+    again = make(flowers)
+    again.load_state_dict(ours.state_dict(2))
+    assert rows(again)[0] == row(ahead[2]) == epochs[0][2]
+    assert len(rows(batches)) == len(epochs[0]) - 3
+    assert ours.state_dict() == make(flowers).state_dict(len(epochs[0]))
+    with pytest.warns(RuntimeWarning, match=r"epoch 0 has begun before, .* set_epoch\(1\) goes on"):
+        ours.set_epoch(0)  # as Accelerate in the second epoch after a restart
+    ours.set_epoch(1)
+    assert rows(ours) == epochs[1]
+
+
 POOL = """
 import multiprocessing
 import sys
@@ -353,6 +460,8 @@ def test_lightning(flowers: Dataset, epochs: list[Rows], tmp_path: Path, workers
         return module.seen
 
     assert trained(Module()) == flat
+    with pytest.raises(TypeError, match="Lightning can't inject"):
+        trained(Module(), overfit_batches=2)  # whose epochs would differ
     assert trained(Module(), limit_train_batches=3) == [row for epoch in epochs[:EPOCHS] for row in epoch[:3]]
     for stop in (3, steps, steps + 3):
         assert trained(Module(stop)) == flat[:stop]
