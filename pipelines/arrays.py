@@ -10,7 +10,6 @@ import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
 from shardfeed.errors import UsageError, at_least, escape
-from shardfeed.formats.example import decode
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.machine.processes import MOST_WORKERS
 from shardfeed.pipelines.arguments import (
@@ -35,7 +34,7 @@ from shardfeed.pipelines.ranks import Ranks, even_cuts, given_ranks, ranks_of_en
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow
 from shardfeed.readers.skip import Skip, check_skip
-from shardfeed.readers.split import Split, checked_record
+from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
 
 _CROP_FRACTION = 0.875
@@ -221,7 +220,7 @@ class ArrayBatches(Iterable[Any]):
         self._read = Reader(samples, order, fill=self._fill, may_be_empty=empty)
         self._note = None if damaged is None else damaged.note
         self._samples, self._parts, self._process = samples, parts, process
-        self._make_maker = partial(BatchMaker[Any], samples, crop, parts.finish, threads=threads)
+        self._make_maker = partial(BatchMaker[Any], samples, crop, parts.needed, parts.finish, threads=threads)
         self._running: weakref.ref[Ahead[Any]] | None = None
 
     def __len__(self) -> int:
@@ -362,17 +361,14 @@ class _Parts:
         if "raster" in self._targets:
             more, self._void = raster_keys(schema, None, letterboxes=crop.letterboxes)
             needed.update(more)
-        needed = {schema.key(key) for key in needed} - {schema.key(ENCODED)}
-        self._aliases = {alias: key for alias, key in schema.aliases.items() if key in needed}
-        self._schema = Schema({key: schema.features[key] for key in schema.features if key in needed}, {})
+        self._schema = schema
+        self.needed = {known for key in needed if (known := schema.key(key)) is not None}
 
-    def finish(self, _: np.ndarray, others: bytes, view: View) -> dict[str, Any]:
-        """The parts of a record."""
-        record: dict[str, Any] = checked_record(decode(others, self._schema.features), self._schema)
+    def finish(self, record: dict[str, Any], _: np.ndarray, view: View) -> dict[str, Any]:
+        """The parts of a record with what is `needed`."""
         found = {asked: record[key] for asked, key in self._keys.items() if key is not None}
         if self._label is not None and self._classes is not None:
             found[self._label] = multi_hot(found[self._label], self._classes)
-        record |= {alias: record[key] for alias, key in self._aliases.items()}
         if self._targets - {"raster"}:
             found |= see_objects(record, view, masks="masks" in self._targets, keypoints=self._keypoints)
             if not self._crop.mirrors:

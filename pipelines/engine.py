@@ -5,12 +5,13 @@ of some steps made, in their order, and ends its threads when it is closed or no
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
+from shardfeed.formats.example import decode
 from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import reading
 from shardfeed.pipelines.decoding.batch import BatchDecoder, MakeRoom, UndecodableError
@@ -20,7 +21,8 @@ from shardfeed.pipelines.orders.order import BlockOrder, Drawn, IndexedOrder
 from shardfeed.pipelines.prefetch import Prefetcher, prefetch_threads
 from shardfeed.pipelines.samples import Samples, named
 from shardfeed.readers.skip import read_intact
-from shardfeed.readers.split import Split
+from shardfeed.readers.split import Record, Split, checked_record
+from shardfeed.schema import Schema
 
 T = TypeVar("T")
 
@@ -83,21 +85,35 @@ class Reader:
             samples.shards.load(np.sort(samples.places(order.draw(epoch, window).indices)))
 
 
+class Parser:
+    """Makes records with the features `keys` from serialized Examples, also under their aliases. Pickles."""
+
+    def __init__(self, schema: Schema, keys: Collection[str]) -> None:
+        self._aliases = {alias: key for alias, key in schema.aliases.items() if key in keys}
+        self._schema = Schema({key: schema.features[key] for key in schema.features if key in keys}, {})
+
+    def __call__(self, payload: bytes) -> Record:
+        """Return the record. Raises IntegrityError if it does not match the schema."""
+        record = checked_record(decode(payload, self._schema.features), self._schema)
+        return record | {alias: record[key] for alias, key in self._aliases.items()}
+
+
 class BatchMaker(Generic[T]):
     """Makes batches of records: images, uint8 [k, height, width, 3], and a list of what `finish` makes. Thread-safe.
 
     Images are the windows that `crop` cuts.
 
-    `finish`: from the image as `each` gives it, a serialized Example without it, and the view. Its IntegrityErrors name
-    the record. `each`: from the batch of images to one for each record. `threads`: images decoded at once; 0: by the
-    caller. `shrink`, `room`: see `BatchDecoder`.
+    `finish`: from a record with the features `keys`, but for the image; the image as `each` gives it; and its view. Its
+    IntegrityErrors name the record. `each`: from the batch of images to one for each record. `threads`: images decoded
+    at once; 0: by the caller. `shrink`, `room`: see `BatchDecoder`.
     """
 
     def __init__(
         self,
         samples: Samples,
         crop: Crop,
-        finish: Callable[[Any, bytes, View], T],
+        keys: Collection[str],
+        finish: Callable[[Record, Any, View], T],
         *,
         threads: int,
         each: Callable[[np.ndarray], Iterable[Any]] = iter,
@@ -107,12 +123,8 @@ class BatchMaker(Generic[T]):
         self._finish, self._each = finish, each
         limit_arenas(threads)
         self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads, shrink=shrink, room=room)
+        self._parse = Parser(samples.schema, set(keys) - set(self._decoder.keys))
         self.close = self._decoder.close
-
-    @property
-    def keys(self) -> list[str]:
-        """The features that Examples without their image lack."""
-        return self._decoder.keys
 
     def __call__(self, records: Records) -> tuple[np.ndarray, list[T]]:
         """Return their batch. Raises RecordError for an image that cannot be decoded."""
@@ -130,9 +142,11 @@ class BatchMaker(Generic[T]):
             problem = "OpenCV, which resizes all images but plain JPEGs with the compiled module, cannot be imported"
             raise MissingExtraError("images", problem, "pip install opencv-python-headless") from error
         rest: list[T] = []
-        for row, parts in enumerate(zip(self._each(batch.images), batch.others, batch.views, strict=True)):
+        for row, (image, others, view) in enumerate(
+            zip(self._each(batch.images), batch.others, batch.views, strict=True)
+        ):
             try:
-                rest.append(self._finish(*parts))
+                rest.append(self._finish(self._parse(others), image, view))
             except IntegrityError as error:  # CRC right, content not
                 raise named_error(row, error) from None
         return batch.images, rest

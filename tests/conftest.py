@@ -10,6 +10,8 @@ import random
 import shutil
 import signal
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,20 @@ def connected(cluster: Any) -> Any:
     if not ray.is_initialized():
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     return cluster
+
+
+@pytest.fixture
+def threads_left() -> Callable[[], list[str]]:
+    """A function that returns the names of threads begun since, once those that were told to end have done so."""
+    before = set(threading.enumerate())
+
+    def left() -> list[str]:
+        deadline = time.monotonic() + 60
+        while (found := set(threading.enumerate()) - before) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return [thread.name for thread in found]
+
+    return left
 
 
 @pytest.fixture

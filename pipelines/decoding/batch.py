@@ -5,7 +5,6 @@ image.
 """
 
 import math
-import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,9 +16,9 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
 from shardfeed.pipelines.decoding.compiled import compiled_decoder
-from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, Shrink, fit, plan_view
+from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
 T = TypeVar("T")
 MakeRoom = Callable[[tuple[int, ...]], np.ndarray]  # from a shape to an array of bytes that no one else uses
@@ -64,18 +63,15 @@ class BatchDecoder:
         room: MakeRoom | None = None,
     ) -> None:
         self._crop, self._shrink = crop, shrink
-        formats = set(formats)
-        self._numbers = (HEIGHT, WIDTH) if "raw" in formats else ()  # raw pixels have no header
-        self._constants = {FORMAT: b"raw"} if formats == {"raw"} else {}
-        others = {HEIGHT, WIDTH} if "raw" in formats and len(formats) > 1 else {HEIGHT, WIDTH, FORMAT}
+        self._beside = (FORMAT, HEIGHT, WIDTH) if "raw" in formats else ()  # raw pixels have no header
         # The names of these features in the records, which may have them under aliases, and their usual names.
-        named = {schema.key(name): name for name in IMAGE_FEATURES if name not in others}
+        named = {schema.key(name): name for name in (ENCODED, RESTARTS)}
         self._names = {key: name for key, name in named.items() if key is not None}
         self.keys = list(self._names)
-        self._threads, self._process = max(1, threads), os.getpid()
+        self._threads = max(1, threads)
         self._pool = ThreadPoolExecutor(threads, "shardfeed-decode") if threads else None
         self._room = room or _Rooms().array
-        self._compiled = compiled_decoder(crop, self.keys)
+        self._compiled = None if self._beside else compiled_decoder(crop, self.keys)
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
         """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
@@ -93,9 +89,10 @@ class BatchDecoder:
         return Batch(images, views, others)
 
     def close(self) -> None:
-        """End the threads, and wait for them. Other threads may still call: they then decode themselves."""
-        if self._pool is not None and os.getpid() == self._process:  # a fork has no threads, and perhaps their locks
-            self._pool.shutdown()
+        """Have the threads end. Other threads may still call: they then decode themselves."""
+        # They end with the pool. `shutdown` takes a lock and waits: this may be called where garbage is collected, in
+        # one of the threads, or in one that holds the lock.
+        self._pool = None
 
     def _one_by_one(
         self, which: Sequence[int], payloads: Sequence[bytes], seeds: np.ndarray, images: np.ndarray
@@ -114,12 +111,12 @@ class BatchDecoder:
 
     def _in_threads(self, call: Callable[[int], T], numbers: Iterable[int]) -> list[T]:
         """Results of `call` for each number, in their order."""
-        numbers = list(numbers)
-        if self._pool is None:
+        numbers, pool = list(numbers), self._pool
+        if pool is None:
             return [call(number) for number in numbers]
         try:
-            parts: list[Future[T]] = [self._pool.submit(call, number) for number in numbers]
-        except RuntimeError:  # closed; or the interpreter is about to end, and starts no new threads
+            parts: list[Future[T]] = [pool.submit(call, number) for number in numbers]
+        except RuntimeError:  # the interpreter is about to end, and starts no new threads
             return [call(number) for number in numbers]
         return [part.result() for part in parts]
 
@@ -128,17 +125,17 @@ class BatchDecoder:
 
         Images are planned one after the other: planning several at once would hold the interpreter's lock for as long.
         """
-        record: dict[str, Any] = dict(self._constants)
+        record: dict[str, Any] = {}
         others = payload
         try:
             for key, name in self._names.items():
                 value, others = cut_out(others, key)
                 if value is not None:
                     record[name] = value if name == ENCODED else bytes(value)
-            if self._numbers:
-                found = decode(others, self._numbers)
-                record |= {key: int(values[0]) for key, (_, values) in found.items() if len(values)}
-            for key in (ENCODED, *self._numbers):
+            for key, (_, values) in decode(others, self._beside).items() if self._beside else ():
+                if len(values):
+                    record[key] = values[0] if key == FORMAT else int(values[0])
+            for key in (ENCODED, *self._beside):
                 if key not in record:
                     raise IntegrityError("record", f"it has no {key}")
             planned = plan_view(record, choose)

@@ -233,6 +233,8 @@ class Batches(Iterator[Any]):
         occupied: float | None = None
         while self._alive:
             if self._workers.stopped:
+                if threading.current_thread().daemon and not threading.main_thread().is_alive():
+                    raise SystemExit  # the interpreter is about to end, and would show any other error of this thread
                 raise UsageError("prefetch", "was closed or iterated again before its batches ended")
             ready = self._workers.ready()
             if occupied is None:

@@ -58,7 +58,7 @@ class ThreadWorkers(Workers):
             self._changed.notify_all()
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
-            if thread is not threading.current_thread() and thread.ident is not None:
+            if thread.ident not in (None, threading.get_ident()):
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self, worker: Worker) -> None:

@@ -10,8 +10,7 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
-from shardfeed.formats.example import decode
-from shardfeed.pipelines.engine import Ahead, BatchMaker, Reader, Records
+from shardfeed.pipelines.engine import Ahead, BatchMaker, Parser, Reader, Records
 from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import Drawn
 from shardfeed.pipelines.orders.permutation import hashed
@@ -19,8 +18,7 @@ from shardfeed.pipelines.samples import named
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES
 from shardfeed.pipelines.torch.workers import Threads
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
-from shardfeed.readers.split import Record, checked_record
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
 
 # From a record, as `split[i]` gives it, and the sample's seed to the parts of a batch: tensors, arrays, numbers, bytes,
 # or a nest of these.
@@ -140,26 +138,23 @@ class TorchSamples(Dataset[Any]):
 
     def _made_ahead(self, keys: StepKeys) -> Fetched:
         """Return the batch of a step, and have the following ones made, if that has not begun."""
-        running, source, step = self._running, keys.source, keys.step
+        source, step = keys.source, keys.step
         assert source is not None
+        running, self._running = self._running, None  # until there is the batch: it may be left by Ctrl-C
         if running is None or not running.goes_on(source, step):
             apart = 1 if running is None else running.apart_from(source, step)
-            self.close()
+            del running  # which ends its threads
             make, draw = self._make, source.keys  # not `self`, which would live as long as the threads
+            engine = make.begin()
 
             def made(step: int) -> tuple[StepKeys, Fetched]:
                 keys = draw(step)
-                return keys, make.fetched(keys, keys.chunk)
+                return keys, make.fetched(keys, keys.chunk, engine)
 
             steps = range(step, source.end(step), apart)
-            ahead = Ahead(made, steps, lambda: None, ready=self._threads.ready)
-            self._running = running = _Running(source, steps, ahead)
-        try:
-            found, fetched = next(running.ahead)
-        except BaseException:
-            self.close()  # else another loader's next batch would come from what has ended
-            raise
-        running.last = step
+            running = _Running(source, steps, Ahead(made, steps, engine.close, ready=self._threads.ready))
+        found, fetched = next(running.ahead)
+        running.last, self._running = step, running
         if step == running.steps[-1]:
             running.ahead.close()
         return fetched if found == keys else self._make.fetched(keys, keys.chunk)  # others may have changed the keys
@@ -206,9 +201,7 @@ class _Maker:
             wanted |= {RESTARTS} & schema.features.keys()
             if "raw" in samples.formats:  # raw pixels have no header with their shape
                 wanted |= {FORMAT, HEIGHT, WIDTH}
-        self._aliases = {alias: key for alias, key in schema.aliases.items() if key in wanted}
-        self._schema = Schema({key: schema.features[key] for key in schema.features if key in wanted}, {})
-        self._others = self._schema
+        self._wanted, self._parse = wanted, Parser(schema, wanted)
         self._engine: BatchMaker[Any] | None = None
         self._process = 0  # that made the engine: a fork has no threads
         self._shares = False  # in a worker, after its first batch, for which `Collate` looks for room
@@ -216,21 +209,30 @@ class _Maker:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None, "_process": 0}
 
-    def fetched(self, keys: Sequence[Key], chunk: int | None) -> Fetched:
-        """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead."""
+    def fetched(self, keys: Sequence[Key], chunk: int | None, engine: BatchMaker[Any] | None = None) -> Fetched:
+        """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead.
+
+        `engine`: that `begin` has made, for the batches of an iteration; None: one that stays, for any others.
+        """
         fetched = Fetched()
         index, passed = np.array(keys[:1], np.int64).T
         fetched.seed = sample_seeds(self._read.order.sample_seeds(passed, self._read.samples.places(index)))[0]
         try:
             # The user's `Skip`, in another process, counts them and warns.
             left_out: list[RecordError] | None = [] if self._skip else None
-            fetched += self.samples(keys, chunk, left_out)
+            fetched += self.samples(keys, chunk, left_out, engine)
             fetched.left_out = left_out or ()
         except ShardfeedError as error:
             fetched.error = error
         return fetched
 
-    def samples(self, keys: Sequence[Key], chunk: int | None, left_out: list[RecordError] | None) -> list[Any]:
+    def samples(
+        self,
+        keys: Sequence[Key],
+        chunk: int | None,
+        left_out: list[RecordError] | None,
+        engine: BatchMaker[Any] | None = None,
+    ) -> list[Any]:
         """Read and transform the samples; damaged records raise, or their errors are appended to `left_out`."""
         drawn = Drawn(*np.array(keys, np.int64).reshape(-1, 2).T)
         records = self._read(drawn, chunk, None if left_out is None else left_out.append)
@@ -238,33 +240,28 @@ class _Maker:
             return []
         if not runs_no_python(self._transform):
             return self._by_python(records)
-        if self._engine is None or self._process != os.getpid():
-            self._engine, self._process = self._begin(), os.getpid()
-        _, made = self._engine(records)
+        if engine is None:
+            if self._engine is None or self._process != os.getpid():
+                self._engine, self._process = self.begin(), os.getpid()
+            engine = self._engine
+        _, made = engine(records)
         self._shares = get_worker_info() is not None
         return made
 
-    def _begin(self) -> BatchMaker[Any]:
-        """The engine of this process."""
+    def begin(self) -> BatchMaker[Any]:
+        """Make an engine, with its own threads."""
         image: Any = self._transform.image  # type: ignore[attr-defined]  # of a `Following`
         threads = 0 if get_worker_info() else self._threads.number
-        made = BatchMaker(
+        return BatchMaker(
             self._read.samples,
             image.crop,
-            self._followed,
+            self._wanted,
+            self._transform.followed,  # type: ignore[attr-defined]
             threads=threads,
             each=_each,
             shrink=image.shrink,
             room=self._shared if get_worker_info() else _pinned if self._threads.pinned else None,
         )
-        features = self._schema.features
-        self._others = Schema({key: features[key] for key in features if key not in made.keys}, {})
-        return made
-
-    def _followed(self, image: torch.Tensor, others: bytes, view: View) -> Any:
-        """Make the sample whose image is made, from a record without it."""
-        record = checked_record(decode(others, self._others.features), self._others)
-        return self._transform.followed(self._with_aliases(record), image, view)  # type: ignore[attr-defined]
 
     def _shared(self, shape: tuple[int, ...]) -> np.ndarray:
         """Memory for the images of a worker's batch."""
@@ -278,8 +275,7 @@ class _Maker:
         try:
             for row, (payload, seed) in enumerate(zip(records.payloads, sample_seeds(records.seeds), strict=True)):
                 try:
-                    record = checked_record(decode(payload, self._schema.features), self._schema)
-                    made.append(self._transform(self._with_aliases(record), seed))
+                    made.append(self._transform(self._parse(payload), seed))
                 except IntegrityError as error:  # CRC right, content not
                     where = records.where(row) + named(payload)
                     raise RecordError(where, error.problem, error.remedy) from None
@@ -288,10 +284,6 @@ class _Maker:
         finally:
             torch.set_num_threads(threads)
         return made
-
-    def _with_aliases(self, record: Record) -> Record:
-        """The record, in which features are also stored under their aliases."""
-        return record | {alias: record[key] for alias, key in self._aliases.items() if key in record}
 
 
 def _pinned(shape: tuple[int, ...]) -> np.ndarray:

@@ -50,20 +50,6 @@ def of_torch(split: Any, **options: Any) -> Any:
     return torch_loader(split, **({"batch_size": BATCH, "image_transform": crop, "seed": 5, "workers": 0} | options))
 
 
-@pytest.fixture
-def threads_left() -> Callable[[], list[str]]:
-    """A function that returns the names of threads begun since, once those that were told to end have done so."""
-    before = set(threading.enumerate())
-
-    def left() -> list[str]:
-        deadline = time.monotonic() + 60
-        while (found := set(threading.enumerate()) - before) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return [thread.name for thread in found]
-
-    return left
-
-
 def assert_same(found: Any, expected: Any) -> None:
     """Batches (images, labels), of which `expected` may be tensors of any framework."""
     images, labels = (np.asarray(part) for part in expected)
@@ -71,26 +57,6 @@ def assert_same(found: Any, expected: Any) -> None:
     assert (found[0].dtype, found[1].dtype) == (np.uint8, labels.dtype)
     assert np.array_equal(found[0], images)
     assert np.array_equal(found[1], labels)
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_the_same_bytes_as_both_frameworks_at_each_step(flowers: Dataset, path: str) -> None:
-    pytest.importorskip("cv2")
-    from shardfeed.pipelines import train_batches
-
-    train, steps = flowers["train"], 16  # of more than one epoch
-    with path_taken(path):
-        options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 5, "order": "global"}
-        theirs = list(train_batches(train, start_step=0, **options).take(steps).as_numpy_iterator())
-        torchs = list(itertools.islice(of_torch(train, start_step=0), steps))
-        for ranks in (1, 2, 4):
-            parts = [arrays(train, start_step=0, ranks=Ranks(rank, ranks)) for rank in range(ranks)]
-            found = list(itertools.islice(zip(*parts, strict=True), steps))
-            assert len(found) == steps
-            for shares, tensorflow, torch in zip(found, theirs, torchs, strict=True):
-                whole = [np.concatenate(part) for part in zip(*shares, strict=True)]
-                assert_same(whole, tensorflow)
-                assert_same(whole, torch)
 
 
 @pytest.mark.parametrize(

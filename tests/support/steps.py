@@ -1,11 +1,11 @@
 """Trains without end and prints every step, for tests that kill it and go on elsewhere.
 
-    python steps.py LOADER RANK RUNS
+    python steps.py LOADER ORDER RANK RUNS
 
-LOADER is "tensorflow" or "stream", whose replicas are the ranks, or how PyTorch's worker starts. RUNS is JSON: of each
-run the number of ranks, the dataset's address, and a position or null. The runs take turns: after step 3 of one of them
-it is step 3 of the next. Of each step a line of JSON is printed: ranks, the step, the digests of the shares that this
-process has, and the position after it.
+LOADER is "tensorflow", whose replicas are the ranks, "numpy", PyTorch's "threads", or how its worker starts. ORDER is
+one of ORDERS. RUNS is JSON: of each run the number of ranks, the dataset's address, and a position or null. The runs
+take turns: after step 3 of one of them it is step 3 of the next. Of each step a line of JSON is printed: ranks, the
+step, the digests of the shares that this process has, and the position after it.
 """
 
 import hashlib
@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 import shardfeed
-from shardfeed.pipelines import Blocks, Stream
+from shardfeed.pipelines import Blocks, Global, Position, Ranks, Stream
 
-OPTIONS: dict[str, Any] = {
-    "batch_size": 12,
-    "image_size": 32,
-    "seed": 5,
-    "order": Blocks(buffer=60, block_bytes=14_000),  # three windows of the 161 records
+SIZE = 32
+OPTIONS: dict[str, Any] = {"batch_size": 12, "seed": 5}
+ORDERS = {
+    "global": Global(),
+    "blocks": Blocks(buffer=60, block_bytes=14_000),  # three windows of the 161 records
+    "stream": Stream(buffer=60),
 }
-STREAM = OPTIONS | {"order": Stream(buffer=60)}
-Step = tuple[int, list[str], str]
+Step = tuple[int, list[Any], str]  # its number, the shares (images, labels) of this process, the position after it
 
 
 def digest(images: Any, labels: Any) -> str:
@@ -35,7 +35,7 @@ def digest(images: Any, labels: Any) -> str:
     return hashlib.sha256(b"".join(repr((one.shape, one.dtype)).encode() + one.tobytes() for one in arrays)).hexdigest()
 
 
-def tensorflow_steps(options: dict[str, Any], replicas: int, address: str, position: str | None) -> Iterator[Step]:
+def tensorflow_steps(order: Any, replicas: int, address: str, position: str | None) -> Iterator[Step]:
     import tensorflow as tf
 
     from shardfeed.pipelines import distribute
@@ -44,42 +44,57 @@ def tensorflow_steps(options: dict[str, Any], replicas: int, address: str, posit
         strategy = tf.distribute.get_strategy()
     else:
         strategy = tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(replicas)])
-    feed = distribute(strategy, shardfeed.open(address)["train"], **options)
+    feed = distribute(strategy, shardfeed.open(address)["train"], image_size=SIZE, order=order, **OPTIONS)
     if position is not None:
         feed = feed.at(position)
     for step, (images, labels) in enumerate(feed.batches, feed.start_step):
         shares = zip(*map(strategy.experimental_local_results, (images, labels)), strict=True)
-        yield step, [digest(*share) for share in shares], feed.position(step + 1)
+        yield step, list(shares), feed.position(step + 1)
 
 
-def torch_steps(rank: int, ranks: int, method: str, address: str, position: str | None) -> Iterator[Step]:
-    from shardfeed.pipelines.torch import Ranks, Workers, torch_loader
+def array_steps(order: Any, rank: int, ranks: int, address: str, position: str | None) -> Iterator[Step]:
+    options = OPTIONS | {"image_size": SIZE, "order": order, "start_step": 0, "ranks": Ranks(rank, ranks)}
+    batches = shardfeed.array_batches(shardfeed.open(address)["train"], **options)
+    if position is not None:
+        batches.seek(Position.from_json(position, "position"))
+    for step, batch in enumerate(batches, batches.step):
+        yield step, [batch], batches.position.to_json()
 
-    split = shardfeed.open(address)["train"]
-    workers = Workers(1, start_method=method)
-    loader = torch_loader(split, **OPTIONS, start_step=0, workers=workers, ranks=Ranks(rank, ranks))
+
+def torch_steps(method: str, order: Any, rank: int, ranks: int, address: str, position: str | None) -> Iterator[Step]:
+    from shardfeed.pipelines.torch import Workers, random_resized_crop, torch_loader
+
+    split, crop = shardfeed.open(address)["train"], random_resized_crop(SIZE, antialias=False)
+    options = OPTIONS | {"image_transform": crop, "order": order, "start_step": 0, "ranks": Ranks(rank, ranks)}
+    loader = torch_loader(split, workers=2 if method == "threads" else Workers(1, start_method=method), **options)
     if position is not None:
         loader.load_state_dict({"position": position})
-    first = loader.step
-    for step, batch in enumerate(loader, first):
-        yield step, [digest(*batch)], loader.state_dict()["position"]
+    for step, (images, labels) in enumerate(loader, loader.step):
+        yield step, [(images.permute(0, 2, 3, 1).numpy(), labels.numpy())], loader.state_dict()["position"]
 
 
-def main(name: str, rank: int, runs: list[tuple[int, str, str | None]]) -> None:
-    if name in ("tensorflow", "stream"):
+def steps_of(name: str, order: str, rank: int, run: tuple[int, str, str | None]) -> Iterator[Step]:
+    """The steps of a run: its ranks, or replicas, the dataset's address, and the position from where it goes on."""
+    if name == "tensorflow":
+        return tensorflow_steps(ORDERS[order], *run)
+    if name == "numpy":
+        return array_steps(ORDERS[order], rank, *run)
+    return torch_steps(name, ORDERS[order], rank, *run)
+
+
+def main(name: str, order: str, rank: int, runs: list[tuple[int, str, str | None]]) -> None:
+    if name == "tensorflow":
         import tensorflow as tf
 
         most = max(ranks for ranks, _, _ in runs)
         devices = [tf.config.LogicalDeviceConfiguration()] * most
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
-        options = STREAM if name == "stream" else OPTIONS
-        started = [(run[0], tensorflow_steps(options, *run)) for run in runs]
-    else:
-        started = [(run[0], torch_steps(rank, run[0], name, *run[1:])) for run in runs if rank < run[0]]
+    started = [(run[0], steps_of(name, order, rank, run)) for run in runs if rank < run[0]]
     while True:
         for ranks, steps in started:
-            print(json.dumps([ranks, *next(steps)]), flush=True)
+            step, shares, position = next(steps)
+            print(json.dumps([ranks, step, [digest(*share) for share in shares], position]), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4]))
