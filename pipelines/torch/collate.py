@@ -163,12 +163,12 @@ class Collate:
                 raise UsageError(place, problem, "give pad=..., or return one shape for every sample")
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
             return default_collate([_padded(tensor, longest, self.pad, place) for tensor in tensors])
+        whole = joined(tensors)
+        if whole is not None and self.lends:
+            whole = SHARED_IMAGES.lend(whole)
+        if whole is not None:
+            return whole
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
-            whole = joined(tensors)
-            if whole is not None and self.lends:
-                whole = SHARED_IMAGES.lend(whole)
-            if whole is not None:
-                return whole
             return default_collate([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
         return default_collate(list(tensors))  # which stacks in a worker directly into shared memory
 

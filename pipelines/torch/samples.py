@@ -3,6 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -144,15 +145,15 @@ class TorchSamples(Dataset[Any]):
         if running is None or not running.goes_on(source, step):
             apart = 1 if running is None else running.apart_from(source, step)
             del running  # which ends its threads
-            make, draw = self._make, source.keys  # not `self`, which would live as long as the threads
-            engine = make.begin()
+            # Not `self`, which would live as long as the threads. A copy has an engine of its own.
+            make, draw = copy(self._make), source.keys
 
             def made(step: int) -> tuple[StepKeys, Fetched]:
                 keys = draw(step)
-                return keys, make.fetched(keys, keys.chunk, engine)
+                return keys, make.fetched(keys, keys.chunk)
 
             steps = range(step, source.end(step), apart)
-            running = _Running(source, steps, Ahead(made, steps, engine.close, ready=self._threads.ready))
+            running = _Running(source, steps, Ahead(made, steps, make.begin().close, ready=self._threads.ready))
         found, fetched = next(running.ahead)
         running.last, self._running = step, running
         if step == running.steps[-1]:
@@ -209,30 +210,21 @@ class _Maker:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None, "_process": 0}
 
-    def fetched(self, keys: Sequence[Key], chunk: int | None, engine: BatchMaker[Any] | None = None) -> Fetched:
-        """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead.
-
-        `engine`: that `begin` has made, for the batches of an iteration; None: one that stays, for any others.
-        """
+    def fetched(self, keys: Sequence[Key], chunk: int | None) -> Fetched:
+        """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead."""
         fetched = Fetched()
         index, passed = np.array(keys[:1], np.int64).T
         fetched.seed = sample_seeds(self._read.order.sample_seeds(passed, self._read.samples.places(index)))[0]
         try:
             # The user's `Skip`, in another process, counts them and warns.
             left_out: list[RecordError] | None = [] if self._skip else None
-            fetched += self.samples(keys, chunk, left_out, engine)
+            fetched += self.samples(keys, chunk, left_out)
             fetched.left_out = left_out or ()
         except ShardfeedError as error:
             fetched.error = error
         return fetched
 
-    def samples(
-        self,
-        keys: Sequence[Key],
-        chunk: int | None,
-        left_out: list[RecordError] | None,
-        engine: BatchMaker[Any] | None = None,
-    ) -> list[Any]:
+    def samples(self, keys: Sequence[Key], chunk: int | None, left_out: list[RecordError] | None) -> list[Any]:
         """Read and transform the samples; damaged records raise, or their errors are appended to `left_out`."""
         drawn = Drawn(*np.array(keys, np.int64).reshape(-1, 2).T)
         records = self._read(drawn, chunk, None if left_out is None else left_out.append)
@@ -240,19 +232,17 @@ class _Maker:
             return []
         if not runs_no_python(self._transform):
             return self._by_python(records)
-        if engine is None:
-            if self._engine is None or self._process != os.getpid():
-                self._engine, self._process = self.begin(), os.getpid()
-            engine = self._engine
+        engine = self._engine if self._engine is not None and self._process == os.getpid() else self.begin()
         _, made = engine(records)
         self._shares = get_worker_info() is not None
         return made
 
     def begin(self) -> BatchMaker[Any]:
-        """Make an engine, with its own threads."""
+        """Make the engine of this process, and return it."""
         image: Any = self._transform.image  # type: ignore[attr-defined]  # of a `Following`
         threads = 0 if get_worker_info() else self._threads.number
-        return BatchMaker(
+        self._process = os.getpid()
+        self._engine = BatchMaker(
             self._read.samples,
             image.crop,
             self._wanted,
@@ -262,6 +252,7 @@ class _Maker:
             shrink=image.shrink,
             room=self._shared if get_worker_info() else _pinned if self._threads.pinned else None,
         )
+        return self._engine
 
     def _shared(self, shape: tuple[int, ...]) -> np.ndarray:
         """Memory for the images of a worker's batch."""

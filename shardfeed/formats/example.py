@@ -230,6 +230,17 @@ def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | Non
     return ("int64", np.array(values, np.int64)) if kind else None
 
 
+def _short_value(data: bytes, at: int, end: int) -> int:
+    """Return where the value begins in a map's entry of a key and a value, each shorter than 128 bytes; else 0.
+
+    Most entries are: without `_fields`, a record takes half the time.
+    """
+    value = at + 4 + data[at + 1] if end - at > 3 else end + 1
+    if value > end or data[at] != 0x0A or data[value - 2] != 0x12 or data[at + 1] | data[value - 1] >= 0x80:
+        return 0
+    return value if value + data[value - 1] == end else 0
+
+
 def decode(payload: bytes, keys: Container[str] | None = None) -> dict[str, tuple[Dtype, Decoded]]:
     """Every feature of a serialised Example: its dtype, and its values as a list of bytes or a 1-D array.
 
@@ -247,11 +258,14 @@ def decode(payload: bytes, keys: Container[str] | None = None) -> dict[str, tupl
                 if (entry, entry_wire) != (1, _LENGTH):
                     continue
                 key, found, values = "", None, []
-                for part, part_wire, c, d in _fields(payload, a, b):
-                    if (part, part_wire) == (1, _LENGTH):
-                        key = payload[c:d].decode()
-                    elif (part, part_wire) == (2, _LENGTH):
-                        values.append((c, d))
+                if value := _short_value(payload, a, b):
+                    key, values = payload[a + 2 : value - 2].decode(), [(value, b)]
+                else:
+                    for part, part_wire, c, d in _fields(payload, a, b):
+                        if (part, part_wire) == (1, _LENGTH):
+                            key = payload[c:d].decode()
+                        elif (part, part_wire) == (2, _LENGTH):
+                            values.append((c, d))
                 if keys is not None and key not in keys:
                     continue
                 for c, d in values:

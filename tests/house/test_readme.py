@@ -134,24 +134,6 @@ def test_the_program_that_is_killed_goes_on_with_the_next_batch(converted: Path,
     assert run(told, 0) == whole[19:]  # the position of step 20 had not been saved
 
 
-@pytest.mark.parametrize(
-    "method", ["forkserver", *(pytest.param(m, marks=pytest.mark.long) for m in ("spawn", "fork"))]
-)
-def test_the_pytorch_program_runs_with_any_start_method(converted: Path, tmp_path: Path, method: str) -> None:
-    """Python 3.14's default is "forkserver"."""
-    shutil.copytree(converted, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "sitecustomize.py").write_text(
-        f"import multiprocessing\nmultiprocessing.set_start_method({method!r})\n"
-    )
-    program = PROGRAMS[README][1].replace("range(30)", "range(1)")
-    assert "range(1)" in program
-    (tmp_path / "program.py").write_text(program)
-    words, variables = [sys.executable, "program.py"], ENVIRONMENT | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"validation accuracy: \d+%\n", done.stdout)
-
-
 def test_versions_of_python_are_the_same_everywhere() -> None:
     """In setup.cfg, which packages show, in the wheels that are built, and on the pages."""
     setup = (ROOT / "setup.cfg").read_text()
