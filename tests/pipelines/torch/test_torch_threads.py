@@ -100,7 +100,7 @@ def abandon(split: Split, times: int) -> None:
 
 @pytest.fixture
 def without_collector() -> Iterator[None]:
-    """What ends here does so because nothing refers to it, not because the garbage collector came by."""
+    """Nothing ends here because the garbage collector came by, only because nothing refers to it."""
     gc.collect()
     gc.disable()
     yield
