@@ -14,7 +14,7 @@ from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import reading
-from shardfeed.pipelines.decoding.batch import BatchDecoder, MakeRoom, UndecodableError
+from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, MakeRoom, UndecodableError
 from shardfeed.pipelines.decoding.pixels import Shrink
 from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, Drawn, IndexedOrder
@@ -47,25 +47,21 @@ class Reader:
     def __init__(self, samples: Samples, order: IndexedOrder, *, fill: bool = True, may_be_empty: bool = False) -> None:
         self.samples, self.order = samples, order
         self._fill, self._may_be_empty = fill, may_be_empty
-        self._window: int | None = None  # of blocks, that was loaded last
+        self._windows: tuple[int, ...] = ()  # of blocks, that were loaded last
 
-    def __call__(
-        self, drawn: Drawn, chunk: int | None, note: Callable[[RecordError], None] | None, groups: Any = None
-    ) -> Records:
-        """Read a batch, or several, by their numbers in `groups`, int64 [k]. `chunk`: of the order, if it is known.
+    def __call__(self, drawn: Drawn, chunk: int | None, note: Callable[[RecordError], None] | None) -> Records:
+        """Read a batch. `chunk`: of the order, if it is known.
 
         `note` is called with the error of each damaged record, which is left out; None: it raises. What is repeated in
         its place is in another pass, and so gets another crop. Raises IntegrityError if too many are damaged.
         """
         samples, (indices, passes) = self.samples, drawn
-        self._load(chunk)
+        self.load(chunk)
         with reading(samples, chunk):
             if note is None:
                 payloads = samples.payloads(indices)
             else:
-                groups = np.zeros(len(indices), np.int64) if groups is None else groups
-                fill = groups if self._fill else None
-                found = read_intact(samples.payloads, indices, note, fill=fill, place=samples.name)
+                found = read_intact(samples.payloads, indices, note, fill=self._fill, place=samples.name)
                 payloads, indices = found.payloads, indices[found.rows]
                 passes = passes[found.rows] + found.again
         if not payloads and not self._may_be_empty:
@@ -73,13 +69,13 @@ class Reader:
         seeds = self.order.sample_seeds(passes, samples.places(indices))
         return Records(payloads, seeds, lambda row: samples.where(int(indices[row])))
 
-    def _load(self, chunk: int | None) -> None:
+    def load(self, chunk: int | None) -> None:
         """Read a window of blocks into the page cache, block by block: random reads are slow where it is used."""
         order, samples = self.order, self.samples
-        if not isinstance(order, BlockOrder) or chunk in (None, self._window) or not isinstance(samples, Split):
+        if not isinstance(order, BlockOrder) or chunk in (None, *self._windows) or not isinstance(samples, Split):
             return
-        self._window = chunk
-        if samples.shards.copy is None:  # else the fetcher has it
+        self._windows = (*self._windows[-2:], chunk)
+        if (copy := samples.shards.copy) is None or copy.filler is None:  # else the fetcher has it
             epoch, number = divmod(chunk, order.chunks_per_epoch)
             window = np.arange(number * order.chunk, min((number + 1) * order.chunk, order.epoch_samples))
             samples.shards.load(np.sort(samples.places(order.draw(epoch, window).indices)))
@@ -98,14 +94,37 @@ class Parser:
         return record | {alias: record[key] for alias, key in self._aliases.items()}
 
 
+class ImageMaker:
+    """Makes the images of records: the windows that `crop` cuts. Thread-safe.
+
+    `threads`: images decoded at once; 0: by the caller. `shrink`, `room`: see `BatchDecoder`. `keys`: the features that
+    are taken out of the records.
+    """
+
+    def __init__(
+        self, samples: Samples, crop: Crop, *, threads: int, shrink: Shrink | None = None, room: MakeRoom | None = None
+    ) -> None:
+        limit_arenas(threads)
+        self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads, shrink=shrink, room=room)
+        self.close, self.keys = self._decoder.close, frozenset(self._decoder.keys)
+
+    def __call__(self, records: Records) -> Batch:
+        """Return the images with their views, and the rest of the records. Raises RecordError for one not decodable."""
+        try:
+            return self._decoder(records.payloads, records.seeds)
+        except UndecodableError as error:
+            row = next(row for row, payload in enumerate(records.payloads) if payload is error.payload)
+            raise _of_record(records, row, error.why) from None
+        except ImportError as error:
+            problem = "OpenCV, which resizes all images but plain JPEGs with the compiled module, cannot be imported"
+            raise MissingExtraError("images", problem, "pip install opencv-python-headless") from error
+
+
 class BatchMaker(Generic[T]):
     """Makes batches of records: images, uint8 [k, height, width, 3], and a list of what `finish` makes. Thread-safe.
 
-    Images are the windows that `crop` cuts.
-
     `finish`: from a record with the features `keys`, but for the image; the image as `each` gives it; and its view. Its
-    IntegrityErrors name the record. `each`: from the batch of images to one for each record. `threads`: images decoded
-    at once; 0: by the caller. `shrink`, `room`: see `BatchDecoder`.
+    IntegrityErrors name the record. `each`: from the batch of images to one for each record. Others: of `ImageMaker`.
     """
 
     def __init__(
@@ -115,41 +134,28 @@ class BatchMaker(Generic[T]):
         keys: Collection[str],
         finish: Callable[[Record, Any, View], T],
         *,
-        threads: int,
         each: Callable[[np.ndarray], Iterable[Any]] = iter,
-        shrink: Shrink | None = None,
-        room: MakeRoom | None = None,
+        **options: Any,
     ) -> None:
         self._finish, self._each = finish, each
-        limit_arenas(threads)
-        self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads, shrink=shrink, room=room)
-        self._parse = Parser(samples.schema, set(keys) - set(self._decoder.keys))
-        self.close = self._decoder.close
+        self._images = ImageMaker(samples, crop, **options)
+        self._parse = Parser(samples.schema, set(keys) - self._images.keys)
+        self.close = self._images.close
 
     def __call__(self, records: Records) -> tuple[np.ndarray, list[T]]:
-        """Return their batch. Raises RecordError for an image that cannot be decoded."""
-        payloads = records.payloads
-
-        def named_error(row: int, error: IntegrityError) -> RecordError:
-            return RecordError(records.where(row) + named(payloads[row]), error.problem, error.remedy)
-
-        try:
-            batch = self._decoder(payloads, records.seeds)
-        except UndecodableError as error:
-            row = next(row for row, payload in enumerate(payloads) if payload is error.payload)
-            raise named_error(row, error.why) from None
-        except ImportError as error:
-            problem = "OpenCV, which resizes all images but plain JPEGs with the compiled module, cannot be imported"
-            raise MissingExtraError("images", problem, "pip install opencv-python-headless") from error
+        """Return their batch. Raises RecordError as `ImageMaker` does."""
+        batch = self._images(records)
         rest: list[T] = []
-        for row, (image, others, view) in enumerate(
-            zip(self._each(batch.images), batch.others, batch.views, strict=True)
-        ):
+        for image, others, view in zip(self._each(batch.images), batch.others, batch.views, strict=True):
             try:
                 rest.append(self._finish(self._parse(others), image, view))
             except IntegrityError as error:  # CRC right, content not
-                raise named_error(row, error) from None
+                raise _of_record(records, len(rest), error) from None
         return batch.images, rest
+
+
+def _of_record(records: Records, row: int, error: IntegrityError) -> RecordError:
+    return RecordError(records.where(row) + named(records.payloads[row]), error.problem, error.remedy)
 
 
 class Ahead(Iterator[T]):

@@ -10,7 +10,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -208,14 +209,14 @@ class Shards:
         targets = by_place.tolist()
         local = isinstance(self.storage, LocalStorage)
         remote: list[tuple[int, int, int, int]] = []
-        for run in self.runs(places[by_place]):
-            shard, row, count, start = run
+        for shard, runs in groupby(self.runs(places[by_place]), itemgetter(0)):
             if local or shard in self._copied:
                 view, file = self.view(shard), self.file(shard)
-                for number, payload in enumerate(view.read(file, row, count), start):
-                    found[targets[number]] = payload
+                for _, row, count, start in runs:
+                    for number, payload in enumerate(view.read(file, row, count), start):
+                        found[targets[number]] = payload
             else:
-                remote.append(run)
+                remote += runs
         for (_, _, count, start), payloads in zip(remote, self._remote_payloads(remote), strict=True):
             for number, payload in zip(range(start, start + count), payloads, strict=True):
                 found[targets[number]] = payload

@@ -89,13 +89,12 @@ def read_intact(
     indices: np.ndarray,
     note: Callable[[RecordError], None],
     *,
-    fill: np.ndarray | None,
+    fill: bool,
     place: object,
 ) -> IntactRecords:
     """Read the records at `indices`, int64 [k], except damaged ones: `note` is called with the RecordError of each.
 
-    `fill`: None leaves damaged records out. With group numbers, int [k], not descending, an intact neighbour replaces
-    each, from the same group if possible: the one before, or the first that follows.
+    `fill`: an intact neighbour replaces each: the one before, or the first that follows. Else they are left out.
 
     Raises any other error of `read`, and errors of `note`; IntegrityError, naming `place`, if no intact record can
     replace one.
@@ -111,32 +110,15 @@ def read_intact(
             except RecordError as error:
                 note(error)
                 found.append(None)
-    if fill is not None:
-        payloads, again = fill_gaps(found, fill, place)
-        return IntactRecords(payloads, np.arange(len(indices)), again)
-    rows = np.flatnonzero([payload is not None for payload in found])
-    return IntactRecords([payload for payload in found if payload is not None], rows, np.zeros(len(rows), bool))
-
-
-def fill_gaps(payloads: Sequence[bytes | None], groups: np.ndarray, place: object) -> tuple[list[bytes], np.ndarray]:
-    """Replace each None by an intact neighbour, from the same group if possible.
-
-    `groups`: int [k], not descending. The neighbour is the one before, or the first that follows. Returns the payloads,
-    and which of them are replacements, bool [k]. Raises IntegrityError, naming `place`, if no record is intact.
-    """
-    filled = np.array([payload is None for payload in payloads], bool)
-    if filled.all() and len(filled):
-        raise IntegrityError(place, f"{len(filled)} records read together are all damaged", _REMEDY)
-    intact = np.flatnonzero(~filled)
-    made: list[Any] = list(payloads)
-    for gap in np.flatnonzero(filled).tolist():
-        after = int(np.searchsorted(intact, gap))
-        before = intact[after - 1] if after else None
-        following = intact[after] if after < len(intact) else None
-        near = [i for i in (before, following) if i is not None]
-        alike = [i for i in near if groups[i] == groups[gap]]
-        made[gap] = payloads[(alike or near)[0]]
-    return made, filled
+    intact = np.flatnonzero([payload is not None for payload in found])
+    if not fill:
+        return IntactRecords([payload for payload in found if payload is not None], intact, np.zeros(len(intact), bool))
+    if len(indices) and not len(intact):
+        raise IntegrityError(place, f"{len(indices)} records read together are all damaged", _REMEDY)
+    rows = np.arange(len(indices))
+    near = intact[np.maximum(np.searchsorted(intact, rows, "right") - 1, 0)]
+    payloads: Any = [found[row] for row in near]
+    return IntactRecords(payloads, rows, near != rows)
 
 
 _REMEDY = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"

@@ -94,7 +94,7 @@ def _buffer(samples: Samples, wanted: Stream | Blocks) -> int:
     if wanted.buffer is not None:
         return min(wanted.buffer, len(samples))
     records = shuffle_buffer_records(len(samples), samples.read_bytes, memory_budget())
-    # A window is read while another is used, and it is copied: the peak is five times its size.
+    # A window is in the page cache, and the next one is read while it is used.
     return max(1, records // 4) if isinstance(wanted, Blocks) else records
 
 

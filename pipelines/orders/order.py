@@ -11,6 +11,7 @@ gives the same samples on every machine and in every release.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -164,6 +165,15 @@ class BlockOrder(IndexedOrder):
         return self.window
 
     def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        number = int(positions[0]) // self.window if len(positions) else 0
+        if (positions // self.window == number).all():
+            indices = _drawn_window(self, epoch, number)[positions - number * self.window]
+        else:
+            indices = self.indices(epoch, positions)
+        return Drawn(indices, np.full_like(positions, epoch))
+
+    def indices(self, epoch: int, positions: np.ndarray) -> np.ndarray:
+        """The samples at `positions`, computed for each."""
         windows = positions // self.window
         starts = windows * self.window
         sizes = np.minimum(self.window, self.samples - starts)
@@ -173,7 +183,13 @@ class BlockOrder(IndexedOrder):
             blocks = permuted(np.minimum(slots, full - 1), full, hashed(self.seed, _BLOCKS, epoch))
             slots = np.where(slots < full, blocks, slots)
         turn = int(hashed(self.seed, _ROTATION, epoch) % np.uint64(self.samples))
-        return Drawn((slots * self.block + rows + turn) % self.samples, np.full_like(positions, epoch))
+        return (slots * self.block + rows + turn) % self.samples
+
+
+@lru_cache(4)
+def _drawn_window(order: BlockOrder, epoch: int, number: int) -> np.ndarray:
+    """The samples of a window, for all its batches: computed for each batch, they take five times as long."""
+    return order.indices(epoch, np.arange(number * order.window, min((number + 1) * order.window, order.samples)))
 
 
 @dataclass(frozen=True)

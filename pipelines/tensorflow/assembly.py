@@ -8,6 +8,7 @@ with any number of threads, and from any step.
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +16,22 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.processes import limit_arenas
-from shardfeed.pipelines.caching.client import close_clients, read_through_fetcher, reading
+from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_through_fetcher
+from shardfeed.pipelines.engine import Reader, Records
 from shardfeed.pipelines.objects import SchemaTransform
-from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder, in_share
-from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder
+from shardfeed.pipelines.samples import Samples, where_found
 from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
 from shardfeed.pipelines.tensorflow.unverified_images import image_checker, tensorflow_decodes
-from shardfeed.readers.skip import Skip, check_skip, read_intact
+from shardfeed.readers.skip import Skip, check_skip
 from shardfeed.readers.split import Split
-from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number, parse_spec, random_number
+from shardfeed.readers.tensorflow.indexed import (
+    indexed_records,
+    iteration_number,
+    parse_spec,
+    python_map,
+    random_number,
+)
 from shardfeed.readers.tensorflow.stream import all_local, serialized_records, shuffled_places
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
@@ -55,7 +63,8 @@ BatchTransform = Callable[[Any, tf.Tensor], Any]
 
 _OWN_KEY = 0xBA7C4  # so that a batch draws different numbers than its first sample
 _IN_FLIGHT = 2  # samples for each thread: one is always waiting, so that no thread waits for reading
-_MOST_CHUNKS = 8  # read at once: each holds a batch of encoded images
+_MOST_READ = 8  # batches of encoded images, read at once
+_SEEDED = attrgetter("seeds", "payloads")
 _PREFETCHED = 2  # batches made ahead: one is taken while another is made
 
 
@@ -161,38 +170,28 @@ def assemble_batches(
 
     limit_arenas(parallelism)
     how = _Reading(start_step, share, damaged, fill)
-    static = size if whole else None
-    made: tf.data.Dataset | None = None  # images made outside of the graph, if whole batches are read
 
     # From here on, steps are in the order in which they happen.
     if isinstance(order, IndexedOrder):
-        chunks, read = _drawn(samples, order, how, evaluates)
-        # Windows of blocks are large, and one is read while another is used.
-        at_once = 1 if isinstance(order, BlockOrder) else max(2, min(parallelism, _MOST_CHUNKS))
-        records = indexed_records(chunks, read, parallelism=at_once)
-        if on_host is not None and counted and order.chunk == order.batch_size and share.replicas == share.parts:
-            made = on_host.of_chunks(chunks, read, static)
+        given, read = _drawn(samples, order, how, evaluates)
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
         assert order.parts == share.parts
         by_place = on_host is not None and damaged is None and all_local(samples)
-        records = _streamed(samples, order, how, parallelism, by_place)
-        if on_host is not None and by_place:
-            whole_split = samples.whole_split
-
-            def read_places(seeds: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
-                return np.stack([seeds, places], -1), whole_split.payloads(places)
-
-            made = on_host.of_chunks(records.batch(size, drop_remainder=whole), read_places, static)
-    if on_host is None:
-        batches = batched(records, sample)
-    else:
-        if made is None:
-            together = records.batch(size, drop_remainder=whole)
-            together = together.map(seeded) if isinstance(order, StreamOrder) else together
-            made = on_host.of_chunks(together, lambda seeds, payloads: (seeds, payloads.tolist()), static)
+        given, read = _streamed(samples, order, how, parallelism, by_place)
+        if on_host is not None:
+            given = given.batch(size, drop_remainder=whole)
+            given = given if by_place else given.map(seeded)
+    if on_host is not None:
+        made = on_host.of_batches(given, read, size if whole else None)
+        made = made if counted else made.filter(lambda seeds, *_: tf.size(seeds) > 0)
         batches = batched(made.unbatch(), beside) if on_host.follows else made.map(beside)
+    else:
+        if isinstance(order, IndexedOrder):
+            at_once = max(2, min(parallelism, _MOST_READ))
+            given = indexed_records(given, lambda number: _SEEDED(read(number)), parallelism=at_once)
+        batches = batched(given, sample)
     if batch_transform is not None:
         # A batch's seed is its first sample's, a function of the epoch and the position: no steps are counted.
         batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + _OWN_KEY), parallelism)
@@ -208,45 +207,51 @@ def assemble_batches(
     return batches
 
 
-def _drawn(samples: Samples, order: IndexedOrder, how: _Reading, evaluates: bool) -> tuple[tf.data.Dataset, ReadChunk]:
-    """Chunks, and a reader of one: records drawn by number and read by position. It starts anywhere at no cost."""
+def _drawn(
+    samples: Samples, order: IndexedOrder, how: _Reading, evaluates: bool
+) -> tuple[tf.data.Dataset, Callable[..., Records]]:
+    """Numbers of replica batches, from any on at no cost, and a function that draws and reads the records of one."""
     start_step, share, damaged, fill = how
-    first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
-    first = first_number * order.batch_size
-    chunks_per_epoch = order.chunks_per_epoch
+    per_step = share.replicas // share.parts
+    window = order.window if isinstance(order, BlockOrder) else order.epoch_samples
+    per_epoch = -(-order.epoch_samples // window)
+    reader = Reader(samples, order, fill=fill, may_be_empty=not fill)
+    note = None if damaged is None else damaged.note
 
-    def read(*chunk_of_epoch: Any) -> tuple[np.ndarray, list[bytes]]:
-        epoch, chunk = map(int, chunk_of_epoch)
-        positions = np.arange(chunk * order.chunk, min((chunk + 1) * order.chunk, order.epoch_samples))
-        positions = positions[in_share(positions, order.batch_size, share.part, share.parts)]
-        if start_step and epoch == first_epoch:
-            positions = positions[positions >= first]
-        indices, passes = order.draw(epoch, positions)
-        with reading(samples, epoch * chunks_per_epoch + chunk):
-            if damaged is None:
-                payloads = samples.payloads(indices)
-            else:
-                steps = positions // order.batch_size if fill else None
-                found = read_intact(samples.payloads, indices, damaged.note, fill=steps, place=samples.name)
-                payloads, indices = found.payloads, indices[found.rows]
-                passes = passes[found.rows] + found.again  # of another pass: see distribute_eval's mask
-        return order.sample_seeds(passes, samples.places(indices)), payloads
+    def read(number: int) -> Records:
+        step, replica = divmod(int(number), per_step)
+        drawn = order.drawn(step, share.part * per_step + replica, share.replicas)
+        return reader(drawn, chunk_of(order, step), note)
 
-    def epoch_chunks(epoch: tf.Tensor) -> tf.data.Dataset:
-        return tf.data.Dataset.range(chunks_per_epoch).map(lambda chunk: (epoch, chunk))
+    def load(number: np.ndarray) -> tuple[np.ndarray]:
+        reader.load(int(number))
+        return (number,)
 
+    def first(number: Any) -> Any:
+        """The first batch that begins in a window."""
+        steps = number // per_epoch * order.steps_per_epoch - (-(number % per_epoch) * window // order.batch_size)
+        return steps * per_step
+
+    epoch, step = divmod(start_step or 0, order.steps_per_epoch)
+    start = epoch * per_epoch + step * order.batch_size // window
     if start_step is not None:
-        start = first_epoch * chunks_per_epoch + first // order.chunk
-        chunks = tf.data.Dataset.counter(start).map(lambda n: (n // chunks_per_epoch, n % chunks_per_epoch))
+        windows = tf.data.Dataset.counter(start)
     elif evaluates:  # the same each time, including a transform's draws
-        chunks = tf.data.Dataset.range(1).flat_map(epoch_chunks)
+        windows = tf.data.Dataset.range(per_epoch)
     else:
-        chunks = iteration_number().flat_map(epoch_chunks)
-    return chunks, read
+        windows = iteration_number().flat_map(lambda n: tf.data.Dataset.range(n * per_epoch, (n + 1) * per_epoch))
+    if isinstance(order, BlockOrder):  # the next window is read while one is used
+        windows = python_map(windows, load, (tf.TensorSpec([], tf.int64),), parallelism=1)
+    numbers = windows.flat_map(lambda number: tf.data.Dataset.range(first(number), first(number + 1)))
+    return numbers.skip((start_step or 0) * per_step - first(start)), read
 
 
-def _streamed(split: Split, order: StreamOrder, how: _Reading, parallelism: int, by_place: bool) -> tf.data.Dataset:
+def _streamed(
+    split: Split, order: StreamOrder, how: _Reading, parallelism: int, by_place: bool
+) -> tuple[tf.data.Dataset, Callable[..., Records]]:
     """(seed of the epoch, (place, record)), read shard by shard; with `by_place` (seed of the epoch, place).
+
+    And a function from batches of (seed of the epoch, place), or of (seed of the sample, record), to their records.
 
     To start in the middle of an epoch, earlier records are read and dropped; of places, only those in the shuffle
     buffer are read. Each of several input pipelines streams its own part of the split: parts are cut by samples, not by
@@ -274,7 +279,14 @@ def _streamed(split: Split, order: StreamOrder, how: _Reading, parallelism: int,
     skipped = first_number * (order.batch_size // share.parts)
     epochs = random_number(order.seed) if start_step is None else tf.data.Dataset.counter(first_epoch)
     records = epochs.flat_map(epoch)
-    return records.skip(skipped) if skipped else records
+
+    def read(seeds: np.ndarray, given: np.ndarray) -> Records:
+        whole, found = split.whole_split, given.tolist()
+        if by_place:
+            return Records(whole.payloads(given), np.stack([seeds, given], -1), lambda row: whole.where(found[row]))
+        return Records(found, seeds, lambda row: where_found(split, found[row]))
+
+    return records.skip(skipped) if skipped else records, read
 
 
 def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float | None) -> tf.data.Dataset:

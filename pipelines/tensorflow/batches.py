@@ -141,8 +141,8 @@ def make_batches(
         keys: the features to parse. None: all features of the schema.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
             damaged record is replaced by another sample of the same step, or with "stream" by a nearby record of its
-            shard; with `drop_remainder=False` it is not replaced, and the cardinality is unknown. None: the first
-            damaged record raises.
+            shard; with `drop_remainder=False` it is not replaced: batches may be smaller, and the cardinality is
+            unknown. None: the first damaged record raises.
         workers: number of samples transformed, and of shards or batches read, in parallel, 1 or more. None: the number
             of available CPUs. There are never more Python decoding threads than available CPUs.
 

@@ -4,21 +4,20 @@ This takes less time than TensorFlow's operations: OpenCV resizes bytes in half 
 rounding, and records are decoded without a copy. The rest of a transform stays in the graph.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import tensorflow as tf
 
-from shardfeed.errors import RecordError
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
 from shardfeed.pipelines.decoding.pixels import has_opencv
+from shardfeed.pipelines.engine import ImageMaker, Records
 from shardfeed.pipelines.geometry import Crop
-from shardfeed.pipelines.samples import Samples, named, where_found
+from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, View, row_view
-from shardfeed.readers.tensorflow.indexed import ParseSpec, ReadChunk, python_map
+from shardfeed.readers.tensorflow.indexed import ParseSpec, python_map
 
 _MOST_WAITING = 4  # batches read and made at once, all held in memory
 
@@ -70,13 +69,13 @@ class HostImages:
 
     def __init__(self, samples: Samples, transform: HostTransform | ViewFollower, crop: Crop, parallelism: int) -> None:
         self._transform, self.follows = transform, isinstance(transform, ViewFollower)
-        self._samples, self._crop = samples, crop
+        self._crop = crop
         # One batch each: one is read, or its last images are made, while the threads work on another.
         self.waiting = max(2, min(parallelism // 2, _MOST_WAITING))
         # More threads than cores would only wait for the interpreter's lock: 16 on 2 cores made 0.7 times the images.
         threads = min(parallelism, cpu_budget())
-        self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads)
-        self.keys = frozenset(self._decoder.keys)
+        self._images = ImageMaker(samples, crop, threads=threads)
+        self.keys = self._images.keys
 
     def finish(
         self,
@@ -100,21 +99,17 @@ class HostImages:
         assert isinstance(self._transform, HostTransform)
         return self._transform.beside(features, seeds, images)
 
-    def of_chunks(self, chunks: tf.data.Dataset, read: ReadChunk, size: int | None) -> tf.data.Dataset:
-        """Make a batch from the records that `read` returns for each of `chunks`. `size`: b, None if it varies."""
+    def of_batches(self, numbers: tf.data.Dataset, read: Callable[..., Records], size: int | None) -> tf.data.Dataset:
+        """Make a batch of the records that `read` returns for each of `numbers`. `size`: b, None if it varies."""
         specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *self._crop.target, 3], tf.uint8)]
         if self.follows:
             specs.append(([size, VIEW_NUMBERS], tf.int32))
         types = tuple(tf.TensorSpec(*spec) for spec in specs)
-        return python_map(chunks, lambda *chunk: self._made(*read(*chunk)), types, parallelism=self.waiting)
+        return python_map(numbers, lambda *number: self._made(read(*number)), types, parallelism=self.waiting)
 
-    def _made(self, seeds: np.ndarray, payloads: list[bytes]) -> tuple[np.ndarray, ...]:
-        try:
-            batch = self._decoder(payloads, seeds)
-        except UndecodableError as error:
-            place = where_found(self._samples, error.payload) + named(error.payload)
-            raise RecordError(place, error.why.problem, error.why.remedy) from None
-        made = seeds, np.array(batch.others, object), batch.images
+    def _made(self, records: Records) -> tuple[np.ndarray, ...]:
+        batch = self._images(records)
+        made = records.seeds, np.array(batch.others, object), batch.images
         if not self.follows:
             return made
         rows = [(*view.size, *view.window, *view.content, view.mirrored) for view in batch.views]

@@ -109,8 +109,8 @@ def python_map(
 ) -> tf.data.Dataset:
     """Map the arrays of each element by `function`, which returns arrays of these specs; `parallelism` calls at once.
 
-    An error that it raises ends the iteration; TensorFlow's error includes its message. When the interpreter begins to
-    end, the data ends.
+    An element is a tuple, or one tensor. An error that `function` raises ends the iteration; TensorFlow's error
+    includes its message. When the interpreter begins to end, the data ends.
     """
     nothing = [np.zeros([side or 0 for side in spec.shape], spec.dtype.as_numpy_dtype) for spec in specs]
 
@@ -129,7 +129,7 @@ def python_map(
         return more
 
     found = dataset.map(mapped, num_parallel_calls=parallelism, deterministic=True)
-    return found.take_while(has_more).map(lambda _, *tensors: tensors)
+    return found.take_while(has_more).map(lambda _, *tensors: tensors if len(specs) > 1 else tensors[0])
 
 
 def iteration_number() -> tf.data.Dataset:

@@ -84,8 +84,7 @@ def shuffled_places(
 
     @tf.autograph.experimental.do_not_convert  # nothing to convert, and AutoGraph would warn
     def read(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
-        pieces = python_map(_pieces(shard, at_once), load, (tf.TensorSpec([None], tf.int64),), parallelism=1)
-        return pieces.map(lambda places: places).unbatch()
+        return python_map(_pieces(shard, at_once), load, (tf.TensorSpec([None], tf.int64),), parallelism=1).unbatch()
 
     return shuffled_shards(_table(slices), split, slices, read, None, seed, shuffle_buffer, parallelism)
 
@@ -130,9 +129,8 @@ def _shard_records_by_index(split: Split, at_once: int, damaged: Skip | None, fi
         places = np.arange(start, stop)
         if damaged is None:
             return np.stack([places, places], axis=1), split.payloads(places)
-        groups = np.zeros(len(places), np.int64) if fill else None
         where = f"split {split.name}, sample {start}"
-        found = read_intact(split.payloads, places, damaged.note, fill=groups, place=where)
+        found = read_intact(split.payloads, places, damaged.note, fill=fill, place=where)
         given = places[found.rows]
         return np.stack([given, given], axis=1), found.payloads
 

@@ -31,6 +31,7 @@ from shardfeed.pipelines import (
     mix,
 )
 from shardfeed.readers import Dataset, Skip, Split
+from shardfeed.schema import ENCODED, LABEL
 
 from decoding_paths import COMPILED, PYTHON, built, path_taken
 from repository import SUPPORT
@@ -50,6 +51,34 @@ def of_torch(split: Any, **options: Any) -> Any:
     return torch_loader(split, **({"batch_size": BATCH, "image_transform": crop, "seed": 5, "workers": 0} | options))
 
 
+def of_tensorflow(split: Any, replicas: int, order: Any, **options: Any) -> Any:
+    """The batches of the replicas of one pipeline, one after the other, from step 0 on."""
+    from shardfeed.pipelines import order_samples, random_resized_crop
+    from shardfeed.pipelines.tensorflow.assembly import Share, assemble_batches
+    from shardfeed.pipelines.tensorflow.labels import labelled
+
+    batch_size, damaged = options.get("batch_size", BATCH), options.get("damaged")
+    arranged, chosen = order_samples(split, batch_size=batch_size, seed=5, order=order)
+    crop = labelled(random_resized_crop(SIZE), LABEL, split.schema)
+    given: Any = {"pad": None, "keys": [ENCODED, LABEL], "damaged": damaged, "parallelism": 2}
+    batches = assemble_batches(arranged, chosen, crop, start_step=0, share=Share(replicas), **given)
+    return batches.as_numpy_iterator()
+
+
+def assert_alike(split: Any, ranks: int, steps: int, order: Any, **options: Any) -> list[Any]:
+    """The same batches from NumPy and PyTorch on each rank, and from TensorFlow for each replica; of both epochs."""
+    parts = [arrays(split, order=order, start_step=0, ranks=Ranks(rank, ranks), **options) for rank in range(ranks)]
+    theirs = [of_torch(split, order=order, start_step=0, ranks=Ranks(rank, ranks), **options) for rank in range(ranks)]
+    replicas, found = of_tensorflow(split, ranks, order, **options), []
+    for mine, torchs in itertools.islice(zip(zip(*parts, strict=True), zip(*theirs, strict=True), strict=True), steps):
+        for batch, torch in zip(mine, torchs, strict=True):
+            assert_same(batch, torch)
+            assert_same(batch, next(replicas))
+        found.append([np.concatenate(part) for part in zip(*mine, strict=True)])
+    assert len(found) == steps
+    return found
+
+
 def assert_same(found: Any, expected: Any) -> None:
     """Batches (images, labels), of which `expected` may be tensors of any framework."""
     images, labels = (np.asarray(part) for part in expected)
@@ -57,6 +86,23 @@ def assert_same(found: Any, expected: Any) -> None:
     assert (found[0].dtype, found[1].dtype) == (np.uint8, labels.dtype)
     assert np.array_equal(found[0], images)
     assert np.array_equal(found[1], labels)
+
+
+@pytest.mark.parametrize("order", ["global", Blocks(buffer=40)], ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_the_same_bytes_as_both_frameworks_at_each_step(flowers: Dataset, path: str, order: Any) -> None:
+    pytest.importorskip("cv2")
+    from shardfeed.pipelines import train_batches
+
+    train, steps = flowers["train"], 16  # of more than one epoch
+    with path_taken(path):
+        options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 5, "order": order}
+        theirs = list(train_batches(train, start_step=0, **options).take(steps).as_numpy_iterator())
+        for ranks in (1, 2, 4):
+            for whole, tensorflow in zip(assert_alike(train, ranks, steps, order), theirs, strict=True):
+                assert_same(whole, tensorflow)
+        late = train_batches(train, start_step=5, **options)
+        assert_same(next(late.as_numpy_iterator()), theirs[5])
 
 
 @pytest.mark.parametrize(
@@ -359,6 +405,16 @@ def test_damaged_records(damaged: Split, threads_left: Callable[[], list[str]]) 
     with pytest.raises(IntegrityError, match="all damaged"):
         for rank in range(2):
             list(eval_array_batches(damaged, batch_size=2, ranks=Ranks(rank, 2), **options))
+
+
+@pytest.mark.filterwarnings("ignore:left out:RuntimeWarning")
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("order", ["stored", Blocks(buffer=12)], ids=str)
+def test_damaged_records_are_replaced_alike(damaged: Split, order: Any, ranks: int) -> None:
+    pytest.importorskip("cv2")
+    skip = Skip(2)
+    assert_alike(damaged, ranks, 8, order, batch_size=8, damaged=skip)
+    assert len(skip.found) == 2
 
 
 def test_an_image_that_does_not_decode_is_named(flowers_folder: Path, tmp_path: Path) -> None:

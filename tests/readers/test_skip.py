@@ -25,7 +25,7 @@ from shardfeed.pipelines import (
     train_batches,
 )
 from shardfeed.readers import Dataset, Skip, Split
-from shardfeed.readers.skip import fill_gaps
+from shardfeed.readers.skip import read_intact
 from shardfeed.readers.tensorflow.stream import serialized_records
 
 pytestmark = [pytest.mark.promise(26), pytest.mark.timeout(120)]
@@ -288,17 +288,29 @@ def test_bad_limits(limit: Any) -> None:
         Skip(limit)
 
 
-def test_gaps_are_filled_from_their_own_group() -> None:
-    a, b, c, d = b"a", b"b", b"c", b"d"
-
-    def fill(payloads: list[bytes | None], groups: list[int]) -> tuple[list[bytes], list[bool]]:
-        records, filled = fill_gaps(payloads, np.array(groups), "here")
-        return records, filled.tolist()
-
-    assert fill([a, None, c, d], [0, 0, 0, 0]) == ([a, a, c, d], [False, True, False, False])
-    assert fill([a, None, c, d], [0, 1, 1, 1]) == ([a, c, c, d], [False, True, False, False])
-    assert fill([None, None, b, d], [0, 0, 0, 1])[0] == [b, b, b, d]
-    assert fill([a, b, None, None], [0, 0, 1, 1])[0] == [a, b, b, b], "a step of which nothing is left"
-    assert fill([], []) == ([], [])
+@pytest.mark.parametrize(
+    ("wanted", "payloads", "again"),
+    [
+        ([2, 3, 4, 5], [2, 2, 2, 5], [False, True, True, False]),
+        ([3, 4, 5, 6], [5, 5, 5, 6], [True, True, False, False]),
+        ([0, 1, 2], [1, 1, 2], [True, False, False]),
+        ([7, 9, 8], [7, 9, 8], [False, False, False]),
+        ([], [], []),
+    ],
+)
+def test_a_damaged_record_is_replaced_by_its_neighbour(
+    damaged: Damaged, wanted: list[int], payloads: list[int], again: list[bool]
+) -> None:
+    split = damaged(dict.fromkeys((0, 3, 4), "data"))
+    noted: list[RecordError] = []
+    options: dict[str, Any] = {"note": noted.append, "place": "here"}
+    indices = np.array(wanted, np.int64)
+    filled = read_intact(split.payloads, indices, fill=True, **options)
+    assert filled.payloads == [split.payload(index) for index in payloads]
+    assert (filled.rows.tolist(), filled.again.tolist()) == ([*range(len(wanted))], again)
+    left = read_intact(split.payloads, indices, fill=False, **options)
+    assert left.payloads == [split.payload(index) for index in wanted if index not in (0, 3, 4)]
+    assert (left.rows.tolist(), left.again.any()) == ([row for row, one in enumerate(again) if not one], False)
+    assert len(noted) == 2 * sum(again)
     with pytest.raises(IntegrityError, match="here: 2 records"):
-        fill([None, None], [0, 1])
+        read_intact(split.payloads, np.array([3, 4]), fill=True, **options)
