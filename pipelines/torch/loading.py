@@ -189,41 +189,42 @@ class SampleLoader(DataLoader[Any]):
     def _delivered(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
         assert isinstance(self.dataset, TorchSamples)
         try:
-            yield from self._batches(batches, iteration)
+            while True:
+                if self._iteration is not iteration:
+                    problem = "was iterated again before its batches ended"
+                    raise UsageError(
+                        "loader", problem, "make a separate loader for each loop that runs at the same time"
+                    )
+                try:
+                    made = next(batches, _END)
+                    error = made.error if isinstance(made, DamagedBatch) else None
+                except Exception as raised:
+                    # The frames that raise a worker's error refer to it: a cycle, which would keep all frames above.
+                    made, error = None, raised.with_traceback(None) if self.num_workers else raised
+                    if self.num_workers:
+                        error = _loss(raised) or error
+                if error is not None:
+                    self._iterator = (
+                        None  # with it, the workers end: lost, or of no use, they are not the next iteration's
+                    )
+                    try:
+                        raise error
+                    finally:
+                        # Its traceback refers to this frame and its objects: workers collected as garbage end late.
+                        del error, made, batches
+                if made is _END:
+                    return
+                if isinstance(made, DamagedBatch):
+                    for left_out in made.left_out:
+                        assert self._damaged is not None
+                        self._damaged.note(left_out)
+                    if made.batch is None:  # of an evaluation, where omitted records are not replaced
+                        continue
+                    made = made.batch
+                yield made
         finally:
             if self._iteration is iteration:
                 self.dataset.close()
-
-    def _batches(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
-        while True:
-            if self._iteration is not iteration:
-                problem = "was iterated again before its batches ended"
-                raise UsageError("loader", problem, "make a separate loader for each loop that runs at the same time")
-            try:
-                made = next(batches, _END)
-                error = made.error if isinstance(made, DamagedBatch) else None
-            except Exception as raised:
-                # The frames that raise a worker's error refer to it: a cycle, which would keep all frames above.
-                made, error = None, raised.with_traceback(None) if self.num_workers else raised
-                if self.num_workers:
-                    error = _loss(raised) or error
-            if error is not None:
-                self._iterator = None  # with it, the workers end: lost, or of no use, they are not the next iteration's
-                try:
-                    raise error
-                finally:
-                    # Its traceback refers to this frame and its objects: workers collected as garbage end late.
-                    del error, made, batches
-            if made is _END:
-                return
-            if isinstance(made, DamagedBatch):
-                for left_out in made.left_out:
-                    assert self._damaged is not None
-                    self._damaged.note(left_out)
-                if made.batch is None:  # of an evaluation, where omitted records are not replaced
-                    continue
-                made = made.batch
-            yield made
 
 
 class TorchLoader(SampleLoader):

@@ -148,7 +148,7 @@ def test_garbage_may_be_collected_in_one_of_the_threads(
     threading.setprofile(collect)
     try:
         with path_taken(PYTHON):
-            for _ in range(20):
+            for _ in range(2):
                 iterator = iter(loader(flowers["train"], workers=2))
                 next(iterator)
                 cycle: list[Any] = [iterator]
