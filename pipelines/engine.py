@@ -1,7 +1,7 @@
 """The engine of batches, without a framework: records are read, decoded and cropped by threads, ahead of their use.
 
-A `Reader` reads what an order has drawn, a `BatchMaker` makes the batch of these records, and `Ahead` has the batches
-of some steps made, in their order, and ends its threads when it is closed or no one refers to it.
+A `Reader` reads what an order has drawn, a `BatchMaker` makes the batch of these records, an `ImageMaker` its images
+alone, and `Ahead` has the batches of some steps made, in their order.
 """
 
 import weakref
@@ -18,7 +18,7 @@ from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, MakeRoom, Un
 from shardfeed.pipelines.decoding.pixels import Shrink
 from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, Drawn, IndexedOrder
-from shardfeed.pipelines.prefetch import Prefetcher, prefetch_threads
+from shardfeed.pipelines.prefetch import prefetch_threads
 from shardfeed.pipelines.samples import Samples, named
 from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, Split, checked_record
@@ -161,9 +161,8 @@ def _of_record(records: Records, row: int, error: IntegrityError) -> RecordError
 class Ahead(Iterator[T]):
     """Iterator of `make(step)` for each of `steps`, made by threads ahead of its use, without the Nones.
 
-    `ready`: batches that wait for their use; two more are being made. `close` ends the threads, and then calls
-    `closing`; it is called after the last one, after an error, when nothing refers to this, and when the interpreter
-    ends.
+    `ready`: batches that wait for their use; two more are being made. `close` ends the threads and calls `closing`; it
+    is called after the last one, after an error, when nothing refers to this, and when the interpreter ends.
     """
 
     def __init__(
@@ -172,19 +171,12 @@ class Ahead(Iterator[T]):
         lanes = min(_AT_ONCE, ready)
         producers = [lambda worker: map(make, steps[worker.number :: worker.count])] * lanes
         prefetcher = prefetch_threads(producers, buffer=-(-ready // lanes))
-        self.close = weakref.finalize(self, _close, prefetcher, closing)
+        self.close = weakref.finalize(self, lambda: (prefetcher.close(), closing()))
         self._batches = iter(prefetcher)
 
     def __next__(self) -> T:
         try:
-            while (batch := next(self._batches)) is None:
-                pass
-            return batch
+            return next(batch for batch in self._batches if batch is not None)
         except BaseException:
             self.close()
             raise
-
-
-def _close(prefetcher: Prefetcher, closing: Callable[[], object]) -> None:
-    prefetcher.close()
-    closing()
