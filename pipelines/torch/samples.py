@@ -109,7 +109,7 @@ class TorchSamples(Dataset[Any]):
     ) -> None:
         self.samples, self.order, self.transform = read.samples, read.order, transform
         self._threads = threads or Threads(0, 1, False)
-        self._make = _Maker(read, transform, keys, self._threads, skip=skip)
+        self._make = _Maker(read, transform, keys, threads, skip=skip)
         self._again, self._drawn = again, 0
         self._running: _Running | None = None
 
@@ -193,9 +193,10 @@ class _Maker:
     """Makes the samples of a batch. Pickles, and then decodes in the caller's thread. Thread-safe."""
 
     def __init__(
-        self, read: Reader, transform: Transform, keys: Iterable[str] | None, threads: Threads, *, skip: bool
+        self, read: Reader, transform: Transform, keys: Iterable[str] | None, threads: Threads | None, *, skip: bool
     ) -> None:
-        self._read, self._transform, self._threads, self._skip = read, transform, threads, skip
+        self._read, self._transform, self._skip = read, transform, skip
+        self._threads, self._seeds = threads or Threads(0, 1, False), threads is None
         samples, schema = read.samples, read.samples.schema
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
         if schema.key(ENCODED) in wanted:
@@ -213,8 +214,9 @@ class _Maker:
     def fetched(self, keys: Sequence[Key], chunk: int | None) -> Fetched:
         """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead."""
         fetched = Fetched()
-        index, passed = np.array(keys[:1], np.int64).T
-        fetched.seed = sample_seeds(self._read.order.sample_seeds(passed, self._read.samples.places(index)))[0]
+        if self._seeds:  # no `collate_fn` runs where threads may make the batches
+            index, passed = np.array(keys[:1], np.int64).T
+            fetched.seed = sample_seeds(self._read.order.sample_seeds(passed, self._read.samples.places(index)))[0]
         try:
             # The user's `Skip`, in another process, counts them and warns.
             left_out: list[RecordError] | None = [] if self._skip else None
