@@ -23,6 +23,7 @@ from shardfeed.pipelines.arguments import (
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher
+from shardfeed.pipelines.decoding.batch import Rooms
 from shardfeed.pipelines.engine import Ahead, BatchMaker, Reader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
@@ -220,7 +221,8 @@ class ArrayBatches(Iterable[Any]):
         self._read = Reader(samples, order, fill=self._fill, may_be_empty=empty)
         self._note = None if damaged is None else damaged.note
         self._samples, self._parts, self._process = samples, parts, process
-        self._make_maker = partial(BatchMaker[Any], samples, crop, parts.needed, parts.finish, threads=threads)
+        options: Any = {"threads": threads, "room": Rooms()}  # for all iterations: each would take memory of its own
+        self._make_maker = partial(BatchMaker[Any], samples, crop, parts.needed, parts.finish, **options)
         self._running: weakref.ref[Ahead[Any]] | None = None
 
     def __len__(self) -> int:

@@ -70,7 +70,7 @@ class BatchDecoder:
         self.keys = list(self._names)
         self._threads = max(1, threads)
         self._pool = ThreadPoolExecutor(threads, "shardfeed-decode") if threads else None
-        self._room = room or _Rooms().array
+        self._room = room or Rooms()
         self._compiled = None if self._beside else compiled_decoder(crop, self.keys)
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
@@ -146,14 +146,17 @@ class BatchDecoder:
         return planned.view, others
 
 
-class _Rooms:
-    """Memory of arrays, reused once nothing refers to them: getting fresh pages costs more than filling them."""
+class Rooms:
+    """Memory of arrays, reused once nothing refers to them: fresh pages cost more than filling. Copies are empty."""
 
     def __init__(self) -> None:
         self._free: list[np.ndarray] = []
 
-    def array(self, shape: tuple[int, ...]) -> np.ndarray:
-        """An uninitialised array of bytes, at an address that is a multiple of _ALIGNED."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rooms, ()
+
+    def __call__(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return an uninitialised array of bytes, at an address that is a multiple of _ALIGNED."""
         size = math.prod(shape) + _ALIGNED
         try:
             room = self._free.pop()

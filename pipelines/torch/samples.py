@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
+from shardfeed.pipelines.decoding.batch import Rooms
 from shardfeed.pipelines.engine import Ahead, BatchMaker, Parser, Reader, Records
 from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import Drawn
@@ -206,6 +207,7 @@ class _Maker:
         self._wanted, self._parse = wanted, Parser(schema, wanted)
         self._engine: BatchMaker[Any] | None = None
         self._process = 0  # that made the engine: a fork has no threads
+        self._rooms = Rooms()  # of all iterations: each would take memory of its own
         self._shares = False  # in a worker, after its first batch, for which `Collate` looks for room
 
     def __getstate__(self) -> dict[str, Any]:
@@ -252,7 +254,7 @@ class _Maker:
             threads=threads,
             each=_each,
             shrink=image.shrink,
-            room=self._shared if get_worker_info() else _pinned if self._threads.pinned else None,
+            room=self._shared if get_worker_info() else _pinned if self._threads.pinned else self._rooms,
         )
         return self._engine
 

@@ -254,16 +254,16 @@ def test_a_batch_stays_what_it_is_while_others_are_made(train: Split) -> None:
 
 
 def test_memory_is_used_again() -> None:
-    rooms = decoding_batch._Rooms()  # what it is for cannot be seen from outside
-    first = rooms.array((5, 7, 3))
+    rooms = decoding_batch.Rooms()  # what it is for cannot be seen from outside
+    first = rooms((5, 7, 3))
     at = first.ctypes.data
     assert (at % 64, first.shape, first.dtype) == (0, (5, 7, 3), np.uint8)
     part = first[1:2].reshape(-1)
     del first
-    second = rooms.array((5, 7, 3))
+    second = rooms((5, 7, 3))
     assert second.ctypes.data != at, "a part of it is still there"
     del part
-    assert rooms.array((5, 7, 3)).ctypes.data == at
+    assert rooms((5, 7, 3)).ctypes.data == at
 
 
 @LONG
