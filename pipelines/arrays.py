@@ -22,7 +22,7 @@ from shardfeed.pipelines.arguments import (
     tag_count,
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
-from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher
+from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher, reads_in_turn
 from shardfeed.pipelines.decoding.batch import Rooms
 from shardfeed.pipelines.engine import Ahead, BatchMaker, Reader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
@@ -39,6 +39,7 @@ from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
 
 _CROP_FRACTION = 0.875
+_READY = 2  # batches that wait for their use
 TargetName = Literal["boxes", "masks", "keypoints", "raster"]
 
 _LISTS = {"boxes", "labels", "area", "iscrowd", "masks", "keypoints"}  # one array per image, of any length
@@ -267,7 +268,7 @@ class ArrayBatches(Iterable[Any]):
             records = read(*drawn(step), note)
             return together(*maker(records)) if records.payloads else None
 
-        ahead = Ahead(make, steps, maker.close)
+        ahead = Ahead(make, steps, maker.close, _READY, in_turn=reads_in_turn(self._samples, self.order))
         self._running = weakref.ref(ahead)
         return ahead
 

@@ -161,14 +161,14 @@ def _of_record(records: Records, row: int, error: IntegrityError) -> RecordError
 class Ahead(Iterator[T]):
     """Iterator of `make(step)` for each of `steps`, made by threads ahead of its use, without the Nones.
 
-    `ready`: batches that wait for their use; two more are being made. `close` ends the threads and calls `closing`; it
-    is called after the last one, after an error, when nothing refers to this, and when the interpreter ends.
+    `ready`: batches that wait for their use. Two more are being made, or with `in_turn` one. `close` ends the threads
+    and calls `closing`; it is called at the end, after an error, when nothing refers to this, and at exit.
     """
 
     def __init__(
-        self, make: Callable[[int], T | None], steps: range, closing: Callable[[], object], *, ready: int = _AT_ONCE
+        self, make: Callable[[int], T | None], steps: range, closing: Callable[[], object], ready: int, *, in_turn: bool
     ) -> None:
-        lanes = min(_AT_ONCE, ready)
+        lanes = 1 if in_turn else min(_AT_ONCE, ready)
         producers = [lambda worker: map(make, steps[worker.number :: worker.count])] * lanes
         prefetcher = prefetch_threads(producers, buffer=-(-ready // lanes))
         self.close = weakref.finalize(self, lambda: (prefetcher.close(), closing()))

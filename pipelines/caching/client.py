@@ -401,6 +401,14 @@ def _clients(samples: Samples) -> list[FetcherClient]:
     return [filler for filler in fillers if isinstance(filler, FetcherClient)]
 
 
+def reads_in_turn(samples: Samples, order: Order) -> bool:
+    """Whether a process must read one batch after the other: where a limited cache follows windows of blocks.
+
+    It may have removed what is read later than a batch of the next window, and would fetch it again.
+    """
+    return isinstance(order, BlockOrder) and any(client.limit for client in _clients(samples))
+
+
 def chunk_of(order: IndexedOrder, step: int) -> int:
     """The chunk in which a step of the run begins; both are counted over all epochs."""
     epoch, number = divmod(step, order.steps_per_epoch)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.processes import limit_arenas
-from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_through_fetcher
+from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_through_fetcher, reads_in_turn
 from shardfeed.pipelines.engine import Reader, Records
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder
@@ -169,7 +169,7 @@ def assemble_batches(
         return _batch(records.map(function, num_parallel_calls=_IN_FLIGHT * parallelism), size, whole, pad)
 
     limit_arenas(parallelism)
-    how = _Reading(start_step, share, damaged, fill)
+    how, in_turn = _Reading(start_step, share, damaged, fill), reads_in_turn(samples, order)
 
     # From here on, steps are in the order in which they happen.
     if isinstance(order, IndexedOrder):
@@ -184,12 +184,12 @@ def assemble_batches(
             given = given.batch(size, drop_remainder=whole)
             given = given if by_place else given.map(seeded)
     if on_host is not None:
-        made = on_host.of_batches(given, read, size if whole else None)
+        made = on_host.of_batches(given, read, size if whole else None, in_turn=in_turn)
         made = made if counted else made.filter(lambda seeds, *_: tf.size(seeds) > 0)
         batches = batched(made.unbatch(), beside) if on_host.follows else made.map(beside)
     else:
         if isinstance(order, IndexedOrder):
-            at_once = max(2, min(parallelism, _MOST_READ))
+            at_once = 1 if in_turn else max(2, min(parallelism, _MOST_READ))
             given = indexed_records(given, lambda number: _SEEDED(read(number)), parallelism=at_once)
         batches = batched(given, sample)
     if batch_transform is not None:

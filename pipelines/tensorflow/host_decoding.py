@@ -99,13 +99,16 @@ class HostImages:
         assert isinstance(self._transform, HostTransform)
         return self._transform.beside(features, seeds, images)
 
-    def of_batches(self, numbers: tf.data.Dataset, read: Callable[..., Records], size: int | None) -> tf.data.Dataset:
-        """Make a batch of the records that `read` returns for each of `numbers`. `size`: b, None if it varies."""
+    def of_batches(
+        self, numbers: tf.data.Dataset, read: Callable[..., Records], size: int | None, *, in_turn: bool
+    ) -> tf.data.Dataset:
+        """Make a batch of what `read` returns for each of `numbers`. `size`: b, None if it varies."""
         specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *self._crop.target, 3], tf.uint8)]
         if self.follows:
             specs.append(([size, VIEW_NUMBERS], tf.int32))
         types = tuple(tf.TensorSpec(*spec) for spec in specs)
-        return python_map(numbers, lambda *number: self._made(read(*number)), types, parallelism=self.waiting)
+        at_once = 1 if in_turn else self.waiting
+        return python_map(numbers, lambda *number: self._made(read(*number)), types, parallelism=at_once)
 
     def _made(self, records: Records) -> tuple[np.ndarray, ...]:
         batch = self._images(records)

@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
+from shardfeed.pipelines.caching.client import reads_in_turn
 from shardfeed.pipelines.decoding.batch import Rooms
 from shardfeed.pipelines.engine import Ahead, BatchMaker, Parser, Reader, Records
 from shardfeed.pipelines.geometry import View
@@ -154,7 +155,9 @@ class TorchSamples(Dataset[Any]):
                 return keys, make.fetched(keys, keys.chunk)
 
             steps = range(step, source.end(step), apart)
-            running = _Running(source, steps, Ahead(made, steps, make.begin().close, ready=self._threads.ready))
+            in_turn = reads_in_turn(self.samples, self.order)
+            ahead = Ahead(made, steps, make.begin().close, self._threads.ready, in_turn=in_turn)
+            running = _Running(source, steps, ahead)
         found, fetched = next(running.ahead)
         running.last, self._running = step, running
         if step == running.steps[-1]:
