@@ -39,9 +39,6 @@ def undecodable(encoded: bytes | memoryview, error: Exception) -> IntegrityError
     return IntegrityError("image", f"it does not decode: {why}", _REMEDY)
 
 
-# The features that `plan_view` reads, if a record has them; FORMAT, HEIGHT and WIDTH only for raw pixels.
-IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)
-
 _SEQUENTIAL = (0xC0, 0xC1)
 # libjpeg's warning about the rows that `_shortened` leaves out; no pixel depends on such bytes.
 _LEFT_OVER = "extraneous bytes before marker"

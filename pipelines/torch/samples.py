@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import Drawn
 from shardfeed.pipelines.orders.permutation import hashed
 from shardfeed.pipelines.samples import named
-from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES
+from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, apart
 from shardfeed.pipelines.torch.workers import Threads
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
@@ -255,7 +255,7 @@ class _Maker:
             self._wanted,
             self._transform.followed,  # type: ignore[attr-defined]
             threads=threads,
-            each=_each,
+            each=apart,
             shrink=image.shrink,
             room=self._shared if get_worker_info() else _pinned if self._threads.pinned else self._rooms,
         )
@@ -287,9 +287,3 @@ class _Maker:
 def _pinned(shape: tuple[int, ...]) -> np.ndarray:
     """Pinned memory, which PyTorch gives again once no copy from it is under way."""
     return torch.empty(shape, dtype=torch.uint8, pin_memory=True).numpy()
-
-
-def _each(images: np.ndarray) -> Iterator[torch.Tensor]:
-    """Images of a batch, uint8 [3, height, width]: parts of the tensor whose memory they are in, if there is one."""
-    whole = images.base if isinstance(images.base, torch.Tensor) else torch.from_numpy(images)
-    return iter(whole.permute(0, 3, 1, 2).unbind())

@@ -59,20 +59,28 @@ class SharedImages:
         return Lent(images)
 
 
+def apart(images: np.ndarray) -> list[torch.Tensor]:
+    """The images of a batch, uint8 [k, height, width, 3], as tensors [3, height, width], for `joined`.
+
+    They are parts of the tensor whose memory the array is, if there is one.
+    """
+    whole = images.base if isinstance(images.base, torch.Tensor) else torch.from_numpy(images)
+    whole = whole.permute(0, 3, 1, 2)
+    parts = list(whole.unbind())
+    vars(parts[0])["batch"] = whole  # so that nothing of the user's is taken for ours, and handed on without a copy
+    return parts
+
+
 def joined(images: Sequence[torch.Tensor]) -> torch.Tensor | None:
-    """The batch, stored as [k, height, width, channels], whose images these are, in order; None if there is none.
+    """The batch that `apart` took apart, if these are its images, in order; else None.
 
     Without an operation for each image: those on tensors let the threads that make batches take the interpreter's lock.
     """
-    first, whole = images[0], images[0].untyped_storage()
-    start, strides = first.data_ptr(), first.stride()
-    if first.ndim != 3 or not first.permute(1, 2, 0).is_contiguous():
+    whole: torch.Tensor | None = vars(images[0]).get("batch")
+    if whole is None or len(whole) != len(images):
         return None
-    if start != whole.data_ptr() or whole.nbytes() < len(images) * first.nbytes:
-        return None
-    if any(one.data_ptr() != start + n * first.nbytes or one.stride() != strides for n, one in enumerate(images)):
-        return None
-    return first.as_strided((len(images), *first.shape), (first.numel(), *first.stride()))
+    start, size = whole.data_ptr(), images[0].nbytes
+    return whole if all(one.data_ptr() == start + n * size for n, one in enumerate(images)) else None
 
 
 SHARED_IMAGES = SharedImages()  # of this process

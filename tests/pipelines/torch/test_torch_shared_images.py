@@ -12,7 +12,7 @@ import torch
 
 from shardfeed.pipelines.torch import Workers, random_resized_crop, torch_loader
 from shardfeed.pipelines.torch.collate import Collate
-from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent
+from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent, apart
 from shardfeed.readers import Dataset
 
 from decoding_paths import COMPILED, built, path_taken
@@ -39,8 +39,13 @@ def lending() -> Collate:
     return collate
 
 
+def parts(images: torch.Tensor) -> list[torch.Tensor]:
+    """As the engine makes them."""
+    return apart(images.permute(0, 2, 3, 1).numpy())
+
+
 def lent(images: torch.Tensor) -> Lent:
-    batch = lending()(list(images))
+    batch = lending()(parts(images))
     assert isinstance(batch, Lent)
     return batch
 
@@ -52,7 +57,7 @@ def received(batch: Lent) -> torch.Tensor:
 def test_images_are_the_batch() -> None:
     """They are not copied, unless a sample has an image twice, or the images come in another order."""
     images = taken()
-    first, second = lending()([(image, image) for image in images])
+    first, second = lending()([(image, image) for image in parts(images)])
     assert isinstance(first, Lent)
     assert first.images.data_ptr() == images.data_ptr() != second.data_ptr()
     assert first.images.stride() == second.stride() == images.stride()
@@ -60,8 +65,15 @@ def test_images_are_the_batch() -> None:
     assert torch.equal(second, images)
     for chosen in ([2, 1, 0], [0, 0, 0], [1, 2]):
         images = taken()
-        batch = lending()([images[n] for n in chosen])
+        batch = lending()([parts(images)[n] for n in chosen])
         assert torch.equal(batch, images[chosen])
+
+
+def test_images_of_the_user_are_copied() -> None:
+    """A transform may keep its images, in one tensor: what is done to a batch in place must not reach them."""
+    kept = torch.zeros(SHAPE, dtype=torch.uint8).permute(0, 3, 1, 2)
+    Collate()(list(kept)).add_(1)
+    assert not kept.any()
 
 
 def test_memory_is_used_again_when_nothing_refers_to_the_batch() -> None:
@@ -99,7 +111,7 @@ def test_a_forked_process_does_not_release_the_batch_of_its_parent() -> None:
 def test_what_is_not_lent_is_not_used_again() -> None:
     """A function of the user may send images on as they are."""
     images = taken()
-    assert Collate(collate_fn=list)(list(images))
+    assert Collate(collate_fn=list)(parts(images))
     pieces = [SHARED_IMAGES.take(SHAPE).data_ptr() for _ in range(3)]
     assert images.data_ptr() not in pieces
 
