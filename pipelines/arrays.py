@@ -24,7 +24,7 @@ from shardfeed.pipelines.arguments import (
 from shardfeed.pipelines.arguments import image_size as checked_size
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher, reads_in_turn
 from shardfeed.pipelines.decoding.batch import Rooms
-from shardfeed.pipelines.engine import Ahead, BatchMaker, Reader
+from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
@@ -219,7 +219,7 @@ class ArrayBatches(Iterable[Any]):
             threads = at_least("workers", workers, 1, MOST_WORKERS)
         empty = not self._fill and process.ranks == 1
         self.order = order
-        self._read = Reader(samples, order, fill=self._fill, may_be_empty=empty)
+        self._read = DrawnReader(samples, order, fill=self._fill, may_be_empty=empty)
         self._note = None if damaged is None else damaged.note
         self._samples, self._parts, self._process = samples, parts, process
         options: Any = {"threads": threads, "room": Rooms()}  # for all iterations: each would take memory of its own

@@ -1,7 +1,7 @@
 """The engine of batches, without a framework: records are read, decoded and cropped by threads, ahead of their use.
 
-A `Reader` reads what an order has drawn, a `BatchMaker` makes the batch of these records, an `ImageMaker` its images
-alone, and `Ahead` has the batches of some steps made, in their order.
+A `DrawnReader` reads what an order has drawn, a `BatchMaker` makes the batch of these records, an `ImageMaker` its
+images alone, and `Ahead` has the batches of some steps made, in their order.
 """
 
 import weakref
@@ -37,7 +37,7 @@ class Records(NamedTuple):
     where: Callable[[int], str]
 
 
-class Reader:
+class DrawnReader:
     """Reads what an order has drawn from its samples. Thread-safe.
 
     `fill`: an intact record of a batch is repeated in place of each damaged one that is left out. `may_be_empty`: a

@@ -50,6 +50,8 @@ def keras_batches(batches: ArrayBatches, arrange: Callable[[Any], Any] | None = 
 
 
 class _KerasBatches(keras.utils.PyDataset):
+    """Item i: batch i of the running iteration, which begins with the first batch that counts. Thread-safe."""
+
     def __init__(self, batches: ArrayBatches, arrange: Callable[[Any], Any] | None) -> None:
         super().__init__()
         self._batches, self._arrange = batches, arrange

@@ -17,7 +17,7 @@ import tensorflow as tf
 from shardfeed.errors import UsageError
 from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_through_fetcher, reads_in_turn
-from shardfeed.pipelines.engine import Reader, Records
+from shardfeed.pipelines.engine import DrawnReader, Records
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder
 from shardfeed.pipelines.samples import Samples, where_found
@@ -215,7 +215,7 @@ def _drawn(
     per_step = share.replicas // share.parts
     window = order.window if isinstance(order, BlockOrder) else order.epoch_samples
     per_epoch = -(-order.epoch_samples // window)
-    reader = Reader(samples, order, fill=fill, may_be_empty=not fill)
+    reader = DrawnReader(samples, order, fill=fill, may_be_empty=not fill)
     note = None if damaged is None else damaged.note
 
     def read(number: int) -> Records:

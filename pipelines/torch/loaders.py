@@ -10,7 +10,7 @@ from typing import Any
 from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.arguments import S, Size, check_samples, check_shared_batch, images_and_labels
 from shardfeed.pipelines.caching.client import read_through_fetcher
-from shardfeed.pipelines.engine import Reader
+from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
@@ -119,7 +119,7 @@ def torch_loader(
     plan = _plan(workers, made, collate_fn, batch_size, process)
     return TorchLoader(
         TorchSamples(
-            Reader(arranged, chosen), made, again=True, keys=keys, skip=damaged is not None, threads=plan.threads
+            DrawnReader(arranged, chosen), made, again=True, keys=keys, skip=damaged is not None, threads=plan.threads
         ),
         Steps(
             chosen,
@@ -249,7 +249,7 @@ def _every_sample(
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
     plan = _plan(workers, made, collate_fn, batch_size, process)
-    read = Reader(read_through_fetcher(split, stored), stored, fill=False, may_be_empty=process.ranks == 1)
+    read = DrawnReader(read_through_fetcher(split, stored), stored, fill=False, may_be_empty=process.ranks == 1)
     return SampleLoader(
         TorchSamples(read, made, again=False, keys=keys, skip=damaged is not None, threads=plan.threads),
         EvenSteps(stored, rank=process.rank, ranks=process.ranks),

@@ -4,7 +4,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, get_worker_info
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.pipelines.caching.client import reads_in_turn
 from shardfeed.pipelines.decoding.batch import Rooms
-from shardfeed.pipelines.engine import Ahead, BatchMaker, Parser, Reader, Records
+from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader, Parser, Records
 from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import Drawn
 from shardfeed.pipelines.orders.permutation import hashed
@@ -52,23 +52,11 @@ def runs_no_python(transform: Any) -> bool:
     return bool(both) and all(type(each).__call__ is Following.__call__ for each in both)
 
 
-class Stepped(Protocol):
-    """Source of the keys of each step."""
-
-    def keys(self, step: int) -> "StepKeys":
-        """The keys of a step of the run."""
-        ...
-
-    def end(self, step: int) -> int:
-        """The end of the iteration in which a step is."""
-        ...
-
-
 class StepKeys(list[Key]):
     """Keys of a batch, and its chunk of the order, if any; in the process that drew it, also its step and source."""
 
     step = 0
-    source: Stepped | None = None
+    source: Any = None  # the `SharedSteps`
 
     def __init__(self, keys: Iterable[Key], chunk: int | None) -> None:
         super().__init__(keys)
@@ -101,7 +89,7 @@ class TorchSamples(Dataset[Any]):
 
     def __init__(
         self,
-        read: Reader,
+        read: DrawnReader,
         transform: Transform,
         *,
         again: bool,
@@ -145,7 +133,7 @@ class TorchSamples(Dataset[Any]):
         assert source is not None
         running, self._running = self._running, None  # until there is the batch: it may be left by Ctrl-C
         if running is None or not running.goes_on(source, step):
-            apart = 1 if running is None else running.apart_from(source, step)
+            stride = 1 if running is None else running.stride_to(source, step)
             del running  # which ends its threads
             # Not `self`, which would live as long as the threads. A copy has an engine of its own.
             make, draw = copy(self._make), source.keys
@@ -154,7 +142,7 @@ class TorchSamples(Dataset[Any]):
                 keys = draw(step)
                 return keys, make.fetched(keys, keys.chunk)
 
-            steps = range(step, source.end(step), apart)
+            steps = range(step, source.end(step), stride)
             in_turn = reads_in_turn(self.samples, self.order)
             ahead = Ahead(made, steps, make.begin().close, self._threads.ready, in_turn=in_turn)
             running = _Running(source, steps, ahead)
@@ -176,17 +164,17 @@ class TorchSamples(Dataset[Any]):
 class _Running:
     """The batches of some steps that this process makes ahead; `last`: the step of the one that was taken last."""
 
-    def __init__(self, source: Stepped, steps: range, ahead: Ahead[tuple[StepKeys, Fetched]]) -> None:
+    def __init__(self, source: Any, steps: range, ahead: Ahead[tuple[StepKeys, Fetched]]) -> None:
         self.source, self.steps, self.ahead = source, steps, ahead
         self.last = steps.start - steps.step
         self._process = os.getpid()
 
-    def goes_on(self, source: Stepped, step: int) -> bool:
+    def goes_on(self, source: Any, step: int) -> bool:
         """Whether the next batch is that of `step`."""
         same = (self._process, self.source) == (os.getpid(), source)
         return same and step == self.last + self.steps.step and step in self.steps
 
-    def apart_from(self, source: Stepped, step: int) -> int:
+    def stride_to(self, source: Any, step: int) -> int:
         """By how much the steps that follow may be apart: several processes may take turns, as Accelerate's do."""
         if self.source is not source or step <= self.last:
             return 1
@@ -197,7 +185,13 @@ class _Maker:
     """Makes the samples of a batch. Pickles, and then decodes in the caller's thread. Thread-safe."""
 
     def __init__(
-        self, read: Reader, transform: Transform, keys: Iterable[str] | None, threads: Threads | None, *, skip: bool
+        self,
+        read: DrawnReader,
+        transform: Transform,
+        keys: Iterable[str] | None,
+        threads: Threads | None,
+        *,
+        skip: bool,
     ) -> None:
         self._read, self._transform, self._skip = read, transform, skip
         self._threads, self._seeds = threads or Threads(0, 1, False), threads is None
@@ -246,17 +240,17 @@ class _Maker:
 
     def begin(self) -> BatchMaker[Any]:
         """Make the engine of this process, and return it."""
-        image: Any = self._transform.image  # type: ignore[attr-defined]  # of a `Following`
+        transform: Any = self._transform  # a `Following`
         threads = 0 if get_worker_info() else self._threads.number
         self._process = os.getpid()
         self._engine = BatchMaker(
             self._read.samples,
-            image.crop,
+            transform.image.crop,
             self._wanted,
-            self._transform.followed,  # type: ignore[attr-defined]
+            transform.followed,
             threads=threads,
             each=apart,
-            shrink=image.shrink,
+            shrink=transform.image.shrink,
             room=self._shared if get_worker_info() else _pinned if self._threads.pinned else self._rooms,
         )
         return self._engine
