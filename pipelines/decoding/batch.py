@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
 T = TypeVar("T")
+# Where images become pixels; "like_cuda": on the CPU, the pixels of "cuda".
+Decode = Literal["cpu", "cuda", "like_cuda"]
 MakeRoom = Callable[[tuple[int, ...]], np.ndarray]  # from a shape to an array of bytes that no one else uses
 
 _MOST_OF_TASK = 16  # images: handing over a task costs as much as the Python code for an image
