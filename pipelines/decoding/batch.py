@@ -51,7 +51,7 @@ class BatchDecoder:
 
     `schema`: of the records. `formats`: all values of `image/format`. `threads`: images decoded at once; 0: by the
     caller alone. `shrink`: see `fit`. `room`: makes the arrays of batches; None: memory is used again once nothing
-    refers to it. `keys`: the features that a batch's Examples omit.
+    refers to it. `like_cuda`: see `plan_view`. `keys`: the features that a batch's Examples omit.
     """
 
     def __init__(
@@ -63,8 +63,9 @@ class BatchDecoder:
         *,
         shrink: Shrink | None = None,
         room: MakeRoom | None = None,
+        like_cuda: bool = False,
     ) -> None:
-        self._crop, self._shrink = crop, shrink
+        self._crop, self._shrink, self._like_cuda = crop, shrink, like_cuda
         self._beside = (FORMAT, HEIGHT, WIDTH) if "raw" in formats else ()  # raw pixels have no header
         # The names of these features in the records, which may have them under aliases, and their usual names.
         named = {schema.key(name): name for name in (ENCODED, RESTARTS)}
@@ -73,7 +74,7 @@ class BatchDecoder:
         self._threads = max(1, threads)
         self._pool = ThreadPoolExecutor(threads, "shardfeed-decode") if threads else None
         self._room = room or Rooms()
-        self._compiled = None if self._beside else compiled_decoder(crop, self.keys)
+        self._compiled = None if self._beside else compiled_decoder(crop, self.keys, like_cuda)
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
         """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
@@ -140,7 +141,7 @@ class BatchDecoder:
             for key in (ENCODED, *self._beside):
                 if key not in record:
                     raise IntegrityError("record", f"it has no {key}")
-            planned = plan_view(record, choose)
+            planned = plan_view(record, choose, like_cuda=self._like_cuda)
             pixels = planned.pixels()
         except IntegrityError as error:
             raise UndecodableError(payload, error) from None

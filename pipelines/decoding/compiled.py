@@ -30,13 +30,20 @@ _VIEW = np.dtype([(name, np.int32) for name in ("top", "left", "height", "width"
 class CompiledImages:
     """The images of some records: found first, then made by as many threads as call `make`.
 
-    `seeds`: int64 [k, 2], for the windows. `made`: bool [k], those that are made, once the threads are through.
+    `seeds`: int64 [k, 2], for the windows. `like_cuda`: see `plan_view`. `made`: bool [k], those that are made, once
+    the threads are through.
     """
 
     def __init__(
-        self, loaded: ctypes.CDLL, crop: Crop, seekable: bool, payloads: Sequence[bytes], seeds: np.ndarray
+        self,
+        loaded: ctypes.CDLL,
+        crop: Crop,
+        seekable: bool,
+        like_cuda: bool,
+        payloads: Sequence[bytes],
+        seeds: np.ndarray,
     ) -> None:
-        self._library, self._crop, self._payloads = loaded, crop, payloads
+        self._library, self._crop, self._like_cuda, self._payloads = loaded, crop, like_cuda, payloads
         self._records = np.zeros(len(payloads), _RECORD)
         pointers = (ctypes.c_char_p * len(payloads))(*payloads)  # of `payloads`, which keeps them
         # Not by `ctypes.cast`: its result refers to itself, and would keep `payloads` until garbage is collected.
@@ -47,7 +54,7 @@ class CompiledImages:
         known = self._records["known"] != 0
         self._sizes[~known] = 1  # any view: nothing is made of it
         self._windows, self._mirrored = crop.windows(seeds, self._sizes)
-        ratios = _ratios(self._windows, crop.target)
+        ratios = np.ones(len(payloads), int) if like_cuda else _ratios(self._windows, crop.target)
         self._views = np.empty(len(payloads), _VIEW)
         for column, name in enumerate(("top", "left", "height", "width")):
             self._views[name] = self._windows[:, column]
@@ -65,6 +72,7 @@ class CompiledImages:
             tall,
             wide,
             antialias,
+            not self._like_cuda,
             _address(images),
             _address(self._next),
         )
@@ -92,15 +100,17 @@ class CompiledImages:
         return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def compiled_decoder(crop: Crop, keys: Sequence[str]) -> Callable[[Sequence[bytes], np.ndarray], CompiledImages] | None:
+def compiled_decoder(
+    crop: Crop, keys: Sequence[str], like_cuda: bool = False
+) -> Callable[[Sequence[bytes], np.ndarray], CompiledImages] | None:
     """Return the maker of `CompiledImages` of payloads and seeds; None if the compiled module is off or cannot do it.
 
-    `keys`: the features that are cut out of the records.
+    `keys`: the features that are cut out of the records. `like_cuda`: see `plan_view`.
     """
     loaded = library()
     if loaded is None or crop.letterboxes or not {ENCODED} <= {*keys} <= {ENCODED, RESTARTS}:
         return None
-    return partial(CompiledImages, loaded, crop, RESTARTS in keys)
+    return partial(CompiledImages, loaded, crop, RESTARTS in keys, like_cuda)
 
 
 def _ratios(windows: np.ndarray, target: tuple[int, int]) -> np.ndarray:

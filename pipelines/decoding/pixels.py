@@ -65,13 +65,14 @@ class PlannedView(NamedTuple):
             raise undecodable(self.encoded, error) from None
 
 
-def plan_view(record: Mapping[str, Any], choose: ChooseView) -> PlannedView:
+def plan_view(record: Mapping[str, Any], choose: ChooseView, *, like_cuda: bool = False) -> PlannedView:
     """The view that `choose` picks, by the size in the image's header.
 
     A JPEG is scaled if the content fits into the window 2, 4 or 8 times; the view's window is then in whole pixels of
     the smaller image, up to 7 pixels from the chosen one. `record`: `image/encoded`, bytes or a view of some;
-    `image/format`, of raw pixels `image/height` and `image/width`, and of a seekable JPEG `image/restarts`. Raises
-    IntegrityError if the header does not decode.
+    `image/format`, of raw pixels `image/height` and `image/width`, and of a seekable JPEG `image/restarts`.
+    `like_cuda`: a JPEG has the pixels that a GPU makes: subsampled colours are repeated, not interpolated, and nothing
+    is scaled. Raises IntegrityError if the header does not decode.
 
     Plan a few MB of images before you decode the first of them: a decoder evicts Python from the processor's caches,
     and planning takes two to three times as long with cold caches.
@@ -85,7 +86,7 @@ def plan_view(record: Mapping[str, Any], choose: ChooseView) -> PlannedView:
         if encoded[:3] == b"\xff\xd8\xff":
             shape = _jpeg_shape(encoded)
             if shape is not None:
-                return _plan_jpeg(encoded, choose(*shape), record.get(RESTARTS, b""))
+                return _plan_jpeg(encoded, choose(*shape), record.get(RESTARTS, b""), like_cuda)
         image = Image.open(io.BytesIO(encoded))
     except PILLOW_ERRORS as error:
         raise undecodable(encoded, error) from None
@@ -110,10 +111,10 @@ def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
     return None if color in ("CMYK", "YCCK") else (int(height), int(width))
 
 
-def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes) -> PlannedView:
+def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes, like_cuda: bool) -> PlannedView:
     """As `plan_view`."""
     window, content = view.window, view.content
-    ratio = reduction((window.height, window.width), (content.height, content.width))
+    ratio = 1 if like_cuda else reduction((window.height, window.width), (content.height, content.width))
     # In pixels of the scaled image, whose sides are rounded up: rounding down stays inside.
     scaled = Window(*(side // ratio for side in window))
     if ratio > 1:
@@ -121,28 +122,33 @@ def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes) -> Plan
     part = splice(encoded, restarts, window, ratio) if restarts else None
     if part is not None:
         scaled = scaled._replace(top=scaled.top - part.top // ratio, left=scaled.left - part.left // ratio)
-        decode = partial(_decoded, part.data, part.data, part.height, part.width, ratio, scaled)
+        decode = partial(_decoded, part.data, part.data, part.height, part.width, ratio, scaled, like_cuda)
     else:
         data, height = encoded, view.size[0]
         if encoded[-2:] == _END:  # a file without an end marker is truncated: let the decoder report it
             data, height = _shortened(encoded, height, window.top + window.height + MARGIN * ratio)
-        decode = partial(_decoded, data, encoded, height, view.size[1], ratio, scaled)
+        decode = partial(_decoded, data, encoded, height, view.size[1], ratio, scaled, like_cuda)
     return PlannedView(view, decode, encoded)
 
 
-def _decoded(data: _Data, whole: _Data, height: int, width: int, ratio: int, window: Window) -> np.ndarray:
+def _decoded(
+    data: _Data, whole: _Data, height: int, width: int, ratio: int, window: Window, like_cuda: bool
+) -> np.ndarray:
     """The window, in pixels of the output, of a JPEG of `height` x `width`, shrunk by `ratio`.
 
     `data`: the JPEG, or the rows of `whole` down to the window.
     """
     height, width = -(-height // ratio), -(-width // ratio)
     pixels = None if data is whole else np.empty((height, width, 3), np.uint8)
+    decode = partial(simplejpeg.decode_jpeg, fastupsample=like_cuda)
     try:
         # Strict: otherwise a fatal error after a warning passes for a warning, with memory that was never written.
-        pixels = simplejpeg.decode_jpeg(data, min_height=height, min_width=width, min_factor=ratio, buffer=pixels)
+        pixels = decode(data, min_height=height, min_width=width, min_factor=ratio, buffer=pixels)
     except ValueError as error:  # the fatal error; only without one, when all pixels are written, the first warning
         if pixels is None or _LEFT_OVER not in str(error):
             pixels = _judged_by_pillow(whole, ratio, error)
+            if like_cuda:  # it is no fatal error, and Pillow interpolates colours
+                pixels = decode(whole, strict=False)
     return _cut(pixels, window)
 
 

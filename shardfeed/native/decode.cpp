@@ -47,12 +47,13 @@ bool expected(const jpeg_decompress_struct &info, int height, int width) {
 }
 
 // Decode a window of `data` with a decoder made for it, and resize it by the resizer, which has begun.
-bool read_window(Decoder &decoder, const Bytes &data, int height, int width, const ShardfeedView &window) {
+bool read_window(Decoder &decoder, const Bytes &data, int height, int width, const ShardfeedView &window, bool smooth) {
     jpeg_decompress_struct &info = decoder.info;
     jpeg_mem_src(&info, data.data, static_cast<unsigned long>(data.size));
     if (jpeg_read_header(&info, TRUE) != JPEG_HEADER_OK || !expected(info, height, width)) return false;
     info.out_color_space = JCS_RGB;
     info.dct_method = JDCT_ISLOW;
+    info.do_fancy_upsampling = smooth;
     info.scale_num = 1, info.scale_denom = window.ratio;
     jpeg_start_decompress(&info);
     const int rows = info.output_height, columns = info.output_width;
@@ -77,7 +78,7 @@ bool read_window(Decoder &decoder, const Bytes &data, int height, int width, con
 }
 
 // libjpeg leaves by longjmp on an error, to here: no function between has an object with a destructor.
-bool decode(Decoder &decoder, const Bytes &data, int height, int width, const ShardfeedView &window) {
+bool decode(Decoder &decoder, const Bytes &data, int height, int width, const ShardfeedView &window, bool smooth) {
     decoder.row.resize(3 * static_cast<size_t>(width) + 64 + decoder.resizer.spare());
     decoder.info.mem = nullptr;  // so that it can be destroyed before it is made
     decoder.info.err = jpeg_std_error(&decoder.error.base);
@@ -88,13 +89,13 @@ bool decode(Decoder &decoder, const Bytes &data, int height, int width, const Sh
         return false;
     }
     jpeg_create_decompress(&decoder.info);
-    const bool well = read_window(decoder, data, height, width, window);
+    const bool well = read_window(decoder, data, height, width, window, smooth);
     jpeg_destroy_decompress(&decoder.info);
     return well;
 }
 
 bool make(Decoder &decoder, const ShardfeedRecord &record, ShardfeedView view, int tall, int wide, bool antialias,
-          uint8_t *image) {
+          bool smooth, uint8_t *image) {
     const Bytes payload{record.payload, record.size};
     Bytes data = payload.part(record.image, record.image + record.image_size);
     const Bytes restarts = payload.part(record.restarts, record.restarts + record.restarts_size);
@@ -118,19 +119,19 @@ bool make(Decoder &decoder, const ShardfeedRecord &record, ShardfeedView view, i
     view.height /= view.ratio, view.width /= view.ratio;
     if (view.height < 1 || view.width < 1) return false;
     decoder.resizer.begin(view.height, view.width, view.mirrored, tall, wide, antialias, image);
-    return decode(decoder, data, height, width, view);
+    return decode(decoder, data, height, width, view, smooth);
 }
 
 }  // namespace
 
 void shardfeed_make(int32_t count, ShardfeedRecord *records, const ShardfeedView *views, int32_t tall, int32_t wide,
-                    int32_t antialias, uint8_t *images, int32_t *next) {
+                    int32_t antialias, int32_t smooth, uint8_t *images, int32_t *next) {
     const int64_t size = 3 * static_cast<int64_t>(tall) * wide;
     for (int32_t i; (i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < count;) {
         ShardfeedRecord &record = records[i];
         if (!record.known) continue;
         try {
-            record.made = make(own(), record, views[i], tall, wide, antialias, images + size * i);
+            record.made = make(own(), record, views[i], tall, wide, antialias, smooth, images + size * i);
         } catch (...) {  // memory is short: Python says so, if it is still
             record.made = 0;
         }
