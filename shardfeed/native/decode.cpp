@@ -14,6 +14,8 @@ namespace {
 
 constexpr int AROUND = 2;  // pixels around a window that colours are smoothed with
 constexpr int LEAST = 16;  // columns decoded: libjpeg does not smooth the colours of a strip of four
+// CVE-2020-35538: before 2.0.6, to skip rows whose colours are repeated wrote where it must not.
+constexpr bool SKIPS_REPEATED = LIBJPEG_TURBO_VERSION_NUMBER >= 2000006;
 
 struct Error {
     jpeg_error_mgr base;
@@ -62,8 +64,8 @@ bool read_window(Decoder &decoder, const Bytes &data, int height, int width, con
     JDIMENSION left = std::max(0, std::min(window.left - AROUND, columns - LEAST));
     JDIMENSION kept = std::min(columns, std::max<int>(window.left + window.width + AROUND, left + LEAST)) - left;
     if (static_cast<int>(kept) < columns) jpeg_crop_scanline(&info, &left, &kept);
-    int row = std::max(0, window.top - AROUND);
-    if (row) row = jpeg_skip_scanlines(&info, row);
+    int row = 0;
+    if (window.top > AROUND && (smooth || SKIPS_REPEATED)) row = jpeg_skip_scanlines(&info, window.top - AROUND);
     // Never at a multiple of 16: rows that begin there libjpeg-turbo writes past the cache.
     JSAMPROW line = decoder.row.data() + (8 - reinterpret_cast<uintptr_t>(decoder.row.data())) % 16;
     for (; row < window.top + window.height; row++) {
