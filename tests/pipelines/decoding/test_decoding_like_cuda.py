@@ -116,10 +116,12 @@ def test_a_letterboxed_image() -> None:
 
 
 def test_a_file_with_a_harmless_fault() -> None:
-    """Pillow judges, and would interpolate colours."""
-    data = jpeg(drawn(90, 120, 3))
-    payload = record(data[:-2] + b"\x12\x34" + data[-2:], b"", random.Random(0))
-    found = decoder(Shown(Window(0, 0, 90, 120), (90, 120)))([payload], SEEDS).images[0]
+    """Bytes before a restart marker are a warning: Pillow judges, and would interpolate colours."""
+    data = jpeg(drawn(90, 120, 3), restart_marker_blocks=8)
+    broken = data.replace(b"\xff\xd0", b"\x12\x34\xff\xd0", 1)
+    with pytest.raises(ValueError, match="extraneous bytes"):
+        repeated(broken)
+    found = decoder(Shown(Window(0, 0, 90, 120), (90, 120)))([record(broken, b"", random.Random(0))], SEEDS).images[0]
     assert np.array_equal(found, repeated(data))
 
 
