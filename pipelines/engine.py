@@ -14,8 +14,7 @@ from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import reading
-from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode, MakeRoom, UndecodableError
-from shardfeed.pipelines.decoding.pixels import Shrink
+from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode, UndecodableError
 from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, Drawn, IndexedOrder
 from shardfeed.pipelines.prefetch import prefetch_threads
@@ -97,30 +96,14 @@ class Parser:
 class ImageMaker:
     """Makes the images of records: the windows that `crop` cuts. Thread-safe.
 
-    `threads`: images decoded at once; 0: by the caller. `decode`: where they become pixels. `shrink`, `room`: see
-    `BatchDecoder`. `keys`: the features that are taken out of the records.
+    `threads`: images decoded at once; 0: by the caller. `decode`: where they become pixels. `options`: `shrink` and
+    `room` of `BatchDecoder`. `keys`: the features that are taken out of the records.
     """
 
-    def __init__(
-        self,
-        samples: Samples,
-        crop: Crop,
-        *,
-        threads: int,
-        decode: Decode = "cpu",
-        shrink: Shrink | None = None,
-        room: MakeRoom | None = None,
-    ) -> None:
+    def __init__(self, samples: Samples, crop: Crop, *, threads: int, decode: Decode = "cpu", **options: Any) -> None:
         limit_arenas(threads)
-        self._decoder = BatchDecoder(
-            crop,
-            samples.schema,
-            samples.formats,
-            threads,
-            shrink=shrink,
-            room=room,
-            like_cuda=decode == "like_cuda",
-        )
+        like = decode == "like_cuda"
+        self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads, like_cuda=like, **options)
         self.close, self.keys = self._decoder.close, frozenset(self._decoder.keys)
 
     def __call__(self, records: Records) -> Batch:

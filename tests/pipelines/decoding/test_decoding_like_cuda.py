@@ -63,7 +63,7 @@ def any_file(rng: random.Random) -> tuple[bytes, bytes, bool]:
 
 
 def any_window(rng: random.Random, height: int, width: int) -> Window:
-    """Of any size, often at the image's border."""
+    """A window of any size, often at the image's border."""
     (top, tall), (left, wide) = (
         sorted(rng.choice([0, side, rng.randint(0, side)]) for _ in range(2)) for side in (height, width)
     )
@@ -126,7 +126,7 @@ def test_a_file_with_a_harmless_fault() -> None:
 
 
 def test_the_engine_makes_them(tmp_path: Path) -> None:
-    """Of plain, progressive and seekable JPEGs, and of a PNG, which is as ever."""
+    """From plain, progressive and seekable JPEGs, and from a PNG, which is as ever."""
     image = drawn(64, 48, 4)
     files = [jpeg(image), jpeg(image, progressive=True), cut_jpeg(image), image_bytes(image, "PNG")]
     samples = [{"image": data, "key": f"{n}", "label": n} for n, data in enumerate(files)]
