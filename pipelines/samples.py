@@ -161,6 +161,11 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
     return mixture
 
 
+def checked(samples: Samples) -> bool:
+    """Whether all images, also those outside of a part of a split, were decoded when they were stored."""
+    return all(split.shards.info.checked for split in (samples.parts if isinstance(samples, Mixture) else (samples,)))
+
+
 def where_found(samples: Samples, payload: bytes) -> str:
     """Return the place of the first sample with this serialized record, for errors; the split's name if there is none.
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from io import UnsupportedOperation
+from typing import Any
 
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
@@ -32,10 +33,13 @@ class Dataset(Mapping[str, Split]):
     def __init__(self, directory: str, manifest: Manifest, storage: Storage = LOCAL) -> None:
         self.directory = directory
         self.manifest = manifest
+        options = manifest.options
         # Datasets adopted by versions that did not inspect images have unverified formats.
-        believed = not manifest.options.get("adopted") or "image_key" in manifest.options
+        believed = not options.get("adopted") or "image_key" in options
+        known: dict[str, Any] = {} if believed else {"formats": {}}
+        known["checked"] = not options.get("adopted") and options.get("check") == "decode"
         self._splits = {
-            name: Split(directory, manifest.schema, info if believed else replace(info, formats={}), storage)
+            name: Split(directory, manifest.schema, replace(info, **known), storage)
             for name, info in manifest.splits.items()
         }
 

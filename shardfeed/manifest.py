@@ -38,6 +38,7 @@ class SplitInfo:
     `formats`: records by `image/format`; empty when unknown.
     `columns`: feature -> its column (see column.py); features without one are read from the records.
     `version`: number of the format on disk, which determines the files' locations. `format`: name of the shard format.
+    `checked`: whether all images were decoded when they were stored, by the manifest's options.
     """
 
     name: str
@@ -47,6 +48,7 @@ class SplitInfo:
     columns: Mapping[str, FileInfo] = field(default_factory=dict)
     version: int = FORMAT_VERSION
     format: str = NATIVE.name
+    checked: bool = False
 
     @property
     def shard_format(self) -> ShardFormat:
