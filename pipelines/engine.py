@@ -14,11 +14,12 @@ from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import reading
-from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode, UndecodableError
+from shardfeed.pipelines.decoding.batch import Batch, Decode, UndecodableError
+from shardfeed.pipelines.decoding.packed import decoder_of
 from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, Drawn, IndexedOrder
 from shardfeed.pipelines.prefetch import prefetch_threads
-from shardfeed.pipelines.samples import Samples, named
+from shardfeed.pipelines.samples import Samples, checked, named
 from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, Split, checked_record
 from shardfeed.schema import Schema
@@ -96,14 +97,14 @@ class Parser:
 class ImageMaker:
     """Makes the images of records: the windows that `crop` cuts. Thread-safe.
 
-    `threads`: images decoded at once; 0: by the caller. `decode`: where they become pixels. `options`: `shrink` and
-    `room` of `BatchDecoder`. `keys`: the features that are taken out of the records.
+    `threads`: images decoded at once; 0: by the caller. `decode`: where they become pixels; "cuda": they are `Packed`
+    for a GPU. `options`: `shrink` and `room` of `BatchDecoder`. `keys`: the features that are taken out of the records.
     """
 
     def __init__(self, samples: Samples, crop: Crop, *, threads: int, decode: Decode = "cpu", **options: Any) -> None:
         limit_arenas(threads)
-        like = decode == "like_cuda"
-        self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads, like_cuda=like, **options)
+        of = crop, samples.schema, samples.formats, threads
+        self._decoder = decoder_of(decode, *of, check=not checked(samples), **options)
         self.close, self.keys = self._decoder.close, frozenset(self._decoder.keys)
 
     def __call__(self, records: Records) -> Batch:
@@ -119,7 +120,7 @@ class ImageMaker:
 
 
 class BatchMaker(Generic[T]):
-    """Makes batches of records: images, uint8 [k, height, width, 3], and a list of what `finish` makes. Thread-safe.
+    """Makes batches of records: images, as `ImageMaker` makes them, and a list of what `finish` makes. Thread-safe.
 
     `finish`: from a record with the features `keys`, but for the image; the image as `each` gives it; and its view. Its
     IntegrityErrors name the record. `each`: from the batch of images to one for each record. Others: of `ImageMaker`.
@@ -132,7 +133,7 @@ class BatchMaker(Generic[T]):
         keys: Collection[str],
         finish: Callable[[Record, Any, View], T],
         *,
-        each: Callable[[np.ndarray], Iterable[Any]] = iter,
+        each: Callable[[Any], Iterable[Any]] = iter,
         **options: Any,
     ) -> None:
         self._finish, self._each = finish, each
@@ -140,7 +141,7 @@ class BatchMaker(Generic[T]):
         self._parse = Parser(samples.schema, set(keys) - self._images.keys)
         self.close = self._images.close
 
-    def __call__(self, records: Records) -> tuple[np.ndarray, list[T]]:
+    def __call__(self, records: Records) -> tuple[Any, list[T]]:
         """Return their batch. Raises RecordError as `ImageMaker` does."""
         batch = self._images(records)
         rest: list[T] = []

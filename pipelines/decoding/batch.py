@@ -15,7 +15,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
-from shardfeed.pipelines.decoding.compiled import compiled_decoder
+from shardfeed.pipelines.decoding.compiled import MakeRoom, compiled_decoder
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
@@ -23,7 +23,6 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 T = TypeVar("T")
 # Where images become pixels; "like_cuda": on the CPU, the pixels of "cuda".
 Decode = Literal["cpu", "cuda", "like_cuda"]
-MakeRoom = Callable[[tuple[int, ...]], np.ndarray]  # from a shape to an array of bytes that no one else uses
 
 _MOST_OF_TASK = 16  # images: handing over a task costs as much as the Python code for an image
 _FREE = 2  # batches whose memory is kept while no one uses it
@@ -31,9 +30,9 @@ _ALIGNED = 64  # bytes: arrays at multiples of this become tensors without a cop
 
 
 class Batch(NamedTuple):
-    """Decoded batch of k records: images, uint8 [k, height, width, 3], views, and Examples of the other features."""
+    """Batch of k records: images, uint8 [k, height, width, 3] or `Packed`, views, and Examples of other features."""
 
-    images: np.ndarray
+    images: Any
     views: list[View]
     others: list[bytes]
 
@@ -79,7 +78,7 @@ class BatchDecoder:
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
         """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
         images = self._room((len(payloads), *self._crop.target, 3))
-        if self._compiled is None or not len(payloads):
+        if self._compiled is None or self._crop.letterboxes or not len(payloads):
             views, others = self._one_by_one(range(len(payloads)), payloads, seeds, images)
             return Batch(images, views, others)
         found = self._compiled(payloads, seeds)
@@ -98,9 +97,9 @@ class BatchDecoder:
         self._pool = None
 
     def _one_by_one(
-        self, which: Sequence[int], payloads: Sequence[bytes], seeds: np.ndarray, images: np.ndarray
+        self, which: Sequence[int], payloads: Sequence[bytes], seeds: np.ndarray, images: Any
     ) -> tuple[list[View], list[bytes]]:
-        """Fill some of `images`; return their views, and the rest of their records."""
+        """Fill some of `images`, which are found by number; return their views, and the rest of their records."""
         choices = self._crop.choices(seeds[which])
         # Two per thread, so that a slow task delays no others.
         count = min(_MOST_OF_TASK, -(-len(which) // (2 * self._threads))) or 1
@@ -128,25 +127,30 @@ class BatchDecoder:
 
         Images are planned one after the other: planning several at once would hold the interpreter's lock for as long.
         """
-        record: dict[str, Any] = {}
-        others = payload
         try:
-            for key, name in self._names.items():
-                value, others = cut_out(others, key)
-                if value is not None:
-                    record[name] = value if name == ENCODED else bytes(value)
-            for key, (_, values) in decode(others, self._beside).items() if self._beside else ():
-                if len(values):
-                    record[key] = values[0] if key == FORMAT else int(values[0])
-            for key in (ENCODED, *self._beside):
-                if key not in record:
-                    raise IntegrityError("record", f"it has no {key}")
+            record, others = self._record(payload)
             planned = plan_view(record, choose, like_cuda=self._like_cuda)
             pixels = planned.pixels()
         except IntegrityError as error:
             raise UndecodableError(payload, error) from None
         fit(pixels, planned.view, image, self._crop.fill, self._shrink)
         return planned.view, others
+
+    def _record(self, payload: bytes) -> tuple[dict[str, Any], bytes]:
+        """The image of a record, as `plan_view` takes it, and the rest of the record. Raises IntegrityError."""
+        record: dict[str, Any] = {}
+        others = payload
+        for key, name in self._names.items():
+            value, others = cut_out(others, key)
+            if value is not None:
+                record[name] = value if name == ENCODED else bytes(value)
+        for key, (_, values) in decode(others, self._beside).items() if self._beside else ():
+            if len(values):
+                record[key] = values[0] if key == FORMAT else int(values[0])
+        for key in (ENCODED, *self._beside):
+            if key not in record:
+                raise IntegrityError("record", f"it has no {key}")
+        return record, others
 
 
 class Rooms:

@@ -5,6 +5,7 @@ those `batch` makes one by one, as all of them without the compiled module. Pixe
 """
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -14,6 +15,8 @@ from shardfeed.native import library
 from shardfeed.pipelines.geometry import Crop, View, cropped
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, RESTARTS
+
+MakeRoom = Callable[[tuple[int, ...]], np.ndarray]  # from a shape to an array of bytes that no one else uses
 
 # As native.h has them.
 _RECORD = np.dtype(
@@ -31,7 +34,7 @@ class CompiledImages:
     """The images of some records: found first, then made by as many threads as call `make`.
 
     `seeds`: int64 [k, 2], for the windows. `like_cuda`: see `plan_view`. `made`: bool [k], those that are made, once
-    the threads are through.
+    the threads are through, or that `pack` packed.
     """
 
     def __init__(
@@ -77,6 +80,26 @@ class CompiledImages:
             _address(self._next),
         )
 
+    def pack(self, room: MakeRoom, check: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Copy what shows the views into memory from `room`: see `Packed`, whose parts are returned.
+
+        Images that are not `made` have room for their pixels, and no place.
+        """
+        count, target = len(self._payloads), self._crop.target
+        ends, places = np.empty(count, np.int64), np.empty((count, 11), np.int32)
+        places[:, 4:6] = self._windows[:, 2:]
+        places[:, 6:10] = [view.content for view in self.views()] if self._crop.letterboxes else (0, 0, *target)
+        places[:, 10] = self._mirrored
+        pixels = 3 * math.prod(target)
+        size = int(np.where(self._records["known"] != 0, self._records["image_size"], pixels).sum())
+        while True:
+            data = room((size,))
+            arrays = map(_address, (self._records, self._views, data, ends, places))
+            self._library.shardfeed_pack(count, check, ctypes.c_int64(pixels), ctypes.c_int64(size), *arrays)
+            if ends[-1] <= size:
+                return data[: ends[-1]], ends, self.made, places
+            size = int(ends[-1])  # some, which are small as files, must be made
+
     @property
     def made(self) -> np.ndarray:
         return self._records["made"] != 0
@@ -84,6 +107,8 @@ class CompiledImages:
     def views(self) -> list[View]:
         """Return the view of each image."""
         target = self._crop.target
+        if self._crop.letterboxes:
+            return [self._crop.view(*size) for size in self._sizes.tolist()]
         return [
             cropped((height, width), Window(*window), target, mirrored)
             for (height, width), window, mirrored in zip(
@@ -108,7 +133,7 @@ def compiled_decoder(
     `keys`: the features that are cut out of the records. `like_cuda`: see `plan_view`.
     """
     loaded = library()
-    if loaded is None or crop.letterboxes or not {ENCODED} <= {*keys} <= {ENCODED, RESTARTS}:
+    if loaded is None or not {ENCODED} <= {*keys} <= {ENCODED, RESTARTS}:
         return None
     return partial(CompiledImages, loaded, crop, RESTARTS in keys, like_cuda)
 

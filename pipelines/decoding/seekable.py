@@ -23,7 +23,7 @@ _WORTH = 0.9  # of the MCUs read by a decoder that stops below the window: with 
 class Spliced(NamedTuple):
     """A JPEG of `height` x `width` pixels of the image, from row `top` and column `left` on."""
 
-    data: bytes | bytearray
+    data: bytes | bytearray | memoryview
     top: int
     left: int
     height: int

@@ -98,30 +98,14 @@ bool decode(Decoder &decoder, const Bytes &data, int height, int width, const Sh
 
 bool make(Decoder &decoder, const ShardfeedRecord &record, ShardfeedView view, int tall, int wide, bool antialias,
           bool smooth, uint8_t *image) {
-    const Bytes payload{record.payload, record.size};
-    Bytes data = payload.part(record.image, record.image + record.image_size);
-    const Bytes restarts = payload.part(record.restarts, record.restarts + record.restarts_size);
-    int height = record.height, width = record.width, top = 0, left = 0;
-    bool joined = false;
-    if (restarts.size) {
-        const Joined how = join(data, restarts, view, decoder.joined, top, left);
-        if (how == Joined::WRONG) return false;
-        joined = how == Joined::WELL;
-        if (joined) {
-            data = {decoder.joined.data(), static_cast<int64_t>(decoder.joined.size())};
-            Header header;
-            if (!read_header(data, header, nullptr)) return false;
-            height = header.height, width = header.width;
-        }
-    }
-    // A file without its end is cut: what of it decodes, and what not, Python says.
-    if (!joined && data.pair(data.size - 2) != 0xFFD9) return false;
-    view.top = view.top / view.ratio - top / view.ratio;
-    view.left = view.left / view.ratio - left / view.ratio;
+    Part part;
+    if (!part_for(record, view, decoder.joined, part)) return false;
+    view.top = view.top / view.ratio - part.top / view.ratio;
+    view.left = view.left / view.ratio - part.left / view.ratio;
     view.height /= view.ratio, view.width /= view.ratio;
     if (view.height < 1 || view.width < 1) return false;
     decoder.resizer.begin(view.height, view.width, view.mirrored, tall, wide, antialias, image);
-    return decode(decoder, data, height, width, view, smooth);
+    return decode(decoder, part.data, part.header.height, part.header.width, view, smooth);
 }
 
 }  // namespace

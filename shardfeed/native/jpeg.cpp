@@ -5,7 +5,7 @@ namespace {
 constexpr int MARGIN = 2;  // as in pipelines/decoding/seekable.py, pixels around a window that colours are smoothed with
 constexpr double WORTH = 0.9;
 constexpr uint8_t DHT = 0xC4, RST0 = 0xD0, EOI = 0xD9, SOS = 0xDA, DQT = 0xDB, DRI = 0xDD, APP0 = 0xE0,
-                  APP14 = 0xEE;
+                  APP14 = 0xEE, YCBCR = 1;
 
 int divided_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
@@ -23,9 +23,12 @@ bool read_frame(const Bytes &image, int64_t at, int64_t end, Header &header, int
     if (factors != 0x11 && factors != 0x21 && factors != 0x12 && factors != 0x22) return false;
     if (components == 1) return header.height && header.width;  // its MCUs are blocks, whatever its factors
     if (image[at + 14] != 0x11 || image[at + 17] != 0x11) return false;
+    if (image[at + 10] == 'R' && image[at + 13] == 'G' && image[at + 16] == 'B') header.odd_colors = true;
     header.mcu_width = 8 * (factors >> 4), header.mcu_height = 8 * (factors & 15);
     return header.height && header.width;
 }
+
+enum class Joined { WELL, NOT_WORTH, WRONG };
 
 }  // namespace
 
@@ -50,11 +53,14 @@ bool read_header(const Bytes &image, Header &header, std::vector<uint8_t> *neede
             if (end != at + 6) return false;
             header.interval = image.pair(at + 4);
         }
+        const bool is_adobe = marker == APP14 && end >= at + 16 && image.begins(at + 4, "Adobe", 5);
+        if (is_adobe && image[at + 15] != YCBCR) header.odd_colors = true;
         const bool kept = is_frame(marker) || marker == DHT || marker == SOS || marker == DQT || marker == DRI ||
                           marker == APP0 || marker == APP14;
         if (needed && kept) needed->insert(needed->end(), image.data + at, image.data + end);
         if (marker == SOS) {
             header.scan = end;
+            header.odd_colors &= components == 3;
             return components && image[at + 4] == components;
         }
         at = end;
@@ -71,6 +77,9 @@ bool ends_well(const Bytes &image, int64_t at) {
     return false;
 }
 
+namespace {
+
+// The pieces that a view needs as a JPEG. NOT_WORTH: take the whole.
 Joined join(const Bytes &image, const Bytes &restarts, const ShardfeedView &view, std::vector<uint8_t> &joined, int &top,
             int &left) {
     Header header;
@@ -120,4 +129,17 @@ Joined join(const Bytes &image, const Bytes &restarts, const ShardfeedView &view
     }
     joined.back() = EOI;
     return Joined::WELL;
+}
+
+}  // namespace
+
+bool part_for(const ShardfeedRecord &record, const ShardfeedView &view, std::vector<uint8_t> &joined, Part &part) {
+    const Bytes payload{record.payload, record.size};
+    const Bytes restarts = payload.part(record.restarts, record.restarts + record.restarts_size);
+    part.data = payload.part(record.image, record.image + record.image_size);
+    const Joined how = restarts.size ? join(part.data, restarts, view, joined, part.top, part.left) : Joined::NOT_WORTH;
+    if (how == Joined::WRONG) return false;
+    if (how == Joined::WELL) part.data = {joined.data(), static_cast<int64_t>(joined.size())};
+    // A file without its end is cut: what of it decodes, and what not, Python says.
+    return part.data.pair(part.data.size - 2) == 0xFFD9 && read_header(part.data, part.header, nullptr);
 }

@@ -42,7 +42,7 @@ struct ShardfeedRecord {
     int64_t others;                   // bytes of the Example without them
     int32_t height, width;            // of the image, in pixels
     int32_t known;                    // 0: of a kind, or damaged in a way, that only Python knows
-    int32_t made;                     // by `shardfeed_make`: 0 where Python must make the image, or name its damage
+    int32_t made;                     // here: 0 where Python must make the image, or name its damage
 };
 
 // What is to be seen of an image, in pixels of it; the decoder makes it smaller by `ratio`, 1, 2, 4 or 8.
@@ -61,3 +61,10 @@ SHARDFEED_VISIBLE void shardfeed_make(int32_t count, ShardfeedRecord *records, c
 
 // Copy the Examples without what was cut out of them to `others`, one behind the other.
 SHARDFEED_VISIBLE void shardfeed_others(int32_t count, const ShardfeedRecord *records, uint8_t *others);
+
+// Copy the JPEGs that show the views to `data`, one behind the other, for a decoder that does not scale. `made` is 0 of
+// images that Python must make, for each of which `pixels` bytes are left: those that another decoder may refuse, or
+// show in other colours; with `check`, also those whose codes cannot all be read. ends[i]: the byte behind image i; what
+// does not end within `room` is not written. places[11 * i]: height and width of the JPEG, top and left of the view in it.
+SHARDFEED_VISIBLE void shardfeed_pack(int32_t count, int32_t check, int64_t pixels, int64_t room, ShardfeedRecord *records,
+                                      const ShardfeedView *views, uint8_t *data, int64_t *ends, int32_t *places);

@@ -84,8 +84,9 @@ int main(int count, char **arguments) {
         choose(tried, draw);
         LLVMFuzzerTestOneInput(tried.data(), tried.size());
     }
-    printf("%ld tried: of files %ld whole, %ld to libjpeg, %ld recoded, %ld the same; of records %ld known, %ld made\n",
-           counts.tried, counts.whole, counts.whole_to_both, counts.recoded, counts.same, counts.known, counts.made);
+    printf("%ld tried: of files %ld whole, %ld to libjpeg, %ld recoded, %ld the same; of records %ld known, %ld made, %ld packed\n",
+           counts.tried, counts.whole, counts.whole_to_both, counts.recoded, counts.same, counts.known, counts.made,
+           counts.packed);
     return 0;
 }
 #endif

@@ -13,7 +13,7 @@ using Input = std::vector<uint8_t>;
 using Draw = std::mt19937_64;
 
 struct Counts {
-    long tried, whole, whole_to_both, recoded, same, known, made;
+    long tried, whole, whole_to_both, recoded, same, known, made, packed;
 };
 extern Counts counts;
 

@@ -1,5 +1,5 @@
-// A damaged record for shardfeed/native/records.cpp and decode.cpp: decoded twice, the second time in a new thread, with
-// a new decoder. If results differ, one image depends on an earlier one.
+// A damaged record for shardfeed/native/records.cpp, decode.cpp and pack.cpp: decoded twice, the second time in a new
+// thread, with a new decoder. If results differ, one image depends on an earlier one.
 #include <thread>
 
 #include "fuzz.h"
@@ -33,4 +33,17 @@ void try_record(const Input &bytes, Draw &draw) {
     std::thread([&] { shardfeed_make(1, &copy, &view, tall, wide, antialias, smooth, again.data(), &next_again); }).join();
     counts.made += record.made;
     if (record.made != copy.made || (record.made && pixels != again)) missed("made otherwise in a new thread");
+
+    view.ratio = 1;
+    int64_t asked = 0, end = 0;
+    int32_t places[11], check = draw() % 2;
+    shardfeed_pack(1, check, 12, 0, &copy, &view, nullptr, &asked, places);
+    Input data(asked);
+    shardfeed_pack(1, check, 12, asked, &record, &view, data.data(), &end, places);
+    if (end != asked || record.made != copy.made) missed("packed otherwise the second time");
+    if (!record.made) return;
+    counts.packed++;
+    if (places[2] < 0 || places[2] + view.height > places[0] || places[3] < 0 || places[3] + view.width > places[1])
+        missed("a view outside of what was packed");
+    if (data[end - 2] != 0xFF || data[end - 1] != 0xD9) missed("packed without its end");
 }

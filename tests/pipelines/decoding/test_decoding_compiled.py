@@ -12,7 +12,7 @@ from seekable_images import drawn, jpeg
 
 from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.pipelines.decoding.compiled import compiled_decoder
-from shardfeed.pipelines.geometry import CenterCrop, Letterbox, RandomCrop
+from shardfeed.pipelines.geometry import CenterCrop, RandomCrop
 from shardfeed.pipelines.windows import RandomWindow, uniform_numbers
 from shardfeed.schema import ENCODED, FORMAT, RESTARTS
 
@@ -135,6 +135,5 @@ def test_where_it_is_not_used() -> None:
         assert compiled_decoder(crop, [ENCODED]) is not None
         assert compiled_decoder(crop, [ENCODED, RESTARTS]) is not None
         assert compiled_decoder(crop, [ENCODED, FORMAT]) is None, "raw pixels may be among them"
-        assert compiled_decoder(Letterbox((8, 8), 0), [ENCODED]) is None
     with path_taken(PYTHON):
         assert compiled_decoder(crop, [ENCODED]) is None

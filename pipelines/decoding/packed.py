@@ -1,0 +1,139 @@
+"""The images of a batch as bytes, for a decoder of whole batches: the JPEG engine of a GPU.
+
+JPEGs that it decodes as libjpeg does are handed on: whole, or of a seekable one the pieces that its window needs. All
+other images are made here as for any batch, and travel between them as pixels.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError
+from shardfeed.jpeg.markers import APPS, DRI, FRAMES, SIGNATURE, MarkerError, header_segments
+from shardfeed.native.codes import is_whole
+from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
+from shardfeed.pipelines.decoding.seekable import Spliced, splice
+from shardfeed.pipelines.geometry import ChooseView, View
+from shardfeed.schema import ENCODED, FORMAT, RESTARTS
+
+# Columns of `Packed.places`.
+PLACES = (
+    *("height", "width", "top", "left", "tall", "wide"),
+    *("content_top", "content_left", "content_tall", "content_wide", "mirrored"),
+)
+_MOST = 64 << 20  # bytes of pixels, so that the memory of the GPU is bounded
+_FACTORS = (0x11, 0x21, 0x12, 0x22)  # of the first component: those that shardfeed/native/jpeg.cpp knows
+_FOREIGN = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # a marker in image data that is none of a restart
+_END = b"\xff\xd9"
+
+
+class Packed(NamedTuple):
+    """The images of a batch of k as bytes, one behind the other, and what is to be seen of them.
+
+    `data`: uint8 [n]. `ends`: int64 [k]; image i is `data[ends[i - 1] : ends[i]]`. `is_jpeg`: bool [k]; the others are
+    pixels already, uint8 [height, width, 3], as they are to be seen.
+
+    `places`: int32 [k, 11], with the columns PLACES. `height`, `width`: of the image, once decoded; of a part of it, if
+    that was cut out. `top`, `left`, `tall`, `wide`: the window, in pixels of these. `content_...`: the part of the
+    target that it fills; the rest is the crop's `fill`. `mirrored`: 0 or 1, within the content.
+    """
+
+    data: np.ndarray
+    ends: np.ndarray
+    is_jpeg: np.ndarray
+    places: np.ndarray
+
+
+class Packer(BatchDecoder):
+    """Makes batches whose images are `Packed`, in `data` from `room`; otherwise as `BatchDecoder`. Thread-safe.
+
+    `check`: whether JPEGs may be damaged: then each code is read, and what is not whole is decoded here, where damage
+    is an error. Without the compiled module this is all of them.
+    """
+
+    def __init__(self, *of: Any, check: bool, **options: Any) -> None:
+        super().__init__(*of, like_cuda=True, **options)
+        self._check = check
+
+    def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
+        """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
+        if self._compiled is None or not len(payloads):
+            packed, views, others = self._by_python(payloads, seeds)
+        else:
+            found = self._compiled(payloads, seeds)
+            packed = Packed(*found.pack(self._room, self._check))
+            views, others = found.views(), found.others()
+        rest, target = np.flatnonzero(~packed.is_jpeg).tolist(), self._crop.target
+        packed.places[rest] = (*target, 0, 0, *target, 0, 0, *target, 0)
+        images = {at: packed.data[: packed.ends[at]][-3 * math.prod(target) :].reshape(*target, 3) for at in rest}
+        for at, view, other in zip(rest, *self._one_by_one(rest, payloads, seeds, images), strict=True):
+            views[at], others[at] = view, other
+        return Batch(packed, views, others)
+
+    def _by_python(self, payloads: Sequence[bytes], seeds: np.ndarray) -> tuple[Packed, list[Any], list[bytes]]:
+        """As `CompiledImages` does it; views are None and others are empty where images are to be made."""
+        parts = [self._part(*each) for each in zip(payloads, self._crop.choices(seeds), strict=True)]
+        pixels = 3 * math.prod(self._crop.target)
+        ends = np.cumsum([len(part[0].data) if part else pixels for part in parts], dtype=np.int64)
+        data = self._room((int(ends[-1]) if parts else 0,))
+        places = np.empty((len(parts), len(PLACES)), np.int32)
+        for part, end, place in zip(parts, ends.tolist(), places, strict=True):
+            if part is not None:
+                jpeg, (_, (top, left, *sides), _, content, mirrored), _ = part
+                data[end - len(jpeg.data) : end] = np.frombuffer(jpeg.data, np.uint8)
+                place[:] = jpeg.height, jpeg.width, top - jpeg.top, left - jpeg.left, *sides, *content, mirrored
+        packed = Packed(data, ends, np.array([part is not None for part in parts], bool), places)
+        return packed, [part and part[1] for part in parts], [part[2] if part else b"" for part in parts]
+
+    def _part(self, payload: bytes, choose: ChooseView) -> tuple[Spliced, View, bytes] | None:
+        """The JPEG to hand on, its view, and the rest of its record; None if the image is to be made here."""
+        with suppress(IntegrityError):  # `_one_by_one` raises it again
+            record, others = self._record(payload)
+            data, restarts = record[ENCODED], record.get(RESTARTS)
+            if record.get(FORMAT) == b"raw" or (header := _header(data)) is None:
+                return None
+            height, width, scan = header
+            view = choose(height, width)
+            part = splice(data, restarts, view.window, 1) if restarts else None
+            if part is None:
+                part, foreign = Spliced(data, 0, 0, height, width), _FOREIGN.search(data, scan)
+                if foreign is None or not foreign[0] == data[-2:] == _END:
+                    return None
+            if 3 * part.height * part.width <= _MOST and (not self._check or is_whole(bytes(part.data))):
+                return part, view, others
+        return None
+
+
+def decoder_of(decode: Decode, *of: Any, check: bool, **options: Any) -> BatchDecoder:
+    """The maker of batches whose images become pixels where `decode` says. `check`: see `Packer`."""
+    if decode == "cuda":
+        return Packer(*of, check=check, **options)
+    return BatchDecoder(*of, like_cuda=decode == "like_cuda", **options)
+
+
+def _header(data: bytes | memoryview) -> tuple[int, int, int] | None:
+    """Height and width of a JPEG, and where its image data begins; None if its header says not to hand it on."""
+    frame, odd, body, end = b"", False, 0, 0
+    try:
+        for marker, start, end in header_segments(data):
+            body = start + 4
+            if marker in FRAMES:
+                if frame or marker > 0xC1:  # not sequential
+                    return None
+                frame = bytes(data[body:end])
+            elif marker == DRI and end != body + 2:
+                return None
+            elif marker == APPS[14] and end >= body + 12 and data[body : body + 5] == b"Adobe":
+                odd |= data[body + 11] != 1  # YCbCr
+        bits, height, width, count = frame[0], frame[1] << 8 | frame[2], frame[3] << 8 | frame[4], frame[5]
+        names, factors = frame[6 : 6 + 3 * count : 3], frame[7 : 7 + 3 * count : 3]
+        sound = data[:3] == SIGNATURE and bits == 8 and len(frame) >= 6 + 3 * count and data[body] == count
+        colors = count == 3 and factors[1:] == b"\x11\x11" and names != b"RGB" and not odd
+        known = height and width and factors[0] in _FACTORS and (count == 1 or colors)
+        return (height, width, end) if sound and known else None
+    except (MarkerError, IndexError):
+        return None
