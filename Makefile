@@ -11,7 +11,7 @@ DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
-.PHONY: setup demo test test-long test-all torture fuzz coverage peers clusters lint docs tutorials bench wheel clean
+.PHONY: setup demo test test-long test-all torture fuzz coverage peers clusters kernel lint docs tutorials bench wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -54,7 +54,15 @@ test: $(TEST)
 test-long: $(TEST)
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "long and not torture"
 
-test-all: test test-long
+test-all: test test-long kernel
+
+# The kernel for GPUs by Triton's interpreter, against PyTorch's own resize: five minutes of a core, in an environment of
+# its own (2 GB).
+KERNEL := .venv-kernel
+kernel:
+	$(PYTHON) -m venv $(KERNEL)
+	$(KERNEL)/bin/python -m pip install --quiet --disable-pip-version-check . torch==2.13.0 triton pytest pytest-timeout hypothesis
+	TRITON_INTERPRET=1 $(KERNEL)/bin/pytest -q -m "" tests/pipelines/torch/test_resize_kernel.py
 
 # The long sweeps of docs/reliability-runs.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
 TORTURE := benchmarks/results/torture.jsonl
@@ -117,4 +125,4 @@ wheel:
 	SHARDFEED_NATIVE=1 $(WHEEL)/clean/bin/shardfeed --version
 
 clean:
-	rm -rf $(VENV) build demo_output *.egg-info
+	rm -rf $(VENV) $(KERNEL) build demo_output *.egg-info
