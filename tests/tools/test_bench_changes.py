@@ -26,7 +26,7 @@ from shardfeed.tools.bench.stages import Workload
 
 from pictures import image_bytes
 
-SMALL = TypicalImage(height=240, width=240, progressive=0.0, png=0.0, raw=False)
+SMALL = TypicalImage(height=240, width=240, baseline=1.0, progressive=0.0, png=0.0, raw=False)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_the_typical_image_is_the_median_of_images_that_can_be_read(tmp_path: Pa
     images = [picture(number, form, (40 + number, 50 + number)) for number, form in enumerate(forms)]
     progressive = image_bytes(Image.new("RGB", (54, 44)), "JPEG", progressive=True)
     split = others_images(tmp_path, [*images, progressive, b"\xff\xd8 no JPEG", b"no image"])
-    assert typical_image(split) == TypicalImage(height=42, width=52, progressive=0.2, png=0.2, raw=False)
+    assert typical_image(split) == TypicalImage(height=42, width=52, baseline=0.2, progressive=0.2, png=0.2, raw=False)
 
 
 def test_a_split_without_an_image_that_can_be_read_is_refused(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def given(**figures: Any) -> dict[str, Any]:
         "record_bytes_mean": 20_000.0,
         "median_height_px": 480,
         "median_width_px": 640,
+        "baseline_share": 1.0,
         "batch_size": 64,
         "image_size_px": 224,
         "order": "stream",
@@ -152,6 +153,34 @@ def test_ctrl_c_prints_what_was_measured(run: Run, flowers: Any, monkeypatch: py
     assert "batches of 8" in out
     assert "9,000 images/s, 180.0 MB/s" in out
     assert "throughput" not in out
+
+
+@pytest.mark.parametrize(("form", "said"), [("baseline", True), ("progressive", False), ("PNG", False)])
+def test_it_says_when_a_gpu_could_decode(
+    run: Run, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, said: bool
+) -> None:
+    """By the headers of the images: a GPU's engine takes baseline JPEGs only."""
+    photos = folder(16)
+    if form != "baseline":
+        for path in photos.rglob("*.jpg"):
+            image, options = Image.open(path), {"format": "PNG"} if form == "PNG" else {"progressive": True}
+            image.load()
+            image.save(path, **options)
+    convert(ImageFolder(photos), tmp_path / "out", split={"train": 1}, workers=1)
+    figures = given()
+    known = ("pipeline", "stages", "decoder", "disk", "rounds", "first_batch", "memory", "model", "advice", "not_tried")
+
+    def measured(*_: object, report: dict[str, Any], **__: object) -> None:
+        report |= {key: figures[key] for key in known} | {"refused": None, "model_bound": False, "seconds": 60.0}
+
+    monkeypatch.setattr(measure, "measure", measured)
+    code, out, err = run(tmp_path / "out", *QUICK)
+    assert (code, err) == (0, "")
+    assert ('torch_loader(..., decode="cuda")' in out) == said
+    assert ("100% of the images are baseline JPEGs, which the GPU decodes and crops: 2,400 of 3,000 us;" in out) == said
+    assert ("on the CPU, 1,600 images/s need 4.8 cores" in out) == said
+    figures |= {"model": None, "model_bound": None}
+    assert ("on the CPU, 1,000 images/s need 3.0 cores" in run(tmp_path / "out", *QUICK)[1]) == said
 
 
 def documented() -> set[str]:

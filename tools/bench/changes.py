@@ -44,10 +44,11 @@ _MEMORY = "/dev/shm"
 
 @dataclass(frozen=True)
 class TypicalImage:
-    """Median sides of some images of a split, in pixels, and shares of progressive JPEGs and of PNGs."""
+    """Median sides of some images of a split, in pixels, and shares of JPEGs by kind and of PNGs."""
 
     height: int
     width: int
+    baseline: float  # JPEGs, not progressive
     progressive: float
     png: float
     raw: bool
@@ -64,6 +65,7 @@ def typical_image(split: Split) -> TypicalImage:
     return TypicalImage(
         round(statistics.median(heights)),
         round(statistics.median(widths)),
+        forms.count("jpeg") / len(forms),
         forms.count("progressive") / len(forms),
         forms.count("png") / len(forms),
         all(form == "raw" for form in forms),

@@ -52,6 +52,7 @@ def describe(work: Workload, typical: TypicalImage) -> dict[str, Any]:
         "record_bytes_mean": split.record_bytes / len(split),
         "median_height_px": typical.height,
         "median_width_px": typical.width,
+        "baseline_share": typical.baseline,
         "progressive_share": typical.progressive,
         "batch_size": work.batch_size,
         "image_size_px": work.image_size,

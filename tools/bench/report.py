@@ -7,6 +7,7 @@ from shardfeed.text import number, shell_quoted, size_text, table
 from shardfeed.tools.bench.verdict import LEAST_GAIN
 
 _OURS = 0.85  # of the cores, used by the busiest pipeline; if less, other processes took them
+_MOST = 0.5  # of the images, from which decoding them elsewhere is worth a word
 
 STAGE_NAMES = {
     "read": "read records",
@@ -151,7 +152,21 @@ def _advice(report: dict[str, Any]) -> str:
         lines.append(f"        {advice['why']}")
     for left in report["not_tried"]:
         lines.append(f"  not measured, as {left['why']}: {left['change']}")
+    if report["baseline_share"] >= _MOST:
+        lines += _on_gpu(report)
     return "\n".join(lines)
+
+
+def _on_gpu(report: dict[str, Any]) -> list[str]:
+    """Say what a GPU that decodes would take over, and how many cores do it now."""
+    cost, wanted = report["pipeline"]["cpu_us_per_image"], (report["model"] or {}).get("images_per_s_wanted", 1000)
+    images = cost - report["stages"][0]["cpu_us_per_image"]  # all but reading
+    return [
+        '  not measured, as it needs PyTorch and an NVIDIA GPU: torch_loader(..., decode="cuda")',
+        f"        {report['baseline_share']:.0%} of the images are baseline JPEGs, which the GPU decodes and crops: "
+        f"{images:,.0f} of {cost:,.0f} us;",
+        f"        on the CPU, {wanted:,.0f} images/s need {wanted * cost / 1e6:.1f} cores",
+    ]
 
 
 def _next(report: dict[str, Any]) -> str:
