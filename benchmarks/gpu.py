@@ -109,7 +109,7 @@ def decoded_there(loader: Iterable[Any], size: int) -> Feed:
 
 
 def feeds(args: argparse.Namespace) -> dict[str, Callable[[int], Feed]]:
-    """What makes each feed, given a number of workers."""
+    """Return a function for each feed, which makes it with a number of workers."""
     datasets = {}
     for name in ("plain", "seekable"):
         if not (args.folder / name).exists():

@@ -1,4 +1,4 @@
-"""What only a GPU can show of `decode="cuda"`: `python benchmarks/gpu_checks.py FOLDER`.
+"""Checks of `decode="cuda"` that need a GPU: `python benchmarks/gpu_checks.py FOLDER`.
 
 FOLDER gets the datasets of drawn images, which are made where they are missing. A table says what was found, and the
 command exits with 1 if anything is wrong. `--cpu` makes the checks that need no GPU: all is as there, but libjpeg
