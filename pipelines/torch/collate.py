@@ -11,6 +11,7 @@ from torch.utils.data import default_collate
 
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.pipelines.arguments import takes
+from shardfeed.pipelines.torch.encoded import EncodedImage, whole
 from shardfeed.pipelines.torch.samples import Fetched
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent, joined
 from shardfeed.pipelines.torch.targets import Target, Targets
@@ -134,6 +135,8 @@ class Collate:
             return torch.tensor(values, dtype=torch.int64 if whole else torch.float32)
         if isinstance(first, Target):
             return Targets(values)
+        if isinstance(first, EncodedImage):
+            return whole(values)
         if isinstance(first, Mapping):
             if any(value.keys() != first.keys() for value in values):
                 raise UsageError(place, "samples have different keys", "return the same keys for every sample")

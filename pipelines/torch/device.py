@@ -2,21 +2,28 @@
 
 On a GPU everything is queued, and nothing waits: the copy and the arithmetic of batch n + 1 run at the same time as the
 step on batch n, on another stream. This needs no thread: while this process waits for the next batch of the loader, the
-device runs the step that was queued before.
+device runs the step that was queued before. Batches of encoded images have one, since their decoder waits.
 """
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from shardfeed.errors import UsageError, at_least
-from shardfeed.pipelines.nests import map_leaves
-from shardfeed.pipelines.torch.collate import writable
-from shardfeed.pipelines.torch.loading import TorchLoader
+from shardfeed.pipelines.decoding.packed import MOST_DECODED
+from shardfeed.pipelines.nests import leaves, map_leaves
+from shardfeed.pipelines.orders.permutation import hashed
+from shardfeed.pipelines.torch.collate import seeded, writable
+from shardfeed.pipelines.torch.encoded import DECODED, EncodedImages
+from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.targets import pinned
 
 
@@ -24,10 +31,15 @@ class DeviceFeed:
     """The batches of a loader on a device, with the loader's length and state, if any. Made by `to_device`."""
 
     def __init__(
-        self, loader: Iterable[Any], device: torch.device, ahead: int, normalise: Callable[[torch.Tensor], torch.Tensor]
+        self,
+        loader: Iterable[Any],
+        device: torch.device,
+        ahead: int,
+        normalise: "Normalise",
+        image_transform: Callable[[torch.Tensor], Any] | None,
     ) -> None:
         self.loader, self.device = loader, device
-        self._ahead, self._normalise = ahead, normalise
+        self._ahead, self._normalise, self._transform = ahead, normalise, image_transform
         self._step: int | None = None  # of the last batch handed out
         self._drawn: int | None = None  # of the last batch taken from the loader
 
@@ -39,40 +51,84 @@ class DeviceFeed:
         if isinstance(loader, TorchLoader) and loader.endless and self._step is not None and loader.step == self._drawn:
             # Batches that were ahead when the last iteration was left come again, unless the loader was moved since.
             loader.load_state_dict(loader.state_dict(self._step))
-        batches = self._on_device(iter(loader))
-        waiting: deque[tuple[Any, torch.cuda.Event | None, int | None]] = deque()
-        for made in batches:
-            waiting.append(made)
-            if len(waiting) > self._ahead:
+        waiting: deque[tuple[Future[Any], int | None, int]] = deque()
+        with closing(self._on_device(iter(loader))) as batches:
+            for made in batches:
+                waiting.append(made)
+                if len(waiting) > self._ahead:
+                    yield self._ready(*waiting.popleft())
+            while waiting:
                 yield self._ready(*waiting.popleft())
-        while waiting:
-            yield self._ready(*waiting.popleft())
 
-    def _on_device(self, batches: Iterator[Any]) -> Iterator[tuple[Any, torch.cuda.Event | None, int | None]]:
-        """Yield each batch, the event when its copy is done, and its step of the loader."""
+    def _on_device(self, batches: Iterator[Any]) -> Generator[tuple[Future[Any], int | None, int]]:
+        """Yield each batch with the event when it is there, its step of the loader, and its number here."""
         stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
-        for batch in batches:
-            step = self._drawn = getattr(self.loader, "step", None)
-            with nullcontext() if stream is None else torch.cuda.stream(stream):
-                moved = map_leaves(batch, _on_tensors(self._moved))
-                event = None if stream is None else torch.cuda.Event()
-                if event is not None:
-                    event.record(stream)
-            yield moved, event, step
+        thread: ThreadPoolExecutor | None = None
+        try:
+            for number, batch in enumerate(batches):
+                step = self._drawn = getattr(self.loader, "step", None)
+                if any(isinstance(leaf, EncodedImages) for _, leaf in leaves(batch)):
+                    thread = thread or ThreadPoolExecutor(1, "shardfeed-device")
+                    made = thread.submit(self._queued, batch, stream)
+                else:
+                    made = Future()
+                    made.set_result(self._queued(batch, stream))
+                yield made, step, number
+        finally:
+            if thread is not None:
+                thread.shutdown(wait=False, cancel_futures=True)
 
-    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _queued(self, batch: Any, stream: torch.cuda.Stream | None) -> tuple[Any, torch.cuda.Event | None]:
+        with nullcontext() if stream is None else torch.cuda.stream(stream):
+            moved = map_leaves(batch, _on_tensors(self._moved))
+            return moved, None if stream is None else stream.record_event()
+
+    def _moved(self, tensor: torch.Tensor | EncodedImages) -> torch.Tensor:
+        now = self._normalise if self._transform is None else Normalise()
+        if isinstance(tensor, EncodedImages):
+            return tensor.made(self.device, now.dtype or torch.uint8, now.factors(3))
         if self.device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
             tensor = pinned(tensor)  # a copy from pageable memory would block
-        return self._normalise(tensor.to(self.device, non_blocking=True))
+        return now(tensor.to(self.device, non_blocking=True))
 
-    def _ready(self, batch: Any, event: torch.cuda.Event | None, step: int | None) -> Any:
+    def _ready(self, made: Future[Any], step: int | None, number: int) -> Any:
+        batch, event = made.result()
         if event is not None:
             current = torch.cuda.current_stream(self.device)
             current.wait_event(event)
             # Its memory must not be reused by the next copy while this stream still reads it.
             map_leaves(batch, _on_tensors(lambda tensor: tensor.record_stream(current)))
         self._step = step
-        return batch
+        if self._transform is None:
+            return batch
+        # In this thread: the generators that it draws from are those of the whole process.
+        order_seed = getattr(getattr(self.loader, "order", None), "seed", 0)
+        seed = int(hashed(order_seed, number if step is None else step)) >> 1
+        with seeded(seed), self._seeded_there(seed):
+            return map_leaves(batch, _on_tensors(partial(self._transformed, self._transform)))
+
+    @contextmanager
+    def _seeded_there(self, seed: int) -> Iterator[None]:
+        if self.device.type != "cuda":
+            yield
+            return
+        with torch.cuda.device(self.device), torch.random.fork_rng([torch.cuda.current_device()]):
+            torch.cuda.manual_seed(seed)
+            yield
+
+    def _transformed(self, transform: Callable[[torch.Tensor], Any], tensor: torch.Tensor) -> Any:
+        return self._normalise(transform(tensor)) if _are_images(tensor) else tensor
+
+    @property
+    def device_bytes(self) -> int:
+        """The most memory of PyTorch's on the device for batches and decoded images at once; nvJPEG has some of its own.
+
+        Known before the first batch, for loaders with `decode="cuda"`. Raises UsageError for others.
+        """
+        if not (isinstance(self.loader, SampleLoader) and self.loader.encoded_shape):
+            raise UsageError("loader", 'its batches may have any size, expected a loader with decode="cuda"')
+        images = math.prod(self.loader.encoded_shape) * (self._normalise.dtype or torch.uint8).itemsize
+        return (self._ahead + 2) * images + DECODED + MOST_DECODED
 
     def state_dict(self) -> dict[str, str]:
         """The loader's state at the last batch handed out, not made ahead. Raises UsageError if it has none."""
@@ -100,6 +156,7 @@ def to_device(
     device: torch.device | str,
     *,
     ahead: int = 2,
+    image_transform: Callable[[torch.Tensor], Any] | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     dtype: torch.dtype | None = None,
@@ -110,12 +167,16 @@ def to_device(
     own memory format: channels-last from `torch_loader`. Without `mean`, `std` and `dtype`, images stay uint8, and
     nothing is computed. Other tensors are copied unchanged, and NumPy arrays become tensors. Copies are made from
     pinned memory; tensors that the loader has not pinned are pinned here. On the CPU, and on devices other than CUDA,
-    batches are moved and normalised without a stream.
+    batches are moved and normalised without a stream. Images of a loader with `decode="cuda"` are decoded there, in a
+    thread.
 
     Args:
         loader: a PyTorch loader, or any iterable of batches: tensors, arrays, or a nest of them.
         device: for example "cuda:0".
         ahead: number of batches copied in advance, 1 or more.
+        image_transform: called with the images of each batch on the device, before they are normalised: for example one
+            of torchvision's v2, which draws once for the whole batch. Its draws from PyTorch's generators, `random` and
+            NumPy depend only on the loader's seed and the step, so that a resumed run is exact.
         mean: one number for each channel, such as torchvision's (0.485, 0.456, 0.406); with `std`. None: 0.
         std: one number for each channel; with `mean`. None: 1.
         dtype: a floating-point dtype. None: float32 if there is a `mean`.
@@ -134,30 +195,48 @@ def to_device(
     if dtype is not None and not dtype.is_floating_point:
         raise UsageError("dtype", f"got {dtype}, expected a floating-point dtype")
     target = torch.device(device)
-    if mean is None and dtype is None:
-        return DeviceFeed(loader, target, at_least("ahead", ahead, 1), lambda tensor: tensor)
-    # As one product and one sum: image * scale + shift.
-    scale = 1 / (255 * torch.tensor(std if std is not None else [1.0], dtype=torch.float64))
-    shift = -255 * scale * torch.tensor(mean if mean is not None else [0.0], dtype=torch.float64)
-    kind = dtype or torch.float32
-    factors = [values.to(torch.float32).reshape(1, -1, 1, 1).to(target) for values in (scale, shift)]
+    normalise = Normalise()
+    if mean is not None or dtype is not None:
+        # As one product and one sum: image * scale + shift.
+        scale = 1 / (255 * torch.tensor(std if std is not None else [1.0], dtype=torch.float64))
+        shift = -255 * scale * torch.tensor(mean if mean is not None else [0.0], dtype=torch.float64)
+        normalise = Normalise(dtype or torch.float32, *(each.to(target, torch.float32) for each in (scale, shift)))
+    return DeviceFeed(loader, target, at_least("ahead", ahead, 1), normalise, image_transform)
 
-    def normalise(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dtype != torch.uint8 or tensor.ndim != 4:
+
+@dataclass(frozen=True)
+class Normalise:
+    """Makes images uint8 to `dtype`: image * scale + shift, float32 [channels] or [1]. Without a dtype they stay."""
+
+    dtype: torch.dtype | None = None
+    scale: torch.Tensor | None = None
+    shift: torch.Tensor | None = None
+
+    def factors(self, channels: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Scale and shift of each channel, float32 [channels]. Raises UsageError for another number of values."""
+        if self.scale is None or self.shift is None:
+            return None
+        if len(self.scale) not in (1, channels):
+            problem = f"got images of {channels} channels and {len(self.scale)} values, expected one for each channel"
+            raise UsageError("mean, std", problem)
+        return self.scale.expand(channels), self.shift.expand(channels)
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not _are_images(tensor) or (factors := self.factors(tensor.shape[1])) is None:
             return tensor
-        if mean is not None and tensor.shape[1] != len(mean):
-            shown = f"got images {list(tensor.shape)} and {len(mean)} values"
-            raise UsageError("mean, std", f"{shown}, expected [b, channels, height, width] and one per channel")
-        return torch.addcmul(factors[1], tensor, factors[0]).to(kind)
+        scale, shift = (values.reshape(1, -1, 1, 1) for values in factors)
+        return torch.addcmul(shift, tensor, scale).to(self.dtype)
 
-    return DeviceFeed(loader, target, at_least("ahead", ahead, 1), normalise)
+
+def _are_images(tensor: torch.Tensor) -> bool:
+    return tensor.dtype == torch.uint8 and tensor.ndim == 4
 
 
 def _on_tensors(function: Callable[[torch.Tensor], Any]) -> Callable[[Any], Any]:
-    """Apply `function` to the leaves of a batch that are tensors, or arrays of numbers, which become tensors."""
+    """Apply `function` to the leaves of a batch that are tensors, encoded images, or arrays of numbers, as tensors."""
 
     def on_leaf(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, torch.Tensor | EncodedImages):
             return function(leaf)
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
             return function(torch.from_numpy(writable(leaf)))

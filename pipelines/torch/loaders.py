@@ -10,6 +10,7 @@ from typing import Any
 from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.arguments import S, Size, check_samples, check_shared_batch, images_and_labels
 from shardfeed.pipelines.caching.client import read_through_fetcher
+from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
@@ -17,11 +18,12 @@ from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.ranks import Ranks
 from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.torch.encoded import check_decode
 from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_image_transform, check_transform
 from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
-from shardfeed.pipelines.torch.samples import TorchSamples, Transform, runs_no_python
+from shardfeed.pipelines.torch.samples import Following, TorchSamples, Transform, runs_no_python
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps, this_process
 from shardfeed.pipelines.torch.workers import Planned, Workers, plan_workers
 from shardfeed.readers.skip import Skip
@@ -45,6 +47,7 @@ def torch_loader(
     damaged: Skip | None = None,
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
+    decode: Decode = "cpu",
 ) -> TorchLoader:
     """Create a DataLoader of training batches. Each iteration is the next epoch.
 
@@ -90,12 +93,17 @@ def torch_loader(
             machine.
         ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
             is initialised, else from torchrun's environment variables, else rank 0 of 1.
+        decode: where images become pixels. "cpu": here. "cuda": on the GPU that a batch goes to, for which batches hold
+            `EncodedImages` instead of images; `to_device` decodes them ahead. That is for `image_size`, our antialiased
+            crops, `detection` and `segmentation`, and needs the packages of `shardfeed[gpu]`. "like_cuda": the same
+            pixels here; they differ slightly from those of "cpu" (docs/gpu-decoding.md).
 
     Raises:
         UsageError: if there are no samples or too few for a batch, if the batch size is not a multiple of the number of
             ranks, if the label or the order is unknown, if a value is out of range, or if not exactly one of
             `image_size`, `transform` and `image_transform` is given. While iterating: if a later iteration has started
             meanwhile, or if the rank of this process has changed.
+        MissingExtraError: with `decode="cuda"`, if TorchCodec or Triton cannot be imported.
         RecordError: while iterating, for a damaged record.
         StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
@@ -111,6 +119,7 @@ def torch_loader(
         problem = f"got {order!r}, an order that only TensorFlow's batches have"
         raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
+    _check_decode(decode, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
@@ -119,7 +128,13 @@ def torch_loader(
     plan = _plan(workers, made, collate_fn, batch_size, process)
     return TorchLoader(
         TorchSamples(
-            DrawnReader(arranged, chosen), made, again=True, keys=keys, skip=damaged is not None, threads=plan.threads
+            DrawnReader(arranged, chosen),
+            made,
+            again=True,
+            keys=keys,
+            skip=damaged is not None,
+            threads=plan.threads,
+            decode=decode,
         ),
         Steps(
             chosen,
@@ -149,6 +164,7 @@ def torch_eval_loader(
     damaged: Skip | None = None,
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
+    decode: Decode = "cpu",
 ) -> SampleLoader:
     """Create a DataLoader for evaluation: every sample exactly once, in stored order, over all ranks.
 
@@ -174,7 +190,7 @@ def torch_eval_loader(
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many. A batch without any intact record is left out too; with several ranks, which must have the same number
             of steps, such a batch raises IntegrityError. None: the first damaged record raises.
-        label, pad, collate_fn, workers, ranks: as in `torch_loader`.
+        label, pad, collate_fn, workers, ranks, decode: as in `torch_loader`.
 
     Raises:
         UsageError: if there are no samples or fewer samples than ranks, if the batch size is not a multiple of the
@@ -189,7 +205,7 @@ def torch_eval_loader(
             right += (model(images.cuda() / 255).argmax(1) == labels.cuda()).sum().item()
     """
     split, keys, made = _prepared(split, image_size, transform, image_transform, resize_center_crop, label)
-    return _every_sample(split, keys, made, batch_size, pad, collate_fn, damaged, workers, ranks)
+    return _every_sample(split, keys, made, batch_size, pad, collate_fn, damaged, workers, ranks, decode)
 
 
 def torch_predict_loader(
@@ -202,6 +218,7 @@ def torch_predict_loader(
     damaged: Skip | None = None,
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
+    decode: Decode = "cpu",
 ) -> SampleLoader:
     """Batches for prediction: every sample exactly once, in stored order, with its file name. No label is needed.
 
@@ -216,7 +233,7 @@ def torch_predict_loader(
         image_transform: instead of `image_size`, as in `torch_eval_loader`.
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
         damaged: as in `torch_eval_loader`.
-        workers, ranks: as in `torch_loader`.
+        workers, ranks, decode: as in `torch_loader`.
 
     Raises:
         UsageError: as in `torch_eval_loader`.
@@ -229,7 +246,7 @@ def torch_predict_loader(
             rows += [(name.decode(), data.class_names[k]) for name, k in zip(names, classes)]
     """
     split, keys, made = _prepared(split, image_size, None, image_transform, resize_center_crop, key, texts=True)
-    return _every_sample(split, keys, made, batch_size, None, None, damaged, workers, ranks)
+    return _every_sample(split, keys, made, batch_size, None, None, damaged, workers, ranks, decode)
 
 
 def _every_sample(
@@ -242,8 +259,10 @@ def _every_sample(
     damaged: Skip | None,
     workers: int | Workers | None,
     ranks: Ranks | None,
+    decode: Decode,
 ) -> SampleLoader:
     """A loader of the samples after the transform `made`."""
+    _check_decode(decode, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
@@ -251,7 +270,7 @@ def _every_sample(
     plan = _plan(workers, made, collate_fn, batch_size, process)
     read = DrawnReader(read_through_fetcher(split, stored), stored, fill=False, may_be_empty=process.ranks == 1)
     return SampleLoader(
-        TorchSamples(read, made, again=False, keys=keys, skip=damaged is not None, threads=plan.threads),
+        TorchSamples(read, made, again=False, keys=keys, skip=damaged is not None, threads=plan.threads, decode=decode),
         EvenSteps(stored, rank=process.rank, ranks=process.ranks),
         pad=pad,
         collate_fn=collate_fn,
@@ -298,6 +317,23 @@ def _prepared(
             raise UsageError("image_transform", problem, "call it in a function of a record and a seed: transform=")
         return samples, keys, ImageAndLabel(image_transform, number)
     return samples, keys, ImageTransformed(image_transform, number)
+
+
+def _check_decode(decode: Decode, transform: Transform, collate_fn: Any) -> None:
+    """Raise UsageError unless the engine alone makes the images where `decode` says."""
+    check_decode(decode)
+    if decode == "cpu":
+        return
+    got, remedy = None, "call it with the batch on the GPU (docs/gpu-decoding.md)"
+    if collate_fn is not None:
+        got = "a collate_fn, which gets decoded images"
+    elif not (isinstance(transform, Following) and runs_no_python(transform)):
+        got = "a transform of yours, which gets decoded images"
+        remedy = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
+    elif transform.image.shrink is None:
+        got, remedy = "antialias=False", "leave it out: the GPU resizes with antialiasing"
+    if got:
+        raise UsageError("decode", f"got {decode!r} and {got}", remedy)
 
 
 def _plan(

@@ -158,6 +158,15 @@ class SampleLoader(DataLoader[Any]):
             raise UsageError("x", problem, "give it shardfeed.keras_batches(shardfeed.array_batches(...))")
         return super().__len__()
 
+    @property
+    def encoded_shape(self) -> tuple[int, ...]:
+        """The shape of the largest batch of images with `decode="cuda"`: (b, 3, height, width); () for others."""
+        assert isinstance(self.dataset, TorchSamples)
+        if self.dataset.decode != "cuda":
+            return ()
+        transform: Any = self.dataset.transform
+        return -(-self.dataset.order.batch_size // self._process.ranks), 3, *transform.image.crop.target
+
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
         """Start an iteration. An earlier iteration of this loader can then no longer continue (UsageError).
 

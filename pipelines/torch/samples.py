@@ -4,6 +4,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,12 +13,13 @@ from torch.utils.data import Dataset, get_worker_info
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.pipelines.caching.client import reads_in_turn
-from shardfeed.pipelines.decoding.batch import Rooms
+from shardfeed.pipelines.decoding.batch import Decode, Rooms
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader, Parser, Records
 from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import Drawn
 from shardfeed.pipelines.orders.permutation import hashed
 from shardfeed.pipelines.samples import named
+from shardfeed.pipelines.torch.encoded import parts_of
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, apart
 from shardfeed.pipelines.torch.workers import Threads
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
@@ -84,7 +86,7 @@ class TorchSamples(Dataset[Any]):
     The batches that follow a step are made ahead, by threads, where `transform` runs no Python of the user's, and no
     worker processes are used. `again`: a plain index, from a sampler of other code, is another pass each time, drawn
     from PyTorch's seed in this process (workers get a new one for each iteration); else it is pass 0. `keys`: features
-    that are parsed. `skip`: damaged records are left out instead of raising.
+    that are parsed. `skip`: damaged records are left out instead of raising. `decode`: as in `torch_loader`.
     """
 
     def __init__(
@@ -96,10 +98,11 @@ class TorchSamples(Dataset[Any]):
         keys: Iterable[str] | None = None,
         skip: bool = False,
         threads: Threads | None = None,
+        decode: Decode = "cpu",
     ) -> None:
-        self.samples, self.order, self.transform = read.samples, read.order, transform
+        self.samples, self.order, self.transform, self.decode = read.samples, read.order, transform, decode
         self._threads = threads or Threads(0, 1, False)
-        self._make = _Maker(read, transform, keys, threads, skip=skip)
+        self._make = _Maker(read, transform, keys, threads, skip=skip, decode=decode)
         self._again, self._drawn = again, 0
         self._running: _Running | None = None
 
@@ -192,8 +195,9 @@ class _Maker:
         threads: Threads | None,
         *,
         skip: bool,
+        decode: Decode,
     ) -> None:
-        self._read, self._transform, self._skip = read, transform, skip
+        self._read, self._transform, self._skip, self._decode = read, transform, skip, decode
         self._threads, self._seeds = threads or Threads(0, 1, False), threads is None
         samples, schema = read.samples, read.samples.schema
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
@@ -241,7 +245,8 @@ class _Maker:
     def begin(self) -> BatchMaker[Any]:
         """Make the engine of this process, and return it."""
         transform: Any = self._transform  # a `Following`
-        threads = 0 if get_worker_info() else self._threads.number
+        worker, encoded = get_worker_info() is not None, self._decode == "cuda"
+        threads = 0 if worker else self._threads.number
         self._process = os.getpid()
         self._engine = BatchMaker(
             self._read.samples,
@@ -249,9 +254,10 @@ class _Maker:
             self._wanted,
             transform.followed,
             threads=threads,
-            each=apart,
+            each=partial(parts_of, crop=transform.image.crop) if encoded else apart,
             shrink=transform.image.shrink,
-            room=self._shared if get_worker_info() else _pinned if self._threads.pinned else self._rooms,
+            room=self._shared if worker and not encoded else _pinned if self._threads.pinned else self._rooms,
+            decode=self._decode,
         )
         return self._engine
 

@@ -64,11 +64,21 @@ def apart(images: np.ndarray) -> list[torch.Tensor]:
 
     They are parts of the tensor whose memory the array is, if there is one.
     """
-    whole = images.base if isinstance(images.base, torch.Tensor) else torch.from_numpy(images)
-    whole = whole.permute(0, 3, 1, 2)
+    whole = tensor_of(images).permute(0, 3, 1, 2)
     parts = list(whole.unbind())
     vars(parts[0])["batch"] = whole  # so that nothing of the user's is taken for ours, and handed on without a copy
     return parts
+
+
+def tensor_of(array: np.ndarray) -> torch.Tensor:
+    """The bytes of an array as a tensor: of the tensor whose memory it is, if there is one, which may be pinned."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if not isinstance(owner, torch.Tensor):
+        return torch.from_numpy(array)
+    start = array.ctypes.data - owner.data_ptr()
+    return owner.view(-1)[start : start + array.size].view(array.shape)
 
 
 def joined(images: Sequence[torch.Tensor]) -> torch.Tensor | None:

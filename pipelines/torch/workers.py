@@ -152,5 +152,5 @@ def _check_batches(room: Room, workers: Planned, local_ranks: int, batch_bytes: 
 
 
 def batch_bytes(batch: Any) -> int:
-    """Bytes of the tensors and arrays of a batch, or of its samples."""
-    return sum(leaf.nbytes for _, leaf in leaves(batch) if isinstance(leaf, torch.Tensor | np.ndarray))
+    """Bytes of the tensors, arrays and encoded images of a batch, or of its samples."""
+    return sum(getattr(leaf, "nbytes", 0) for _, leaf in leaves(batch))

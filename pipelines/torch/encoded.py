@@ -1,0 +1,159 @@
+"""Images of a batch as bytes, which the device that they go to decodes, crops, resizes and normalises.
+
+On a CUDA GPU, TorchCodec decodes the JPEGs of a batch on the GPU's JPEG engine (nvJPEG), and one kernel does the rest.
+Elsewhere libjpeg decodes on the CPU, to the same pixels. docs/gpu-decoding.md says what differs from other loaders.
+"""
+
+import copy
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, get_args
+
+import numpy as np
+import simplejpeg
+import torch
+
+from shardfeed.errors import MissingExtraError, UsageError
+from shardfeed.pipelines.decoding.batch import Decode
+from shardfeed.pipelines.decoding.packed import Packed
+from shardfeed.pipelines.decoding.pixels import undecodable
+from shardfeed.pipelines.geometry import Crop
+from shardfeed.pipelines.torch.resize import resize_views
+from shardfeed.pipelines.torch.shared_images import tensor_of
+
+DECODED = 256 << 20  # bytes of decoded images at once on a device; a batch with more is decoded in parts
+
+
+class EncodedImages:
+    """The images of a batch as bytes, in batches of loaders with `decode="cuda"`; `to` makes the tensor of them.
+
+    `shape`: that of the tensor, [b, 3, height, width]. `to_device` calls `to` ahead of the use, in a thread; trainers
+    that move batches to the GPU themselves, such as Lightning, call it, too.
+
+    Example:
+        for images, labels in torch_loader(data["train"], batch_size=256, image_size=224, decode="cuda"):
+            loss = criterion(model(images.to("cuda") / 255), labels.to("cuda"))
+    """
+
+    def __init__(self, packed: Packed, crop: Crop) -> None:
+        self.shape = torch.Size((len(packed.ends), 3, *crop.target))
+        self._data, self._fill = tensor_of(packed.data), crop.fill
+        self._ends, self._is_jpeg, self._places = packed.ends, packed.is_jpeg, packed.places
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def pin_memory(self) -> "EncodedImages":
+        """The same in pinned memory, as PyTorch calls it."""
+        pinned = copy.copy(self)
+        pinned._data = self._data.pin_memory()
+        return pinned
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> torch.Tensor:
+        """Decode the images there: uint8 [b, 3, height, width] in the channels-last memory format.
+
+        On a GPU this waits for the JPEG engine, not for kernels that were queued on other streams. `non_blocking` is
+        accepted as for tensors.
+        """
+        del non_blocking
+        return self.made(torch.device(device), torch.uint8)
+
+    def cuda(self) -> torch.Tensor:
+        """As `to` the current GPU."""
+        return self.to("cuda")
+
+    def made(
+        self, device: torch.device, dtype: torch.dtype, factors: tuple[torch.Tensor, torch.Tensor] | None = None
+    ) -> torch.Tensor:
+        """Return `to` as `dtype`. `factors`: scale and shift of each channel, float32 [3] there: pixel * scale + shift."""
+        count, channels, height, width = self.shape
+        made = torch.empty((count, height, width, channels), dtype=dtype, device=device).permute(0, 3, 1, 2)
+        parts = self._data[: self._ends[-1] if count else 0].split(np.diff(self._ends, prepend=0).tolist())
+        sizes = 3 * self._places[:, 0].astype(np.int64) * self._places[:, 1]
+        starts = np.flatnonzero(np.diff((sizes.cumsum() - sizes) // DECODED, prepend=-1)).tolist()
+        for start, stop in zip(starts, [*starts[1:], count], strict=True):
+            rows = range(start, stop)
+            jpegs = [row for row in rows if self._is_jpeg[row]]
+            images = dict(zip(jpegs, _decoded([parts[row] for row in jpegs], device), strict=True))
+            for row in rows:
+                if row not in images:
+                    pixels = parts[row].view(*self._places[row, :2].tolist(), channels)
+                    images[row] = pixels.to(device, non_blocking=True).permute(2, 0, 1)
+            scale, shift = factors or (None, None)
+            resize_views(
+                [images[row] for row in rows],
+                torch.from_numpy(self._places[start:stop]),
+                made[start:stop],
+                fill=self._fill,
+                scale=scale,
+                shift=shift,
+            )
+        return made
+
+
+class EncodedImage:
+    """One of the images of a batch, `row`, for `whole`. `nbytes`: of memory."""
+
+    __slots__ = ("batch", "nbytes", "row")
+
+    def __init__(self, batch: EncodedImages, row: int, nbytes: int) -> None:
+        self.batch, self.row, self.nbytes = batch, row, nbytes
+
+
+def parts_of(packed: Packed, crop: Crop) -> list[EncodedImage]:
+    """The images of a batch one by one."""
+    batch = EncodedImages(packed, crop)
+    return [EncodedImage(batch, *each) for each in enumerate(np.diff(packed.ends, prepend=0).tolist())]
+
+
+def whole(parts: Sequence[EncodedImage]) -> EncodedImages:
+    """The batch of which these are all images, in order. Raises UsageError for others."""
+    batch = parts[0].batch
+    if [(part.batch, part.row) for part in parts] != [(batch, row) for row in range(len(batch))]:
+        problem = "got samples that were not made together, as another loader drew them one by one"
+        raise UsageError("decode", problem, 'iterate over the loader itself, or leave out decode="cuda"')
+    return batch
+
+
+def check_decode(decode: Decode) -> None:
+    """Raise UsageError for another word, or without a GPU; MissingExtraError without the packages for it."""
+    if decode not in get_args(Decode):
+        raise UsageError("decode", f"got {decode!r}, expected one of {', '.join(get_args(Decode))}")
+    if decode != "cuda":
+        return
+    if not torch.cuda.is_available():
+        remedy = 'leave it out, or give decode="like_cuda" for the same pixels from the CPU'
+        raise UsageError("decode", 'got "cuda", but PyTorch finds no CUDA GPU here', remedy)
+    for module, project in (("torchcodec.decoders", "TorchCodec"), ("triton", "Triton")):
+        try:
+            import_module(module)
+        except (ImportError, OSError, RuntimeError) as error:  # its libraries do not fit the PyTorch that is here
+            problem = f"{project} cannot be imported: {str(error).strip().splitlines()[0]}"
+            raise MissingExtraError('decode="cuda"', problem, "pip install 'shardfeed[gpu]'") from error
+
+
+def _decoded(jpegs: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+    """Decode JPEGs, uint8 [n] on the CPU, to uint8 [3, height, width] on the device."""
+    if device.type != "cuda" or not jpegs:
+        return [_by_libjpeg(jpeg).to(device) for jpeg in jpegs]
+    decode: Any = import_module("torchcodec.decoders").decode_jpeg
+    try:
+        return decode(list(jpegs), device=device)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        if len(jpegs) > 1:  # one is refused: which?
+            return [image for jpeg in jpegs for image in _decoded([jpeg], device)]
+        text = f"an image that the GPU's JPEG decoder refuses is decoded on the CPU: {error}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return [_by_libjpeg(jpegs[0]).to(device)]
+
+
+def _by_libjpeg(jpeg: torch.Tensor) -> torch.Tensor:
+    """Decode a JPEG to the pixels of nvJPEG, which does not smooth subsampled colours."""
+    data = jpeg.numpy()
+    try:
+        return torch.from_numpy(simplejpeg.decode_jpeg(data, fastupsample=True)).permute(2, 0, 1)
+    except ValueError as error:
+        raise undecodable(data.tobytes(), error) from None
