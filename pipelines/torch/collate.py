@@ -11,7 +11,7 @@ from torch.utils.data import default_collate
 
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.pipelines.arguments import takes
-from shardfeed.pipelines.torch.encoded import EncodedImage, whole
+from shardfeed.pipelines.torch.encoded import EncodedImage, batch_of
 from shardfeed.pipelines.torch.samples import Fetched
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent, joined
 from shardfeed.pipelines.torch.targets import Target, Targets
@@ -136,7 +136,7 @@ class Collate:
         if isinstance(first, Target):
             return Targets(values)
         if isinstance(first, EncodedImage):
-            return whole(values)
+            return batch_of(values)
         if isinstance(first, Mapping):
             if any(value.keys() != first.keys() for value in values):
                 raise UsageError(place, "samples have different keys", "return the same keys for every sample")

@@ -7,9 +7,9 @@ device runs the step that was queued before. Batches of encoded images have one,
 
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -52,31 +52,30 @@ class DeviceFeed:
             # Batches that were ahead when the last iteration was left come again, unless the loader was moved since.
             loader.load_state_dict(loader.state_dict(self._step))
         waiting: deque[tuple[Future[Any], int | None, int]] = deque()
-        with closing(self._on_device(iter(loader))) as batches:
-            for made in batches:
+        thread = ThreadPoolExecutor(1, "shardfeed-device")  # which begins with the first encoded images
+        try:
+            for made in self._on_device(iter(loader), thread):
                 waiting.append(made)
                 if len(waiting) > self._ahead:
                     yield self._ready(*waiting.popleft())
             while waiting:
                 yield self._ready(*waiting.popleft())
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
 
-    def _on_device(self, batches: Iterator[Any]) -> Generator[tuple[Future[Any], int | None, int]]:
+    def _on_device(
+        self, batches: Iterator[Any], thread: ThreadPoolExecutor
+    ) -> Iterator[tuple[Future[Any], int | None, int]]:
         """Yield each batch with the event when it is there, its step of the loader, and its number here."""
         stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
-        thread: ThreadPoolExecutor | None = None
-        try:
-            for number, batch in enumerate(batches):
-                step = self._drawn = getattr(self.loader, "step", None)
-                if any(isinstance(leaf, EncodedImages) for _, leaf in leaves(batch)):
-                    thread = thread or ThreadPoolExecutor(1, "shardfeed-device")
-                    made = thread.submit(self._queued, batch, stream)
-                else:
-                    made = Future()
-                    made.set_result(self._queued(batch, stream))
-                yield made, step, number
-        finally:
-            if thread is not None:
-                thread.shutdown(wait=False, cancel_futures=True)
+        for number, batch in enumerate(batches):
+            step = self._drawn = getattr(self.loader, "step", None)
+            if any(isinstance(leaf, EncodedImages) for _, leaf in leaves(batch)):
+                made = thread.submit(self._queued, batch, stream)
+            else:
+                made = Future()
+                made.set_result(self._queued(batch, stream))
+            yield made, step, number
 
     def _queued(self, batch: Any, stream: torch.cuda.Stream | None) -> tuple[Any, torch.cuda.Event | None]:
         with nullcontext() if stream is None else torch.cuda.stream(stream):
@@ -86,7 +85,7 @@ class DeviceFeed:
     def _moved(self, tensor: torch.Tensor | EncodedImages) -> torch.Tensor:
         now = self._normalise if self._transform is None else Normalise()
         if isinstance(tensor, EncodedImages):
-            return tensor.made(self.device, now.dtype or torch.uint8, now.factors(3))
+            return tensor.made(self.device, now.dtype or torch.uint8, now.factors(tensor.shape))
         if self.device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
             tensor = pinned(tensor)  # a copy from pageable memory would block
         return now(tensor.to(self.device, non_blocking=True))
@@ -198,31 +197,31 @@ def to_device(
     normalise = Normalise()
     if mean is not None or dtype is not None:
         # As one product and one sum: image * scale + shift.
-        scale = 1 / (255 * torch.tensor(std if std is not None else [1.0], dtype=torch.float64))
-        shift = -255 * scale * torch.tensor(mean if mean is not None else [0.0], dtype=torch.float64)
+        scale = 1 / (255 * torch.tensor(std if std is not None else 1.0, dtype=torch.float64))
+        shift = -255 * scale * torch.tensor(mean if mean is not None else 0.0, dtype=torch.float64)
         normalise = Normalise(dtype or torch.float32, *(each.to(target, torch.float32) for each in (scale, shift)))
     return DeviceFeed(loader, target, at_least("ahead", ahead, 1), normalise, image_transform)
 
 
 @dataclass(frozen=True)
 class Normalise:
-    """Makes images uint8 to `dtype`: image * scale + shift, float32 [channels] or [1]. Without a dtype they stay."""
+    """Makes images uint8 to `dtype`: image * scale + shift, float32 [channels] or []. Without a dtype they stay."""
 
     dtype: torch.dtype | None = None
     scale: torch.Tensor | None = None
     shift: torch.Tensor | None = None
 
-    def factors(self, channels: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+    def factors(self, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Scale and shift of each channel, float32 [channels]. Raises UsageError for another number of values."""
         if self.scale is None or self.shift is None:
             return None
-        if len(self.scale) not in (1, channels):
-            problem = f"got images of {channels} channels and {len(self.scale)} values, expected one for each channel"
-            raise UsageError("mean, std", problem)
-        return self.scale.expand(channels), self.shift.expand(channels)
+        if self.scale.ndim and len(self.scale) != shape[1]:
+            shown = f"got images {list(shape)} and {len(self.scale)} values"
+            raise UsageError("mean, std", f"{shown}, expected [b, channels, height, width] and one per channel")
+        return self.scale.expand(shape[1]), self.shift.expand(shape[1])
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        if not _are_images(tensor) or (factors := self.factors(tensor.shape[1])) is None:
+        if not _are_images(tensor) or (factors := self.factors(tensor.shape)) is None:
             return tensor
         scale, shift = (values.reshape(1, -1, 1, 1) for values in factors)
         return torch.addcmul(shift, tensor, scale).to(self.dtype)

@@ -93,7 +93,7 @@ class EncodedImages:
 
 
 class EncodedImage:
-    """One of the images of a batch, `row`, for `whole`. `nbytes`: of memory."""
+    """One of the images of a batch, `row`, for `batch_of`. `nbytes`: of memory."""
 
     __slots__ = ("batch", "nbytes", "row")
 
@@ -107,7 +107,7 @@ def parts_of(packed: Packed, crop: Crop) -> list[EncodedImage]:
     return [EncodedImage(batch, *each) for each in enumerate(np.diff(packed.ends, prepend=0).tolist())]
 
 
-def whole(parts: Sequence[EncodedImage]) -> EncodedImages:
+def batch_of(parts: Sequence[EncodedImage]) -> EncodedImages:
     """The batch of which these are all images, in order. Raises UsageError for others."""
     batch = parts[0].batch
     if [(part.batch, part.row) for part in parts] != [(batch, row) for row in range(len(batch))]:
