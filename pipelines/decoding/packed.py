@@ -14,6 +14,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.markers import APPS, DRI, FRAMES, SIGNATURE, MarkerError, header_segments
+from shardfeed.jpeg.restarts import NEEDED
 from shardfeed.native.codes import is_whole
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
 from shardfeed.pipelines.decoding.seekable import Spliced, splice
@@ -25,7 +26,7 @@ PLACES = (
     *("height", "width", "top", "left", "tall", "wide"),
     *("content_top", "content_left", "content_tall", "content_wide", "mirrored"),
 )
-_MOST = 64 << 20  # bytes of pixels, so that the memory of the GPU is bounded
+MOST_DECODED = 64 << 20  # bytes of pixels, so that the memory of the GPU is bounded
 _FACTORS = (0x11, 0x21, 0x12, 0x22)  # of the first component: those that shardfeed/native/jpeg.cpp knows
 _FOREIGN = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # a marker in image data that is none of a restart
 _END = b"\xff\xd9"
@@ -96,14 +97,14 @@ class Packer(BatchDecoder):
             data, restarts = record[ENCODED], record.get(RESTARTS)
             if record.get(FORMAT) == b"raw" or (header := _header(data)) is None:
                 return None
-            height, width, scan = header
+            height, width, needed, scan = header
             view = choose(height, width)
             part = splice(data, restarts, view.window, 1) if restarts else None
             if part is None:
-                part, foreign = Spliced(data, 0, 0, height, width), _FOREIGN.search(data, scan)
+                part, foreign = Spliced(needed + data[scan:], 0, 0, height, width), _FOREIGN.search(data, scan)
                 if foreign is None or not foreign[0] == data[-2:] == _END:
                     return None
-            if 3 * part.height * part.width <= _MOST and (not self._check or is_whole(bytes(part.data))):
+            if 3 * part.height * part.width <= MOST_DECODED and (not self._check or is_whole(bytes(part.data))):
                 return part, view, others
         return None
 
@@ -115,12 +116,17 @@ def decoder_of(decode: Decode, *of: Any, check: bool, **options: Any) -> BatchDe
     return BatchDecoder(*of, like_cuda=decode == "like_cuda", **options)
 
 
-def _header(data: bytes | memoryview) -> tuple[int, int, int] | None:
-    """Height and width of a JPEG, and where its image data begins; None if its header says not to hand it on."""
-    frame, odd, body, end = b"", False, 0, 0
+def _header(data: bytes | memoryview) -> tuple[int, int, bytes, int] | None:
+    """Height and width of a JPEG, the segments to hand on, and where its image data begins; None: it stays here.
+
+    Only segments that pixels depend on here are handed on: TorchCodec turns an image by its Exif orientation.
+    """
+    frame, odd, body, end, needed = b"", False, 0, 0, [bytes(data[:2])]
     try:
         for marker, start, end in header_segments(data):
             body = start + 4
+            if marker in NEEDED:
+                needed.append(bytes(data[start:end]))
             if marker in FRAMES:
                 if frame or marker > 0xC1:  # not sequential
                     return None
@@ -134,6 +140,6 @@ def _header(data: bytes | memoryview) -> tuple[int, int, int] | None:
         sound = data[:3] == SIGNATURE and bits == 8 and len(frame) >= 6 + 3 * count and data[body] == count
         colors = count == 3 and factors[1:] == b"\x11\x11" and names != b"RGB" and not odd
         known = height and width and factors[0] in _FACTORS and (count == 1 or colors)
-        return (height, width, end) if sound and known else None
+        return (height, width, b"".join(needed), end) if sound and known else None
     except (MarkerError, IndexError):
         return None

@@ -77,7 +77,7 @@ class DeviceFeed:
                 made.set_result(self._queued(batch, stream))
             yield made, step, number
 
-    def _queued(self, batch: Any, stream: torch.cuda.Stream | None) -> tuple[Any, torch.cuda.Event | None]:
+    def _queued(self, batch: Any, stream: torch.cuda.Stream | None) -> tuple[Any, Any]:
         with nullcontext() if stream is None else torch.cuda.stream(stream):
             moved = map_leaves(batch, _on_tensors(self._moved))
             return moved, None if stream is None else stream.record_event()
@@ -120,9 +120,9 @@ class DeviceFeed:
 
     @property
     def device_bytes(self) -> int:
-        """The most memory of PyTorch's on the device for batches and decoded images at once; nvJPEG has some of its own.
+        """The most memory of PyTorch's on the device at once, known before the first batch; nvJPEG has some of its own.
 
-        Known before the first batch, for loaders with `decode="cuda"`. Raises UsageError for others.
+        With `decode="cuda"`: batches that wait, are made or in use, and decoded images. Raises UsageError for others.
         """
         if not (isinstance(self.loader, SampleLoader) and self.loader.encoded_shape):
             raise UsageError("loader", 'its batches may have any size, expected a loader with decode="cuda"')
@@ -231,7 +231,7 @@ def _are_images(tensor: torch.Tensor) -> bool:
     return tensor.dtype == torch.uint8 and tensor.ndim == 4
 
 
-def _on_tensors(function: Callable[[torch.Tensor], Any]) -> Callable[[Any], Any]:
+def _on_tensors(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Apply `function` to the leaves of a batch that are tensors, encoded images, or arrays of numbers, as tensors."""
 
     def on_leaf(leaf: Any) -> Any:

@@ -66,7 +66,7 @@ class EncodedImages:
     def made(
         self, device: torch.device, dtype: torch.dtype, factors: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> torch.Tensor:
-        """Return `to` as `dtype`. `factors`: scale and shift of each channel, float32 [3] there: pixel * scale + shift."""
+        """As `to`, in any dtype. `factors`: float32 [3] each, there: the images are pixel * scale + shift."""
         count, channels, height, width = self.shape
         made = torch.empty((count, height, width, channels), dtype=dtype, device=device).permute(0, 3, 1, 2)
         parts = self._data[: self._ends[-1] if count else 0].split(np.diff(self._ends, prepend=0).tolist())

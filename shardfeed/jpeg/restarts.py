@@ -17,7 +17,7 @@ RST0 = 0xD0
 _MANY = 4096
 _CODES = (np.arange(_MANY + 8) & 7 | RST0).astype(np.uint8)
 _SEQUENTIAL = (0xC0, 0xC1)
-_NEEDED = frozenset((DHT, DQT, DRI, SOS, APPS[0], APPS[14], *_SEQUENTIAL))  # for the pixels: JFIF and Adobe say colours
+NEEDED = frozenset((DHT, DQT, DRI, SOS, APPS[0], APPS[14], *_SEQUENTIAL))  # for the pixels: JFIF and Adobe say colours
 
 
 class Grid(NamedTuple):
@@ -52,7 +52,7 @@ def grid_of(data: bytes | memoryview) -> Grid | None:
                 frame, size_at = data[start + 4 : end], at + 5
             elif marker == DRI:
                 interval = data[start + 4] << 8 | data[start + 5]
-            if marker in _NEEDED:
+            if marker in NEEDED:
                 parts.append(data[start:end])
                 at += end - start
         components = frame[5]

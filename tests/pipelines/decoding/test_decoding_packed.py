@@ -163,6 +163,8 @@ def flat(height: int, width: int) -> bytes:
     return image_bytes(Image.new("L", (width, height), 99), "JPEG")
 
 
+TURNED = Image.Exif()
+TURNED[0x0112] = 6  # the orientation
 JPEGS = {
     "4:2:0": jpeg(PICTURE),
     "4:2:2": jpeg(PICTURE, subsampling="4:2:2"),
@@ -173,6 +175,7 @@ JPEGS = {
     "seekable": cut_jpeg(PICTURE),
     "Adobe's YCbCr": with_adobe(1),
     "one pixel": jpeg(drawn(1, 1, 4)),
+    "turned by Exif": image_bytes(PICTURE, "JPEG", exif=TURNED.tobytes(), icc_profile=b"a profile"),
 }
 PIXELS = {
     "progressive": jpeg(PICTURE, progressive=True),
@@ -202,6 +205,8 @@ def test_each_kind_goes_where_it_should(path: str, crop: Crop) -> None:
     assert batch.images.is_jpeg.tolist() == [file in JPEGS.values() for file in files]
     assert check_shown(batch, files, expected.images) == len(JPEGS)
     assert (batch.views, batch.others) == (expected.views, expected.others)
+    assert b"Exif" in JPEGS["turned by Exif"]
+    assert not any(word in batch.images.data.tobytes() for word in (b"Exif", b"a profile"))
 
 
 @pytest.mark.parametrize("path", PATHS)
