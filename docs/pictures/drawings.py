@@ -1,15 +1,19 @@
-"""Draws the SVGs of docs/concepts.md and docs/how-it-runs.md: `python docs/pictures/drawings.py`.
+"""Draws the SVGs of concepts.md, how-it-runs.md and gpu-decoding.md in docs: `python docs/pictures/drawings.py`.
 
 All colours are legible on a white page and on a dark one, and the drawings are narrow, so that a telephone shows them
-large enough to read. The order in `order.svg` is computed by the order itself.
+large enough to read. The order in `order.svg` is computed by the order itself, and the pixels in `colour-edge.svg` by
+the decoder.
 """
 
 import argparse
+import io
 import sys
 from html import escape
 from pathlib import Path
 
 import numpy as np
+import simplejpeg
+from PIL import Image, ImageDraw
 
 from shardfeed.pipelines.orders.order import GlobalOrder
 
@@ -187,7 +191,46 @@ def order() -> str:
     return drawing.to_text()
 
 
-DRAWINGS = {"tensorflow-run.svg": tensorflow_run, "pytorch-run.svg": pytorch_run, "order.svg": order}
+def colour_edge() -> str:
+    """Draw an edge between two colours, before and after a JPEG, decoded in both ways."""
+    side, window = 64, (slice(16, 28), slice(9, 25))
+    image = Image.new("RGB", (side, side), "#2f6fb0")
+    ImageDraw.Draw(image).ellipse((13, 13, 51, 51), fill="#e0552f")
+    encoded = io.BytesIO()
+    image.save(encoded, "JPEG", quality=90)
+    cpu, gpu = (simplejpeg.decode_jpeg(encoded.getvalue(), fastupsample=fast) for fast in (False, True))
+    apart = np.abs(cpu.astype(int) - gpu)
+    drawing = Drawing(
+        424,
+        "An edge between two colours, decoded in both ways",
+        "The picture; its JPEG with interpolated colours; with repeated colours, in steps of 2 pixels; the difference.",
+    )
+    panels = {
+        "before the JPEG": np.asarray(image),
+        "the CPU: interpolated": cpu,
+        "the GPU, like_cuda: repeated": gpu,
+        f"difference (at most {apart[window].max()} levels) times 4": np.minimum(4 * apart, 255),
+    }
+    for number, (label, pixels) in enumerate(panels.items()):
+        x, y = 8 + number % 2 * 240, 26 + number // 2 * 208
+        drawing.text(x, y - 8, label, size=13, text_anchor="start")
+        drawing.parts.append(f'<g transform="translate({x} {y}) scale(14)" shape-rendering="crispEdges">')
+        for (row, column), colour in np.ndenumerate(np.apply_along_axis(_hex, 2, pixels[window])):
+            drawing.parts.append(f'<path fill="{colour}" d="M{column} {row}h1v1h-1z"/>')
+        drawing.parts.append("</g>")
+    return drawing.to_text()
+
+
+def _hex(colour: np.ndarray) -> str:
+    return "#" + bytes(colour.tolist()).hex()
+
+
+DRAWINGS = {
+    "tensorflow-run.svg": tensorflow_run,
+    "pytorch-run.svg": pytorch_run,
+    "order.svg": order,
+    "colour-edge.svg": colour_edge,
+}
 
 
 def main() -> int:

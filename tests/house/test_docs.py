@@ -130,6 +130,6 @@ def test_drawings_are_what_their_script_draws(tmp_path: Path) -> None:
     pictures = DOCS / "pictures"
     subprocess.run([sys.executable, pictures / "drawings.py", "--out", tmp_path], check=True)
     drawn = sorted(tmp_path.iterdir())
-    assert len(drawn) == 3
+    assert len(drawn) == 4
     for drawing in drawn:
         assert drawing.read_text() == (pictures / drawing.name).read_text(), drawing.name
