@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -42,6 +42,7 @@ class DeviceFeed:
         self._ahead, self._normalise, self._transform = ahead, normalise, image_transform
         self._step: int | None = None  # of the last batch handed out
         self._drawn: int | None = None  # of the last batch taken from the loader
+        self._stream: torch.cuda.Stream | None = None  # of all iterations: each stream keeps memory of its own
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]  # as the loader's own: TypeError where it has none
@@ -66,21 +67,22 @@ class DeviceFeed:
     def _on_device(
         self, batches: Iterator[Any], thread: ThreadPoolExecutor
     ) -> Iterator[tuple[Future[Any], int | None, int]]:
-        """Yield each batch with the event when it is there, its step of the loader, and its number here."""
-        stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        """Yield each batch and the event when it is there, its step of the loader, and its number here."""
+        if self._stream is None and self.device.type == "cuda":
+            self._stream = torch.cuda.Stream(self.device)
         for number, batch in enumerate(batches):
             step = self._drawn = getattr(self.loader, "step", None)
             if any(isinstance(leaf, EncodedImages) for _, leaf in leaves(batch)):
-                made = thread.submit(self._queued, batch, stream)
+                made = thread.submit(self._queued, batch)
             else:
                 made = Future()
-                made.set_result(self._queued(batch, stream))
+                made.set_result(self._queued(batch))
             yield made, step, number
 
-    def _queued(self, batch: Any, stream: torch.cuda.Stream | None) -> tuple[Any, Any]:
-        with nullcontext() if stream is None else torch.cuda.stream(stream):
+    def _queued(self, batch: Any) -> tuple[Any, Any]:
+        with torch.cuda.stream(self._stream):  # None: as without it
             moved = map_leaves(batch, _on_tensors(self._moved))
-            return moved, None if stream is None else stream.record_event()
+            return moved, self._stream and self._stream.record_event()
 
     def _moved(self, tensor: torch.Tensor | EncodedImages) -> torch.Tensor:
         now = self._normalise if self._transform is None else Normalise()
@@ -101,32 +103,45 @@ class DeviceFeed:
         if self._transform is None:
             return batch
         # In this thread: the generators that it draws from are those of the whole process.
-        order_seed = getattr(getattr(self.loader, "order", None), "seed", 0)
-        seed = int(hashed(order_seed, number if step is None else step)) >> 1
-        with seeded(seed), self._seeded_there(seed):
+        with self._seeded(number if step is None else step):
             return map_leaves(batch, _on_tensors(partial(self._transformed, self._transform)))
 
     @contextmanager
-    def _seeded_there(self, seed: int) -> Iterator[None]:
-        if self.device.type != "cuda":
+    def _seeded(self, step: int) -> Iterator[None]:
+        """Seed the generators for a batch of one of our loaders; batches of others draw from them as they are."""
+        loader: Any = self.loader if isinstance(self.loader, SampleLoader) else None
+        if loader is None:
             yield
             return
-        with torch.cuda.device(self.device), torch.random.fork_rng([torch.cuda.current_device()]):
-            torch.cuda.manual_seed(seed)
+        seed = int(hashed(loader.dataset.order.seed, step, loader.process.rank)) >> 1
+        devices = [] if self._stream is None else [self._stream.device]
+        with seeded(seed), torch.random.fork_rng(devices):
+            for device in devices:
+                torch.cuda.default_generators[device.index].manual_seed(seed)
             yield
 
     def _transformed(self, transform: Callable[[torch.Tensor], Any], tensor: torch.Tensor) -> Any:
-        return self._normalise(transform(tensor)) if _are_images(tensor) else tensor
+        if not _are_images(tensor):
+            return tensor
+        made = transform(tensor)
+        if self._normalise.dtype is not None and not _are_images(made):
+            shown = f"it returned {list(made.shape)} of {made.dtype}, expected uint8 [b, channels, height, width]"
+            raise UsageError("image_transform", shown, "have it convert nothing, or leave out mean, std and dtype")
+        return self._normalise(made)
 
     @property
     def device_bytes(self) -> int:
-        """The most memory of PyTorch's on the device at once, known before the first batch; nvJPEG has some of its own.
+        """The most memory of PyTorch's that images take on the device at once, with `decode="cuda"`.
 
-        With `decode="cuda"`: batches that wait, are made or in use, and decoded images. Raises UsageError for others.
+        It is known before the first batch: of batches that wait, are made or in use, and of decoded images. Labels,
+        boxes, masks, what `image_transform` takes, and some memory of nvJPEG's come on top. Raises UsageError for other
+        loaders.
         """
-        if not (isinstance(self.loader, SampleLoader) and self.loader.encoded_shape):
+        loader: Any = self.loader
+        if getattr(getattr(loader, "dataset", None), "decode", "") != "cuda":
             raise UsageError("loader", 'its batches may have any size, expected a loader with decode="cuda"')
-        images = math.prod(self.loader.encoded_shape) * (self._normalise.dtype or torch.uint8).itemsize
+        target, size = loader.dataset.transform.image.crop.target, (self._normalise.dtype or torch.uint8).itemsize
+        images = -(-loader.dataset.order.batch_size // loader.process.ranks) * 3 * math.prod(target) * size
         return (self._ahead + 2) * images + DECODED + MOST_DECODED
 
     def state_dict(self) -> dict[str, str]:
@@ -175,14 +190,16 @@ def to_device(
         ahead: number of batches copied in advance, 1 or more.
         image_transform: called with the images of each batch on the device, before they are normalised: for example one
             of torchvision's v2, which draws once for the whole batch. Its draws from PyTorch's generators, `random` and
-            NumPy depend only on the loader's seed and the step, so that a resumed run is exact.
+            NumPy depend only on the step, the rank and the seed of a loader from this package, so that a resumed run is
+            exact. With `mean`, `std` or `dtype` it must return uint8 images.
         mean: one number for each channel, such as torchvision's (0.485, 0.456, 0.406); with `std`. None: 0.
         std: one number for each channel; with `mean`. None: 1.
         dtype: a floating-point dtype. None: float32 if there is a `mean`.
 
     Raises:
         UsageError: if only one of `mean` and `std` is given, if their lengths differ, or if the dtype is not
-            floating-point; during iteration, if the number of channels of an image is not the length of `mean`.
+            floating-point; during iteration, if the number of channels of an image is not the length of `mean`, or if
+            `image_transform` returns no uint8 images to normalise.
 
     Example:
         loader = torch_loader(data["train"], batch_size=256, image_size=224, seed=7)

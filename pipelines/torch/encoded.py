@@ -7,20 +7,22 @@ Elsewhere libjpeg decodes on the CPU, to the same pixels. docs/gpu-decoding.md s
 import copy
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, get_args
 
 import numpy as np
-import simplejpeg
 import torch
 
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.decoding.packed import Packed
-from shardfeed.pipelines.decoding.pixels import undecodable
-from shardfeed.pipelines.geometry import Crop
+from shardfeed.pipelines.decoding.pixels import plan_view
+from shardfeed.pipelines.geometry import Crop, cropped
 from shardfeed.pipelines.torch.resize import resize_views
 from shardfeed.pipelines.torch.shared_images import tensor_of
+from shardfeed.pipelines.windows import Window
+from shardfeed.schema import ENCODED
 
 DECODED = 256 << 20  # bytes of decoded images at once on a device; a batch with more is decoded in parts
 
@@ -50,18 +52,18 @@ class EncodedImages:
         pinned._data = self._data.pin_memory()
         return pinned
 
-    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> torch.Tensor:
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> torch.Tensor:
         """Decode the images there: uint8 [b, 3, height, width] in the channels-last memory format.
 
-        On a GPU this waits for the JPEG engine, not for kernels that were queued on other streams. `non_blocking` is
-        accepted as for tensors.
+        On a GPU this waits for the JPEG engine and for what is queued on the current stream, not on others;
+        `non_blocking` is accepted as for tensors.
         """
         del non_blocking
         return self.made(torch.device(device), torch.uint8)
 
-    def cuda(self) -> torch.Tensor:
-        """As `to` the current GPU."""
-        return self.to("cuda")
+    def cuda(self, device: torch.device | str | int = "cuda", *, non_blocking: bool = False) -> torch.Tensor:
+        """As `to` a GPU; by default the current one."""
+        return self.to(device, non_blocking=non_blocking)
 
     def made(
         self, device: torch.device, dtype: torch.dtype, factors: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -69,36 +71,32 @@ class EncodedImages:
         """As `to`, in any dtype. `factors`: float32 [3] each, there: the images are pixel * scale + shift."""
         count, channels, height, width = self.shape
         made = torch.empty((count, height, width, channels), dtype=dtype, device=device).permute(0, 3, 1, 2)
-        parts = self._data[: self._ends[-1] if count else 0].split(np.diff(self._ends, prepend=0).tolist())
         sizes = 3 * self._places[:, 0].astype(np.int64) * self._places[:, 1]
         starts = np.flatnonzero(np.diff((sizes.cumsum() - sizes) // DECODED, prepend=-1)).tolist()
-        for start, stop in zip(starts, [*starts[1:], count], strict=True):
-            rows = range(start, stop)
-            jpegs = [row for row in rows if self._is_jpeg[row]]
-            images = dict(zip(jpegs, _decoded([parts[row] for row in jpegs], device), strict=True))
-            for row in rows:
-                if row not in images:
-                    pixels = parts[row].view(*self._places[row, :2].tolist(), channels)
-                    images[row] = pixels.to(device, non_blocking=True).permute(2, 0, 1)
-            scale, shift = factors or (None, None)
-            resize_views(
-                [images[row] for row in rows],
-                torch.from_numpy(self._places[start:stop]),
-                made[start:stop],
-                fill=self._fill,
-                scale=scale,
-                shift=shift,
-            )
+        for part in map(slice, starts, [*starts[1:], count]):
+            rows, places = range(count)[part], torch.from_numpy(self._places[part])
+            # The images have no name here, so that their memory is free before the next are decoded.
+            resize_views(self._images(rows, made.device), places, made[part], self._fill, *(factors or (None, None)))
         return made
 
+    def _images(self, rows: range, device: torch.device) -> list[torch.Tensor]:
+        """Some of the images, uint8 [3, height, width], on a device with an index, else a decoder may take GPU 0."""
+        parts = self._data.split(np.diff(self._ends, prepend=0).tolist())
+        jpegs = [row for row in rows if self._is_jpeg[row]]
+        images = dict(zip(jpegs, _decoded([parts[row] for row in jpegs], device), strict=True))
+        for row in {*rows} - images.keys():
+            pixels = parts[row].view(*self._places[row, :2].tolist(), 3)
+            images[row] = pixels.to(device, non_blocking=True).permute(2, 0, 1)
+        return [images[row] for row in rows]
 
+
+@dataclass(slots=True)
 class EncodedImage:
     """One of the images of a batch, `row`, for `batch_of`. `nbytes`: of memory."""
 
-    __slots__ = ("batch", "nbytes", "row")
-
-    def __init__(self, batch: EncodedImages, row: int, nbytes: int) -> None:
-        self.batch, self.row, self.nbytes = batch, row, nbytes
+    batch: EncodedImages
+    row: int
+    nbytes: int
 
 
 def parts_of(packed: Packed, crop: Crop) -> list[EncodedImage]:
@@ -139,7 +137,7 @@ def _decoded(jpegs: Sequence[torch.Tensor], device: torch.device) -> list[torch.
         return [_by_libjpeg(jpeg).to(device) for jpeg in jpegs]
     decode: Any = import_module("torchcodec.decoders").decode_jpeg
     try:
-        return decode(list(jpegs), device=device)
+        return decode(list(jpegs), device=device, mode="RGB")  # gray ones, too
     except torch.cuda.OutOfMemoryError:
         raise
     except RuntimeError as error:
@@ -151,9 +149,7 @@ def _decoded(jpegs: Sequence[torch.Tensor], device: torch.device) -> list[torch.
 
 
 def _by_libjpeg(jpeg: torch.Tensor) -> torch.Tensor:
-    """Decode a JPEG to the pixels of nvJPEG, which does not smooth subsampled colours."""
-    data = jpeg.numpy()
-    try:
-        return torch.from_numpy(simplejpeg.decode_jpeg(data, fastupsample=True)).permute(2, 0, 1)
-    except ValueError as error:
-        raise undecodable(data.tobytes(), error) from None
+    """Decode a JPEG on the CPU to the same pixels. Raises IntegrityError if it is damaged."""
+    record = {ENCODED: jpeg.numpy().tobytes()}
+    planned = plan_view(record, lambda *size: cropped(size, Window(0, 0, *size), size), like_cuda=True)
+    return torch.from_numpy(planned.pixels()).permute(2, 0, 1)

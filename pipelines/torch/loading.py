@@ -148,7 +148,7 @@ class SampleLoader(DataLoader[Any]):
             worker_init_fn=_begin_worker,
             persistent_workers=workers.count > 0,  # else each epoch would start them again
         )
-        self._damaged, self._workers, self._process, self._collate = damaged, workers, process, collate
+        self._damaged, self._workers, self.process, self._collate = damaged, workers, process, collate
         self._given_ranks = given_ranks  # set by the caller, who knows more than the environment variables
         self._iteration: object = None  # the one that may continue
 
@@ -158,15 +158,6 @@ class SampleLoader(DataLoader[Any]):
             raise UsageError("x", problem, "give it shardfeed.keras_batches(shardfeed.array_batches(...))")
         return super().__len__()
 
-    @property
-    def encoded_shape(self) -> tuple[int, ...]:
-        """The shape of the largest batch of images with `decode="cuda"`: (b, 3, height, width); () for others."""
-        assert isinstance(self.dataset, TorchSamples)
-        if self.dataset.decode != "cuda":
-            return ()
-        transform: Any = self.dataset.transform
-        return -(-self.dataset.order.batch_size // self._process.ranks), 3, *transform.image.crop.target
-
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
         """Start an iteration. An earlier iteration of this loader can then no longer continue (UsageError).
 
@@ -174,7 +165,7 @@ class SampleLoader(DataLoader[Any]):
         was made: all ranks would get the same batches.
         """
         if not self._given_ranks:
-            check_unchanged(self._process)
+            check_unchanged(self.process)
         self._iteration = iteration = object()
         if not all(worker.is_alive() for worker in getattr(self._iterator, "_workers", ())):  # lost in the user's code
             self._iterator = None
@@ -185,7 +176,7 @@ class SampleLoader(DataLoader[Any]):
             undisturbed = signals_later(fork=method == "fork")
             if method != "fork":
                 _check_sent((self.dataset, self._collate))
-            self._collate.check_room = shared_memory_check(self._workers, self._process.ranks_on_this_machine)
+            self._collate.check_room = shared_memory_check(self._workers, self.process.ranks_on_this_machine)
         assert isinstance(self.batch_sampler, SharedSteps)
         with self.batch_sampler.for_our_loader(), undisturbed:
             try:

@@ -6,13 +6,12 @@ kernel does all of it (`resize_kernel`); elsewhere it is a few operations of PyT
 
 from collections.abc import Sequence
 
-import numpy as np
 from torch import Tensor
 from torch.nn.functional import interpolate, pad
 
 
 def resize_views(
-    images: Sequence[Tensor], places: Tensor, out: Tensor, *, fill: int, scale: Tensor | None, shift: Tensor | None
+    images: Sequence[Tensor], places: Tensor, out: Tensor, fill: int, scale: Tensor | None, shift: Tensor | None
 ) -> None:
     """Fill `out` with what is to be seen of some images: value * scale + shift, computed in float32.
 
@@ -36,10 +35,9 @@ def resize_views(
     """
     if not len(images):
         return
-    # Beyond an image of another size, the kernel would read what is not its own.
-    sizes, expected = np.array([image.shape for image in images])[:, 1:], places[:, :2].numpy()
-    for at in np.flatnonzero((sizes != expected).any(1))[:1]:
-        raise ValueError(f"images[{at}]: got {sizes[at].tolist()} pixels, expected {expected[at].tolist()}")
+    for at, (image, size) in enumerate(zip(images, places[:, :2].tolist(), strict=True)):
+        if list(image.shape) != [3, *size]:  # the kernel would read what is not its own
+            raise ValueError(f"images[{at}]: got {list(image.shape)}, expected {[3, *size]}")
     if out.is_cuda:
         from shardfeed.pipelines.torch.resize_kernel import resize_with_kernel
 

@@ -36,7 +36,7 @@ def test_a_window_is_mirrored_within_its_content() -> None:
 def test_an_image_of_another_size_is_refused() -> None:
     views = some_views(np.random.default_rng(2), 3)
     views.images[1] = torch.zeros((3, 50, 70), dtype=torch.uint8)
-    with pytest.raises(ValueError, match=r"images\[1\]: got \[50, 70\] pixels, expected \["):
+    with pytest.raises(ValueError, match=r"images\[1\]: got \[3, 50, 70\], expected \[3, "):
         made(resize_views, views, torch.float32)
 
 

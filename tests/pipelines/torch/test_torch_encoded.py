@@ -6,6 +6,7 @@ Only the check that there is a GPU is left out. Pixels are compared with those o
 import importlib.util
 import pickle
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,37 @@ def test_a_transform_of_batches_draws_the_same_again(mixed: Dataset, decode: Any
     assert not all(torch.equal(*pair) for pair in zip(plain, expected, strict=True))
 
 
+def drawn(loader: Any) -> list[torch.Tensor]:
+    """What a transform of the images draws for each batch."""
+    found: list[torch.Tensor] = []
+    list(to_device(loader, "cpu", image_transform=lambda images: (found.append(torch.rand(3)), images)[1]))
+    return found
+
+
+def test_each_rank_draws_its_own(mixed: Dataset) -> None:
+    options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "workers": 0}
+    one, other = (drawn(torch_loader(mixed["train"], ranks=Ranks(n, 2), **options)) for n in range(2))
+    assert not any(torch.equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def test_a_loader_of_others_draws_from_the_users_generator() -> None:
+    loader = [torch.zeros(2, 3, 4, 4, dtype=torch.uint8)] * 3
+    torch.manual_seed(5)
+    once, again = drawn(loader), drawn(loader)
+    torch.manual_seed(5)
+    assert all(torch.equal(each, torch.rand(3)) for each in once + again)
+
+
+def test_a_transform_whose_images_would_not_be_normalised_is_refused(mixed: Dataset) -> None:
+    def feed(**options: Any) -> Any:
+        loader = torch_loader(mixed["train"], batch_size=8, image_size=32, workers=0)
+        return to_device(loader, "cpu", image_transform=lambda images: images / 255, **options)
+
+    assert next(iter(feed()))[0].max() <= 1
+    with pytest.raises(UsageError, match=r"image_transform: it returned \[8, 3, 32, 32\] of torch.float32, expected"):
+        next(iter(feed(mean=(0.5,) * 3, std=(0.5,) * 3)))
+
+
 @pytest.mark.usefixtures("without_gpu")
 def test_the_memory_on_the_device_is_known_before(mixed: Dataset) -> None:
     options: dict[str, Any] = {"batch_size": 8, "image_size": (32, 40), "workers": 0}
@@ -308,10 +340,46 @@ def test_a_large_batch_is_decoded_in_parts(mixed: Dataset, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("without_gpu")
+def test_only_one_part_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shardfeed.pipelines.torch import encoded
+
+    (tmp_path / "folder" / "a").mkdir(parents=True)
+    for i in range(8):
+        image = Image.new("RGB", (700, 500), (i, 2, 3))
+        (tmp_path / "folder" / "a" / f"{i}.jpg").write_bytes(image_bytes(image, "JPEG"))
+    convert(ImageFolder(tmp_path / "folder"), tmp_path / "out", split={"train": 1})
+    split = shardfeed.open(tmp_path / "out")["train"]
+    images, _ = next(iter(torch_eval_loader(split, batch_size=8, image_size=32, decode="cuda", workers=0)))
+    images.to("cpu")
+    one = 3 * 700 * 500
+    monkeypatch.setattr(encoded, "DECODED", 2 * one)
+    tracemalloc.start()
+    try:
+        images.to("cpu")
+        assert tracemalloc.get_traced_memory()[1] < 3 * one
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_what_is_no_fatal_error_on_the_cpu_is_none_here(tmp_path: Path) -> None:
+    """Bytes that a decoder skips with a warning: `convert` has accepted the image."""
+    (tmp_path / "folder" / "a").mkdir(parents=True)
+    data = image_bytes(Image.new("RGB", (90, 70), (200, 30, 9)), "JPEG")
+    (tmp_path / "folder" / "a" / "odd.jpg").write_bytes(data[:-2] + b"123456789" + data[-2:])
+    convert(ImageFolder(tmp_path / "folder"), tmp_path / "out", split={"train": 1})
+    split = shardfeed.open(tmp_path / "out")["train"]
+    options: dict[str, Any] = {"batch_size": 1, "image_size": 32, "workers": 0}
+    found = list(torch_eval_loader(split, decode="cuda", **options))
+    check_same(found, list(torch_eval_loader(split, decode="like_cuda", **options)))
+
+
+@pytest.mark.usefixtures("without_gpu")
 def test_the_images_of_a_batch_pickle(mixed: Dataset) -> None:
     images, _ = next(iter(torch_loader(mixed["train"], batch_size=8, image_size=32, workers=0, decode="cuda")))
     assert (len(images), images.shape) == (8, (8, 3, 32, 32))
     assert torch.equal(pickle.loads(pickle.dumps(images)).to("cpu"), images.to(torch.device("cpu"), non_blocking=True))
+    assert torch.equal(images.cuda("cpu", non_blocking=True), images.to("cpu"))
 
 
 def test_what_cannot_go_to_a_gpu_is_refused(mixed: Dataset) -> None:
