@@ -13,19 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.errors import IntegrityError
-from shardfeed.jpeg.markers import APPS, DRI, FRAMES, SIGNATURE, MarkerError, header_segments
-from shardfeed.jpeg.restarts import NEEDED
+from shardfeed.jpeg.markers import SIGNATURE
+from shardfeed.jpeg.restarts import Header, header_of
 from shardfeed.native.codes import is_whole
-from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
+from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder
 from shardfeed.pipelines.decoding.seekable import Spliced, splice
 from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.schema import ENCODED, FORMAT, RESTARTS
 
-# Columns of `Packed.places`.
-PLACES = (
-    *("height", "width", "top", "left", "tall", "wide"),
-    *("content_top", "content_left", "content_tall", "content_wide", "mirrored"),
-)
 MOST_DECODED = 64 << 20  # bytes of pixels, so that the memory of the GPU is bounded
 _FACTORS = (0x11, 0x21, 0x12, 0x22)  # of the first component: those that shardfeed/native/jpeg.cpp knows
 _FOREIGN = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # a marker in image data that is none of a restart
@@ -38,9 +33,9 @@ class Packed(NamedTuple):
     `data`: uint8 [n]. `ends`: int64 [k]; image i is `data[ends[i - 1] : ends[i]]`. `is_jpeg`: bool [k]; the others are
     pixels already, uint8 [height, width, 3], as they are to be seen.
 
-    `places`: int32 [k, 11], with the columns PLACES. `height`, `width`: of the image, once decoded; of a part of it, if
-    that was cut out. `top`, `left`, `tall`, `wide`: the window, in pixels of these. `content_...`: the part of the
-    target that it fills; the rest is the crop's `fill`. `mirrored`: 0 or 1, within the content.
+    `places`: int32 [k, 11], in pixels: height and width of the image, once decoded; of a part of it, if that was cut
+    out. Top, left, height and width of the window in it. The same of the content, the part of the target that the
+    window fills; the rest is the crop's `fill`. And whether the content is mirrored, 0 or 1.
     """
 
     data: np.ndarray
@@ -81,7 +76,7 @@ class Packer(BatchDecoder):
         pixels = 3 * math.prod(self._crop.target)
         ends = np.cumsum([len(part[0].data) if part else pixels for part in parts], dtype=np.int64)
         data = self._room((int(ends[-1]) if parts else 0,))
-        places = np.empty((len(parts), len(PLACES)), np.int32)
+        places = np.empty((len(parts), 11), np.int32)
         for part, end, place in zip(parts, ends.tolist(), places, strict=True):
             if part is not None:
                 jpeg, (_, (top, left, *sides), _, content, mirrored), _ = part
@@ -95,51 +90,24 @@ class Packer(BatchDecoder):
         with suppress(IntegrityError):  # `_one_by_one` raises it again
             record, others = self._record(payload)
             data, restarts = record[ENCODED], record.get(RESTARTS)
-            if record.get(FORMAT) == b"raw" or (header := _header(data)) is None:
+            raw = record.get(FORMAT) == b"raw" or data[:3] != SIGNATURE
+            if raw or (header := header_of(data)) is None or not _suits(header):
                 return None
-            height, width, needed, scan = header
-            view = choose(height, width)
+            view = choose(header.height, header.width)
             part = splice(data, restarts, view.window, 1) if restarts else None
             if part is None:
-                part, foreign = Spliced(needed + data[scan:], 0, 0, height, width), _FOREIGN.search(data, scan)
+                foreign = _FOREIGN.search(data, header.scan)
                 if foreign is None or not foreign[0] == data[-2:] == _END:
                     return None
+                # Without what no pixel depends on here: TorchCodec turns an image by its Exif orientation.
+                part = Spliced(header.needed + data[header.scan :], 0, 0, header.height, header.width)
             if 3 * part.height * part.width <= MOST_DECODED and (not self._check or is_whole(bytes(part.data))):
                 return part, view, others
         return None
 
 
-def decoder_of(decode: Decode, *of: Any, check: bool, **options: Any) -> BatchDecoder:
-    """The maker of batches whose images become pixels where `decode` says. `check`: see `Packer`."""
-    if decode == "cuda":
-        return Packer(*of, check=check, **options)
-    return BatchDecoder(*of, like_cuda=decode == "like_cuda", **options)
-
-
-def _header(data: bytes | memoryview) -> tuple[int, int, bytes, int] | None:
-    """Height and width of a JPEG, the segments to hand on, and where its image data begins; None: it stays here.
-
-    Only segments that pixels depend on here are handed on: TorchCodec turns an image by its Exif orientation.
-    """
-    frame, odd, body, end, needed = b"", False, 0, 0, [bytes(data[:2])]
-    try:
-        for marker, start, end in header_segments(data):
-            body = start + 4
-            if marker in NEEDED:
-                needed.append(bytes(data[start:end]))
-            if marker in FRAMES:
-                if frame or marker > 0xC1:  # not sequential
-                    return None
-                frame = bytes(data[body:end])
-            elif marker == DRI and end != body + 2:
-                return None
-            elif marker == APPS[14] and end >= body + 12 and data[body : body + 5] == b"Adobe":
-                odd |= data[body + 11] != 1  # YCbCr
-        bits, height, width, count = frame[0], frame[1] << 8 | frame[2], frame[3] << 8 | frame[4], frame[5]
-        names, factors = frame[6 : 6 + 3 * count : 3], frame[7 : 7 + 3 * count : 3]
-        sound = data[:3] == SIGNATURE and bits == 8 and len(frame) >= 6 + 3 * count and data[body] == count
-        colors = count == 3 and factors[1:] == b"\x11\x11" and names != b"RGB" and not odd
-        known = height and width and factors[0] in _FACTORS and (count == 1 or colors)
-        return (height, width, b"".join(needed), end) if sound and known else None
-    except (MarkerError, IndexError):
-        return None
+def _suits(header: Header) -> bool:
+    """Whether a JPEG is of a kind that is handed on."""
+    count, frame = header.frame[5], header.frame
+    known = frame[7] in _FACTORS and (count == 1 or (count == 3 and frame[10:15:3] == b"\x11\x11"))
+    return known and frame[0] == 8 and not header.odd_colors  # bits

@@ -23,7 +23,7 @@ _WORTH = 0.9  # of the MCUs read by a decoder that stops below the window: with 
 class Spliced(NamedTuple):
     """A JPEG of `height` x `width` pixels of the image, from row `top` and column `left` on."""
 
-    data: bytes | bytearray | memoryview
+    data: bytes | bytearray
     top: int
     left: int
     height: int
@@ -39,8 +39,9 @@ def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int
     grid = grid_of(data)
     if grid is None or len(restarts) != 4 * grid.rows:
         raise _wrong_restarts()
+    found = grid.header
     margin = MARGIN * ratio
-    piece_width = grid.interval * grid.mcu_width
+    piece_width = found.interval * grid.mcu_width
     first_row = max(0, window.top - margin) // grid.mcu_height
     last_row = min(grid.rows, -(-(window.top + window.height + margin) // grid.mcu_height))
     first = max(0, window.left - margin) // piece_width
@@ -49,11 +50,11 @@ def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int
         return None
 
     top, left = first_row * grid.mcu_height, first * piece_width
-    height = min(grid.height - top, (last_row - first_row) * grid.mcu_height)
-    width = min(grid.width - left, (last - first) * piece_width)
+    height = min(found.height - top, (last_row - first_row) * grid.mcu_height)
+    width = min(found.width - left, (last - first) * piece_width)
     row_ends = np.frombuffer(restarts, "<u4").cumsum(dtype=np.int64)
     before = int(row_ends[first_row - 1]) if first_row else 0
-    start, end = grid.scan + before, grid.scan + int(row_ends[last_row - 1])
+    start, end = found.scan + before, found.scan + int(row_ends[last_row - 1])
     if end > len(data):
         raise _wrong_restarts()
     ends, codes = piece_ends(data, start, end)
@@ -62,7 +63,7 @@ def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int
         raise _wrong_restarts()
     ends += start
     ends = ends.reshape(count, grid.pieces)
-    row_ends += grid.scan
+    row_ends += found.scan
     if (ends[:, -1] != row_ends[first_row:last_row]).any():
         raise _wrong_restarts()
 
@@ -73,8 +74,8 @@ def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int
         begins = np.empty(count, np.int64)
         begins[0], begins[1:] = start, ends[:-1, -1]
     behind = ends[:, last - 1]
-    at = grid.size_at
-    header = grid.header[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + grid.header[at + 4 :]
+    at = found.size_at
+    header = found.needed[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + found.needed[at + 4 :]
     parts = [data[a:b] for a, b in zip(begins.tolist(), behind.tolist(), strict=True)]
     joined = bytearray().join([header, *parts])
 

@@ -52,32 +52,25 @@ class DeviceFeed:
         if isinstance(loader, TorchLoader) and loader.endless and self._step is not None and loader.step == self._drawn:
             # Batches that were ahead when the last iteration was left come again, unless the loader was moved since.
             loader.load_state_dict(loader.state_dict(self._step))
+        if self._stream is None and self.device.type == "cuda":
+            self._stream = torch.cuda.Stream(self.device)
         waiting: deque[tuple[Future[Any], int | None, int]] = deque()
         thread = ThreadPoolExecutor(1, "shardfeed-device")  # which begins with the first encoded images
         try:
-            for made in self._on_device(iter(loader), thread):
-                waiting.append(made)
+            for number, batch in enumerate(loader):
+                self._drawn = getattr(loader, "step", None)
+                made: Future[Any] = Future()
+                if any(isinstance(leaf, EncodedImages) for _, leaf in leaves(batch)):
+                    made = thread.submit(self._queued, batch)
+                else:
+                    made.set_result(self._queued(batch))
+                waiting.append((made, self._drawn, number))
                 if len(waiting) > self._ahead:
                     yield self._ready(*waiting.popleft())
             while waiting:
                 yield self._ready(*waiting.popleft())
         finally:
             thread.shutdown(wait=False, cancel_futures=True)
-
-    def _on_device(
-        self, batches: Iterator[Any], thread: ThreadPoolExecutor
-    ) -> Iterator[tuple[Future[Any], int | None, int]]:
-        """Yield each batch and the event when it is there, its step of the loader, and its number here."""
-        if self._stream is None and self.device.type == "cuda":
-            self._stream = torch.cuda.Stream(self.device)
-        for number, batch in enumerate(batches):
-            step = self._drawn = getattr(self.loader, "step", None)
-            if any(isinstance(leaf, EncodedImages) for _, leaf in leaves(batch)):
-                made = thread.submit(self._queued, batch)
-            else:
-                made = Future()
-                made.set_result(self._queued(batch))
-            yield made, step, number
 
     def _queued(self, batch: Any) -> tuple[Any, Any]:
         with torch.cuda.stream(self._stream):  # None: as without it

@@ -124,18 +124,10 @@ def torch_loader(
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
-    arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks)
+    read = DrawnReader(read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks), chosen)
     plan = _plan(workers, made, collate_fn, batch_size, process)
     return TorchLoader(
-        TorchSamples(
-            DrawnReader(arranged, chosen),
-            made,
-            again=True,
-            keys=keys,
-            skip=damaged is not None,
-            threads=plan.threads,
-            decode=decode,
-        ),
+        TorchSamples(read, made, again=True, keys=keys, skip=damaged is not None, threads=plan.threads, decode=decode),
         Steps(
             chosen,
             rank=process.rank,
@@ -322,9 +314,7 @@ def _prepared(
 def _check_decode(decode: Decode, transform: Transform, collate_fn: Any) -> None:
     """Raise UsageError unless the engine alone makes the images where `decode` says."""
     check_decode(decode)
-    if decode == "cpu":
-        return
-    got, remedy = None, "call it with the batch on the GPU (docs/gpu-decoding.md)"
+    got, remedy = None, "call functions of yours with the batch on the GPU (docs/gpu-decoding.md)"
     if collate_fn is not None:
         got = "a collate_fn, which gets decoded images"
     elif not (isinstance(transform, Following) and runs_no_python(transform)):
@@ -332,7 +322,7 @@ def _check_decode(decode: Decode, transform: Transform, collate_fn: Any) -> None
         remedy = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
     elif transform.image.shrink is None:
         got, remedy = "antialias=False", "leave it out: the GPU resizes with antialiasing"
-    if got:
+    if got and decode != "cpu":
         raise UsageError("decode", f"got {decode!r} and {got}", remedy)
 
 

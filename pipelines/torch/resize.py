@@ -19,15 +19,12 @@ def resize_views(
 
     Args:
         images: k uint8 tensors [3, height, width], 0 to 255, with any strides, on the device of `out`.
-        places: int32 [k, 11] on the CPU, in pixels: height and width of the image; top, left, height and width of the
-            window in it; top, left, height and width of the content, the part of the target that the window fills;
-            and whether it is mirrored, 0 or 1. Windows are within their image, contents within the target, and both
-            have at least one pixel.
+        places: int32 [k, 11] on the CPU: see `Packed`. Windows are within their image, contents within the target, and
+            both have at least one pixel.
         out: [k, 3, height, width] in channels-last memory: uint8 (rounded to the nearest, and clamped to 0..255),
             float16, bfloat16 or float32.
         fill: the value around the content, 0 to 255 as in the images.
-        scale: float32 [3] on the device, with `shift`. None: values stay 0 to 255.
-        shift: float32 [3] on the device, with `scale`.
+        scale, shift: float32 [3] on the device. None: values stay 0 to 255.
 
     Raises:
         ValueError: if an image does not have the size that its place gives.

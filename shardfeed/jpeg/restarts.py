@@ -17,59 +17,81 @@ RST0 = 0xD0
 _MANY = 4096
 _CODES = (np.arange(_MANY + 8) & 7 | RST0).astype(np.uint8)
 _SEQUENTIAL = (0xC0, 0xC1)
-NEEDED = frozenset((DHT, DQT, DRI, SOS, APPS[0], APPS[14], *_SEQUENTIAL))  # for the pixels: JFIF and Adobe say colours
+_NEEDED = frozenset((DHT, DQT, DRI, SOS, APPS[0], APPS[14], *_SEQUENTIAL))  # for the pixels: JFIF and Adobe say colours
+
+
+class Header(NamedTuple):
+    """Header of a sequential JPEG with one scan.
+
+    `height`, `width`: of the image. `frame`: content of the frame's segment. `needed`: the segments that a decoder
+    needs, joined, up to the image data; `size_at`: the offset of height and width, uint16 each, in it. `interval`: MCUs
+    between restart markers, or 0. `odd_colors`: of three components, maybe not YCbCr, by Adobe's marker or their names.
+    `scan`: the offset of the image data in the file.
+    """
+
+    height: int
+    width: int
+    frame: bytes
+    needed: bytes
+    size_at: int
+    interval: int
+    odd_colors: bool
+    scan: int
 
 
 class Grid(NamedTuple):
     """Layout of the image data of a JPEG with one scan, from top to bottom, and restart markers.
 
-    `height`, `width`: of the image; `mcu_height`, `mcu_width`: of an MCU, in pixels. `interval`: MCUs per piece.
-    `rows`: of MCUs; `pieces`: per row. `header`: the segments that a decoder needs, joined, up to the image data;
-    `size_at`: the offset of height and width, uint16 each, in it. `scan`: the offset of the image data in the file.
+    `mcu_height`, `mcu_width`: of an MCU, in pixels. `rows`: of MCUs; `pieces`: per row, of `header.interval` MCUs each.
     """
 
-    height: int
-    width: int
+    header: Header
     mcu_height: int
     mcu_width: int
-    interval: int
     rows: int
     pieces: int
-    header: bytes
-    size_at: int
-    scan: int
 
 
-def grid_of(data: bytes | memoryview) -> Grid | None:
-    """Return the grid of a JPEG; None unless restart markers cut each row into the same number of pieces."""
-    parts, at, size_at, interval = [data[:2]], 2, 0, 0
+def header_of(data: bytes | memoryview) -> Header | None:
+    """Read the header of a JPEG; None if it is damaged or of another kind."""
+    needed, at, size_at, interval, odd = [bytes(data[:2])], 2, 0, 0, False
     frame, start, end = b"", 0, 0
     try:
         for marker, start, end in header_segments(data):
             if marker in FRAMES:
                 if marker not in _SEQUENTIAL or frame:
                     return None
-                frame, size_at = data[start + 4 : end], at + 5
+                frame, size_at = bytes(data[start + 4 : end]), at + 5
             elif marker == DRI:
+                if end != start + 6:
+                    return None
                 interval = data[start + 4] << 8 | data[start + 5]
-            if marker in NEEDED:
-                parts.append(data[start:end])
+            elif marker == APPS[14] and end >= start + 16 and data[start + 4 : start + 9] == b"Adobe":
+                odd |= data[start + 15] != 1  # YCbCr
+            if marker in _NEEDED:
+                needed.append(bytes(data[start:end]))
                 at += end - start
-        components = frame[5]
-        if not interval or data[start + 4] != components or len(frame) < 6 + 3 * components:
-            return None
-        factors = [(frame[7 + 3 * n] >> 4, frame[7 + 3 * n] & 15) for n in range(components)]
+        count, height, width = frame[5], frame[1] << 8 | frame[2], frame[3] << 8 | frame[4]
     except (MarkerError, IndexError):
         return None
-    # A single component is not interleaved: its MCUs are blocks, whatever its factors.
-    wide, tall = (1, 1) if components == 1 else (max(h for h, _ in factors), max(v for _, v in factors))
-    height, width = frame[1] << 8 | frame[2], frame[3] << 8 | frame[4]
-    columns = -(-width // (8 * wide)) if wide else 0
-    if not height or not columns or not tall or columns % interval:
+    if not (count and height and width) or data[start + 4] != count or len(frame) < 6 + 3 * count:
         return None
-    rows = -(-height // (8 * tall))
-    header = b"".join(parts)
-    return Grid(height, width, 8 * tall, 8 * wide, interval, rows, columns // interval, header, size_at, end)
+    odd = count == 3 and (odd or frame[6:15:3] == b"RGB")
+    return Header(height, width, frame, b"".join(needed), size_at, interval, odd, end)
+
+
+def grid_of(data: bytes | memoryview) -> Grid | None:
+    """Return the grid of a JPEG; None unless restart markers cut each row into the same number of pieces."""
+    header = header_of(data)
+    if header is None or not header.interval:
+        return None
+    factors = [(each >> 4, each & 15) for each in header.frame[7 : 6 + 3 * header.frame[5] : 3]]
+    # A single component is not interleaved: its MCUs are blocks, whatever its factors.
+    wide, tall = (1, 1) if len(factors) == 1 else (max(h for h, _ in factors), max(v for _, v in factors))
+    columns = -(-header.width // (8 * wide)) if wide else 0
+    if not columns or not tall or columns % header.interval:
+        return None
+    return Grid(header, 8 * tall, 8 * wide, -(-header.height // (8 * tall)), columns // header.interval)
 
 
 def piece_ends(data: bytes | memoryview, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,8 +108,9 @@ def row_lengths(data: bytes) -> bytes:
     grid = grid_of(data)
     if grid is None:
         return b""
-    ends, codes = piece_ends(data, grid.scan, len(data))
-    if not are_in_turn(codes, grid, 0) or len(ends) != grid.rows * grid.pieces or ends[-1] != len(data) - grid.scan:
+    scan = grid.header.scan
+    ends, codes = piece_ends(data, scan, len(data))
+    if not are_in_turn(codes, grid, 0) or len(ends) != grid.rows * grid.pieces or ends[-1] != len(data) - scan:
         return b""
     return np.diff(ends[grid.pieces - 1 :: grid.pieces], prepend=0).astype("<u4").tobytes()
 

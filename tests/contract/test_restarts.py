@@ -29,16 +29,18 @@ def test_grid(mode: str, subsampling: str, mcu: tuple[int, int], rows: int, piec
     data = jpeg(mode, subsampling=subsampling, restart_marker_blocks=4)
     grid = grid_of(data)
     assert grid is not None
-    assert (grid.height, grid.width, (grid.mcu_height, grid.mcu_width)) == (100, 320, mcu)
-    assert (grid.rows, grid.pieces, grid.interval) == (rows, pieces, 4)
+    assert (grid.header.height, grid.header.width, (grid.mcu_height, grid.mcu_width)) == (100, 320, mcu)
+    assert (grid.rows, grid.pieces, grid.header.interval) == (rows, pieces, 4)
     lengths = np.frombuffer(row_lengths(data), "<u4")
     assert len(lengths) == rows
-    assert grid.scan + lengths.sum() == len(data)
-    ends = grid.scan + lengths.cumsum()
+    assert grid.header.scan + lengths.sum() == len(data)
+    ends = grid.header.scan + lengths.cumsum()
     assert [data[end - 2 : end] for end in ends] == [
         bytes((0xFF, 0xD0 + ((row + 1) * pieces - 1) % 8 if row < rows - 1 else 0xD9)) for row in range(rows)
     ]
-    small = Image.open(io.BytesIO(grid.header + data[grid.scan :]))  # what it leaves out of the header is not needed
+    small = Image.open(
+        io.BytesIO(grid.header.needed + data[grid.header.scan :])
+    )  # what it leaves out of the header is not needed
     assert (np.asarray(small) == np.asarray(Image.open(io.BytesIO(data)))).all()
 
 

@@ -17,7 +17,7 @@ from shardfeed.jpeg.markers import header_segments
 from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.pipelines import mix, order_samples
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Rooms, UndecodableError
-from shardfeed.pipelines.decoding.packed import PLACES, Packer
+from shardfeed.pipelines.decoding.packed import Packer
 from shardfeed.pipelines.engine import DrawnReader, ImageMaker
 from shardfeed.pipelines.geometry import Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.windows import RandomWindow
@@ -31,6 +31,10 @@ from pictures import image_bytes
 pytest.importorskip("cv2")
 
 CROP = RandomCrop((32, 40), RandomWindow((0.08, 1.0), (0.75, 1.33)), True)
+PLACES = (
+    *("height", "width", "top", "left", "tall", "wide"),
+    *("content_top", "content_left", "content_tall", "content_wide", "mirrored"),
+)
 SEEDS = np.arange(24).reshape(12, 2)
 PATHS = [pytest.param(COMPILED, marks=built, id="compiled"), PYTHON]
 RNG = random.Random(0)

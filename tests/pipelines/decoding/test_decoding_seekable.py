@@ -109,11 +109,13 @@ def test_hostile_markers() -> None:
     restarts, rng = row_lengths(CUT), random.Random(4)
     grid = grid_of(CUT)
     assert grid is not None
-    markers = [at for at in range(grid.scan, len(CUT) - 1) if CUT[at] == 0xFF and CUT[at + 1]]
+    markers = [at for at in range(grid.header.scan, len(CUT) - 1) if CUT[at] == 0xFF and CUT[at + 1]]
     assert len(markers) == 8 * 24
     refused = 0
     for turn in range(600):
-        at = (rng.randrange(2, grid.scan), rng.choice(markers) + rng.randint(0, 1), rng.randrange(len(CUT)))[turn % 3]
+        at = (rng.randrange(2, grid.header.scan), rng.choice(markers) + rng.randint(0, 1), rng.randrange(len(CUT)))[
+            turn % 3
+        ]
         broken = bytearray(CUT)
         broken[at] = (broken[at] + rng.randrange(1, 256)) % 256
         assert broken != CUT
