@@ -14,8 +14,8 @@ from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import reading
-from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode, UndecodableError
-from shardfeed.pipelines.decoding.packed import Packer
+from shardfeed.pipelines.decoding.batch import Batch, Decode, UndecodableError
+from shardfeed.pipelines.decoding.packed import decoder_of
 from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, Drawn, IndexedOrder
 from shardfeed.pipelines.prefetch import prefetch_threads
@@ -104,10 +104,7 @@ class ImageMaker:
     def __init__(self, samples: Samples, crop: Crop, *, threads: int, decode: Decode = "cpu", **options: Any) -> None:
         limit_arenas(threads)
         of = crop, samples.schema, samples.formats, threads
-        if decode == "cuda":
-            self._decoder: BatchDecoder = Packer(*of, check=not checked(samples), **options)
-        else:
-            self._decoder = BatchDecoder(*of, like_cuda=decode == "like_cuda", **options)
+        self._decoder = decoder_of(decode, *of, check=not checked(samples), **options)
         self.close, self.keys = self._decoder.close, frozenset(self._decoder.keys)
 
     def __call__(self, records: Records) -> Batch:

@@ -16,7 +16,7 @@ from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.markers import SIGNATURE
 from shardfeed.jpeg.restarts import Header, header_of
 from shardfeed.native.codes import is_whole
-from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder
+from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
 from shardfeed.pipelines.decoding.seekable import Spliced, splice
 from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.schema import ENCODED, FORMAT, RESTARTS
@@ -104,6 +104,13 @@ class Packer(BatchDecoder):
             if 3 * part.height * part.width <= MOST_DECODED and (not self._check or is_whole(bytes(part.data))):
                 return part, view, others
         return None
+
+
+def decoder_of(decode: Decode, *of: Any, check: bool, **options: Any) -> BatchDecoder:
+    """The maker of batches whose images become pixels where `decode` says. `check`: see `Packer`."""
+    if decode == "cuda":
+        return Packer(*of, check=check, **options)
+    return BatchDecoder(*of, like_cuda=decode == "like_cuda", **options)
 
 
 def _suits(header: Header) -> bool:

@@ -30,6 +30,8 @@ def resize_with_kernel(
         table = table.to(out.device, non_blocking=True)
         launch: Any = _resize  # type checkers do not see what `jit` makes of it
         sizes = (height, width, _ROWS, _COLUMNS)
+        # One value for all channels may have a stride of 0.
+        scale, shift = scale if scale is None else scale.contiguous(), shift if shift is None else shift.contiguous()
         launch[(count * tiles,)](table, out, scale, shift, float(fill), *sizes, enable_fp_fusion=True)
 
 

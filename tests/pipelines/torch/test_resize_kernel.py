@@ -40,6 +40,16 @@ def test_some_windows(dtype: torch.dtype) -> None:
         check(some_views(rng, 3), dtype, scale)
 
 
+def test_one_scale_for_all_channels() -> None:
+    """As without a mean: values that `expand` repeats have a stride of 0."""
+    images, places, target, fill = some_views(np.random.default_rng(6), 3)
+    scale, shift = (torch.tensor([value, 5, 7], device=DEVICE)[:1].expand(3) for value in (0.5, -2.0))
+    out = [torch.empty(3, *target, 3, device=device).permute(0, 3, 1, 2) for device in (DEVICE, "cpu")]
+    by_kernel([image.to(DEVICE) for image in images], places, out[0], fill=fill, scale=scale, shift=shift)
+    resize_views(images, places, out[1], fill, scale.cpu(), shift.cpu())
+    assert (out[0].cpu() - out[1]).abs().max() < 0.01
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("part", range(5))

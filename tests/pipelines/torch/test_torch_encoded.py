@@ -276,7 +276,7 @@ def test_a_transform_of_batches_draws_the_same_again(mixed: Dataset, decode: Any
 
 
 def drawn(loader: Any) -> list[torch.Tensor]:
-    """What a transform of the images draws for each batch."""
+    """Numbers that a transform of the images draws for each batch."""
     found: list[torch.Tensor] = []
     list(to_device(loader, "cpu", image_transform=lambda images: (found.append(torch.rand(3)), images)[1]))
     return found
