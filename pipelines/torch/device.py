@@ -55,7 +55,9 @@ class DeviceFeed:
         if self._stream is None and self.device.type == "cuda":
             self._stream = torch.cuda.Stream(self.device)
         waiting: deque[tuple[Future[Any], int | None, int]] = deque()
-        thread = ThreadPoolExecutor(1, "shardfeed-device")  # which begins with the first encoded images
+        # It begins with the first encoded images. A thread's current GPU is 0 at first, where it would take memory.
+        begin = None if self._stream is None else partial(torch.cuda.set_device, self._stream.device)
+        thread = ThreadPoolExecutor(1, "shardfeed-device", begin)
         try:
             for number, batch in enumerate(loader):
                 self._drawn = getattr(loader, "step", None)
