@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.options import AnnotationOptions as AnnotationOptions
     from shardfeed.converters.sources.options import ColumnOptions as ColumnOptions
     from shardfeed.converters.sources.options import LabelOptions as LabelOptions
-    from shardfeed.converters.sources.readers import Evidence as Evidence
     from shardfeed.converters.sources.readers import Reader as Reader
+    from shardfeed.converters.sources.recognition import Evidence as Evidence
     from shardfeed.converters.sources.rows.annotations import Annotations as Annotations
     from shardfeed.converters.sources.rows.from_dicts import from_dicts as from_dicts
     from shardfeed.converters.sources.rows.gather import Gather as Gather

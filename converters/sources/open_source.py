@@ -27,9 +27,9 @@ from shardfeed.converters.sources.readers import (
     READERS,
     REFUSED,
     SAMPLE_ENDS,
-    Evidence,
     Reader,
 )
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Findings, Source, changed, findings_of
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape

@@ -1,12 +1,12 @@
 """Interface of a reader; the one list of readers, and the list of known file types that are not read."""
 
-import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, Protocol
 
+from shardfeed.converters.sources.annotations.tools.signs import TOOLS
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import (
@@ -17,28 +17,8 @@ from shardfeed.converters.sources.options import (
     PixelOptions,
     of_reader,
 )
+from shardfeed.converters.sources.recognition import Evidence, Marks, marks_of, missing_of
 from shardfeed.converters.sources.source import Source
-from shardfeed.errors import ShardfeedError, escape
-
-_HERE = "shardfeed.converters.sources"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Evidence that a path fits a reader.
-
-    `found`: what was found, as text. `missing`: files or options that are still needed, as text. `name`: the reader's
-    name, as in `--reader`. `sure`: whether the evidence excludes all other readers, whatever they find.
-
-    Example:
-        def recognise(look, options):
-            return Evidence("boxes", "lines of an image and its boxes") if look.first((".boxes",)) else None
-    """
-
-    name: str
-    found: str
-    missing: str = ""
-    sure: bool = False
 
 
 class ReaderModule(Protocol):
@@ -53,49 +33,6 @@ class ReaderModule(Protocol):
         ...
 
 
-def missing_of(error: ShardfeedError) -> str:
-    """Return problem and remedy of the error of an unreadable input, for `Evidence.missing`."""
-    _, problem, remedy = error.args  # not .problem: its arguments are formatted later, for Python or the command line
-    return f"{problem}; {remedy}" if remedy else problem
-
-
-@dataclass(frozen=True)
-class Marks:
-    """The beginning of a reader's files: `begins` matches their first bytes.
-
-    `found`: the evidence in words, with {} for the name of such a file, where that is enough to know the reader.
-    `beside`: name of a folder that must be next to the file, if a folder is read. `inside`: name of the folder of the
-    file.
-    """
-
-    begins: re.Pattern[bytes]
-    found: str = ""
-    beside: str = ""
-    inside: str = ""
-
-    def first(self, look: Look, suffixes: tuple[str, ...]) -> str:
-        """Return the path of the first matching file; "" if there is none."""
-        for name in look.files(suffixes):
-            inside = not self.inside or os.path.basename(os.path.dirname(name)) == self.inside
-            if inside and self.begins.match(look.head(look.full(name))):
-                return look.full(name)
-        return ""
-
-    def evidence(self, name: str, look: Look, suffixes: tuple[str, ...]) -> Evidence | None:
-        """Evidence for the reader `name`, by its first file; None without such a file."""
-        path = self.first(look, suffixes)
-        alone = self.beside and not os.path.isdir(os.path.join(os.path.dirname(path), self.beside))
-        if not path or (alone and look.is_folder):
-            return None
-        return Evidence(name, self.found.format(escape(os.path.basename(path))))
-
-
-def _marks(found: str, *words: bytes, begins: bytes = b"", beside: str = "", inside: str = "") -> Marks:
-    """Marks of a file that begins so, and has each of these words, or of `a|b` one, somewhere in its first bytes."""
-    every = b"".join(b"(?=.*(?:%s))" % word for word in words)
-    return Marks(re.compile(b"(?:%s)%s" % (begins, every), re.DOTALL), found, beside, inside)
-
-
 @dataclass(frozen=True)
 class Reader:
     """A reader of one format, for `open_source`.
@@ -104,8 +41,8 @@ class Reader:
 
     Attributes:
         name: the value for `--reader`, or `reader=` in Python.
-        module: a module with `recognise` and `read`, or its name below `shardfeed.converters.sources`. With `marks`,
-            `read` is enough.
+        module: a module with `recognise` and `read`, or a function that imports and returns it. With `marks`, `read` is
+            enough.
         options: the class of its options.
         takes: the names of the options that the reader accepts; all others are refused.
         suffixes: suffixes of file names, in lower case; a folder must have a file with one of them. Empty: any suffix
@@ -123,7 +60,7 @@ class Reader:
     """
 
     name: str
-    module: str | ReaderModule
+    module: ReaderModule | Callable[[], ReaderModule]
     options: type[Options]
     takes: Collection[str] = ()
     suffixes: tuple[str, ...] = ()
@@ -154,9 +91,7 @@ class Reader:
 
     def load(self) -> ReaderModule:
         """Import the module, if needed, and return it."""
-        if not isinstance(self.module, str):
-            return self.module
-        return cast("ReaderModule", import_module(f"{_HERE}.{self.module}"))
+        return self.module() if callable(self.module) else self.module
 
     def may_fit(self, look: Look, given: Collection[str] = ()) -> bool:
         """Return whether this reader might read the files, judging by names and, for a single file, by its first bytes.
@@ -179,7 +114,6 @@ _OF_ANNOTATIONS = frozenset({"images", "tasks", "boxes_on"})
 _OF_BOXES = _OF_ANNOTATIONS | _NAMES | {"unit"}
 _OF_TABLES = frozenset({"delimiter", "encoding"})
 _GROUPS = frozenset({"group_column"})
-_CLASS = frozenset({"label_columns"})
 _OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES | _GROUPS
 _OF_RECORDS = _OF_COLUMNS | {"unit", "one_hot", "label_separator"}
 _OF_LABEL_FILES = frozenset(LabelOptions.__dataclass_fields__) - {"pattern"}
@@ -187,29 +121,99 @@ _OF_UNNAMED = _OF_COLUMNS - _GROUPS  # which would be columns
 _OF_PIXELS = _OF_COLUMNS | {"label_columns", "split_column"}
 _OF_FOLDERS = frozenset({"pattern", "unlabelled"}) | _NAMES
 
-_TABLE_ENDS = (".csv", ".tsv", ".tab", ".txt", ".token")
+_CSV_ENDS = (".csv", ".tsv", ".tab")
+_TABLE_ENDS = (*_CSV_ENDS, ".txt", ".token")
 _KEYED_ENDS = (".json", ".jsonl", ".ndjson", ".parquet")
+_METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _IMAGE_ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _TAR_ENDS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")
 
 
-def _samples(name: str, module: str, takes: Collection[str], *suffixes: str, **more: Any) -> Reader:
+def _module(name: str) -> Any:
+    """Import the `ReaderModule` of a reader in this list; here and not above, as few of them fit a path."""
+    match name:
+        case "webdataset":
+            from shardfeed.converters.sources.containers import webdataset as module
+        case "parquet":
+            from shardfeed.converters.sources.containers import parquet as module
+        case "tfrecord":
+            from shardfeed.converters.sources.containers.records import tfrecord as module
+        case "arrayrecord":
+            from shardfeed.converters.sources.containers.records import arrayrecord as module
+        case "mds":
+            from shardfeed.converters.sources.containers import mds as module
+        case "npz":
+            from shardfeed.converters.sources.containers.arrays import npz as module
+        case "hdf5":
+            from shardfeed.converters.sources.containers.arrays import hdf5 as module
+        case "mat":
+            from shardfeed.converters.sources.containers.arrays import mat as module
+        case "idx":
+            from shardfeed.converters.sources.containers.arrays import idx as module
+        case "cifar":
+            from shardfeed.converters.sources.containers.arrays import cifar as module
+        case "stl10":
+            from shardfeed.converters.sources.containers.arrays import stl10 as module
+        case "lmdb":
+            from shardfeed.converters.sources.containers import lmdb as module
+        case "coco":
+            from shardfeed.converters.sources.annotations import coco as module
+        case "yolo":
+            from shardfeed.converters.sources.annotations.yolo import reader as module
+        case "voc":
+            from shardfeed.converters.sources.annotations import voc as module
+        case "kitti":
+            from shardfeed.converters.sources.annotations import kitti as module
+        case "masks":
+            from shardfeed.converters.sources.annotations.masks import reader as module
+        case "caption-files":
+            from shardfeed.converters.sources.annotations.tables import caption_files as module
+        case "split-lists":
+            from shardfeed.converters.sources.annotations import split_lists as module
+        case "boxes-csv":
+            from shardfeed.converters.sources.annotations.tables import boxes_csv as module
+        case "classes-csv":
+            from shardfeed.converters.sources.annotations.tables import classes_csv as module
+        case "captions":
+            from shardfeed.converters.sources.annotations.tables import captions as module
+        case "imagefolder":
+            from shardfeed.converters.sources.annotations.tables import imagefolder as module
+        case "labelme":
+            from shardfeed.converters.sources.annotations.tools import labelme as module
+        case "via":
+            from shardfeed.converters.sources.annotations.tools import via as module
+        case "label-studio":
+            from shardfeed.converters.sources.annotations.tools import label_studio as module
+        case "cvat":
+            from shardfeed.converters.sources.annotations.tools import cvat as module
+        case "createml":
+            from shardfeed.converters.sources.annotations.tools import createml as module
+        case "supervisely":
+            from shardfeed.converters.sources.annotations.tools import supervisely as module
+        case "fiftyone":
+            from shardfeed.converters.sources.annotations.tools import fiftyone as module
+        case "sagemaker":
+            from shardfeed.converters.sources.annotations.tools import sagemaker as module
+        case "pixels-csv":
+            from shardfeed.converters.sources.containers import pixels_csv as module
+        case "labels":
+            from shardfeed.converters.sources.labels import label_file as module
+        case "folder":
+            from shardfeed.converters.sources.folders import image_folder as module
+        case _:
+            raise LookupError(name)
+    return module
+
+
+def _samples(name: str, takes: Collection[str], *suffixes: str, **more: Any) -> Reader:
     """A reader of files of many samples."""
-    return Reader(name, f"containers.{module}", ColumnOptions, takes, suffixes, **{"kinds": (), **more})
+    return Reader(name, partial(_module, name), ColumnOptions, takes, suffixes, **{"kinds": (), **more})
 
 
-def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str, **more: Any) -> Reader:
+def _annotations(name: str, takes: Collection[str], *suffixes: str, **more: Any) -> Reader:
     """A reader of annotations next to images, selected by include and exclude."""
     more = {"chooses_files": True, "kinds": (), **more}
-    return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, **more)
-
-
-def _tool(
-    name: str, found: str, *ends: str, words: Sequence[bytes] = (), more: Collection[str] = (), **begin: Any
-) -> Reader:
-    """A reader of the files of an annotation tool; `more`: options that it takes besides those of boxes."""
-    marks, module = _marks(found, *words, **begin), f"tools.{name.replace('-', '_')}"
-    return _annotations(name, module, {*_OF_BOXES, *more}, *ends, marks=marks)
+    return Reader(name, partial(_module, name), AnnotationOptions, takes, suffixes, **more)
 
 
 _RECORDS = re.compile(r"\.(tfr|record)|[-_]of[-_]\d|^part-([rm]-)?\d")
@@ -220,92 +224,41 @@ _MASKS = re.compile(
     r"|[-_.](mask|label|annot|gt|groundtruth|seg|trimap|matte)[a-z]*\."
 )
 # Karpathy's, or JSON Lines; not COCO's, which may be one line.
-_NO_JSON_BUT = _marks(
+_NO_JSON_BUT = marks_of(
     "",
     begins=rb'(?:\xef\xbb\xbf)?\s*(?:[^\s{]|\Z|(?=.*"sentences")(?=.*"raw")'
     rb'|(?![^\n]*"annotations")\{[^\n]*\}[ \t\r]*(?:\n|\Z))',
 )
 
 READERS: tuple[Reader, ...] = (
-    _samples("webdataset", "webdataset", _OF_RECORDS, *_TAR_ENDS, kinds=("tar",)),
-    _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq", kinds=("parquet",)),
-    _samples("tfrecord", "records.tfrecord", _OF_RECORDS, kinds=("other",), names=_RECORDS),
-    _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS, kinds=("other",), names=_ARRAY_RECORDS),
-    _samples("mds", "mds", _OF_RECORDS, "index.json"),
-    _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy"),
-    _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5", kinds=("hdf5",)),
-    _samples("mat", "arrays.mat", _OF_COLUMNS, ".mat"),
-    _samples("idx", "arrays.idx", _OF_UNNAMED, "ubyte", "ubyte.gz"),
-    _samples("cifar", "arrays.cifar", _OF_UNNAMED, ".bin", "batches.meta", "meta", "train"),
-    _samples("stl10", "arrays.stl10", _OF_UNNAMED, ".bin"),
-    _samples("lmdb", "lmdb", _OF_UNNAMED, ".mdb", ".lmdb", kinds=("lmdb",)),
-    _annotations("coco", "coco", _OF_ANNOTATIONS | {"unit"} | _GROUPS, ".json"),
-    _annotations("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
-    _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"} | _GROUPS, ".xml"),
-    _annotations("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
-    _annotations("masks", "masks.reader", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS, names=_MASKS),
-    _annotations(
-        *("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES | _GROUPS, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
-        kinds=("other",),
-    ),
-    _annotations(
-        *("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"), kinds=("other",)
-    ),
-    _annotations(
-        *("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, *_KEYED_ENDS), marks=_NO_JSON_BUT
-    ),
-    _annotations(
-        *("imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES | _GROUPS),
-        *("metadata.jsonl", "metadata.csv", "metadata.parquet"),
-    ),
-    _annotations("caption-files", "tables.caption_files", _OF_ANNOTATIONS | {"encoding"}, ".txt", ".caption"),
-    _tool("labelme", "{} has shapes, as LabelMe saves them", ".json", words=(b'"shapes"', b'"imagePath"|"flags"')),
-    _tool(
-        *("via", "{} has regions, as VIA saves them", ".json", ".csv"),
-        begins=rb'(?=.*"shape_attributes")(?=.*"filename")|filename,file_size,file_attr',
-        more=_CLASS,
-    ),
-    _tool(
-        *("label-studio", "{} has tasks, as Label Studio exports them", ".json", ".csv"),
-        begins=rb'(?=.*"annotations")(?=.*"data")(?=.*(?:"result"|"file_upload"))'
-        rb'|(?=\s*\[)(?=.*"annotator")(?=.*"id")|(?=[^\n]*annotator)(?=[^\n]*annotation_id|.*rectanglelabels)',
-        more=_CLASS,
-    ),
-    _tool(
-        *("cvat", "{} begins with <annotations>, as in CVAT", ".xml"),
-        words=(b"<image |<track |<meta>",),
-        begins=b"(?=.{0,387}<annotations>)",
-        more=_GROUPS,
-    ),
-    _tool(
-        *("createml", "{} is a list of images with coordinates", ".json"),
-        words=(b'"image"', b'"annotations"', b'"coordinates"', b'"label"'),
-        begins=rb"(?=[\xef\xbb\xbf\s]*\[)",
-    ),
-    _tool(
-        *("supervisely", "{} has objects, as Supervisely saves them", ".json"),
-        words=(b'"objects"', b'"size"', b'"classTitle"|"description"'),
-        inside="ann",
-    ),
-    _tool(
-        *("fiftyone", "{} has labels, as FiftyOne exports them", "samples.json", "labels.json"),
-        begins=rb'(?=\s*\{.{0,190}"samples")(?=.*"filepath")'
-        rb'|(?!\s*.{0,190}"images")(?=\s*.{0,190}"classes")(?=.*"labels")',
-        beside="data",
-        more=_GROUPS | _CLASS,
-    ),
-    _tool(
-        *("sagemaker", "{} names images as source-ref, as SageMaker Ground Truth does"),
-        *(".manifest", ".jsonl", ".json"),
-        words=(b'"source-ref"',),
-        begins=rb"\s*\{",
-        more={"encoding"},
-    ),
-    _annotations("split-lists", "split_lists", _NAMES, ".txt"),
-    Reader("pixels-csv", "containers.pixels_csv", PixelOptions, _OF_PIXELS, (".csv",), kinds=()),
+    _samples("webdataset", _OF_RECORDS, *_TAR_ENDS, kinds=("tar",)),
+    _samples("parquet", _OF_RECORDS, ".parquet", ".pq", kinds=("parquet",)),
+    _samples("tfrecord", _OF_RECORDS, kinds=("other",), names=_RECORDS),
+    _samples("arrayrecord", _OF_RECORDS, kinds=("other",), names=_ARRAY_RECORDS),
+    _samples("mds", _OF_RECORDS, "index.json"),
+    _samples("npz", _OF_COLUMNS, ".npz", ".npy"),
+    _samples("hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5", kinds=("hdf5",)),
+    _samples("mat", _OF_COLUMNS, ".mat"),
+    _samples("idx", _OF_UNNAMED, "ubyte", "ubyte.gz"),
+    _samples("cifar", _OF_UNNAMED, ".bin", "batches.meta", "meta", "train"),
+    _samples("stl10", _OF_UNNAMED, ".bin"),
+    _samples("lmdb", _OF_UNNAMED, ".mdb", ".lmdb", kinds=("lmdb",)),
+    _annotations("coco", _OF_ANNOTATIONS | {"unit"} | _GROUPS, ".json"),
+    _annotations("yolo", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
+    _annotations("voc", _OF_BOXES | {"voc_origin", "encoding"} | _GROUPS, ".xml"),
+    _annotations("kitti", _OF_BOXES - {"images"}, ".txt"),
+    _annotations("masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS, names=_MASKS),
+    _annotations("boxes-csv", _OF_BOXES | _OF_TABLES | _GROUPS, *_CSV_ENDS, "bbx_gt.txt", kinds=("other",)),
+    _annotations("classes-csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv", kinds=("other",)),
+    _annotations("captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, *_KEYED_ENDS, marks=_NO_JSON_BUT),
+    _annotations("imagefolder", _OF_BOXES | _OF_TABLES | _GROUPS, *_METADATA),
+    _annotations("caption-files", _OF_ANNOTATIONS | {"encoding"}, ".txt", ".caption"),
+    *(_annotations(name, _OF_BOXES.union(one.takes), *one.suffixes, marks=one.marks) for name, one in TOOLS.items()),
+    _annotations("split-lists", _NAMES, ".txt"),
+    Reader("pixels-csv", partial(_module, "pixels-csv"), PixelOptions, _OF_PIXELS, (".csv",), kinds=()),
     # Images with their labels in names or in a table: used if no other reader fits.
-    Reader("labels", "labels.label_file", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
-    Reader("folder", "folders.image_folder", LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),
+    Reader("labels", partial(_module, "labels"), LabelOptions, _OF_LABEL_FILES, chooses_files=True),
+    Reader("folder", partial(_module, "folder"), LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),
 )
 PLAIN = ("labels", "folder")
 BY_NAME = {one.name: one for one in READERS}

@@ -12,8 +12,8 @@ from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_lines
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_number
 from shardfeed.converters.sources.rows.source import ColumnarSource

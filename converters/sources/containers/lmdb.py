@@ -25,7 +25,7 @@ from shardfeed.converters.sources.containers.arrays.source import block_source, 
 from shardfeed.converters.sources.containers.handles import close, listed, opened
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence, missing_of
+from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import ByteStrings, TextColumn
 from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.rows import Rows

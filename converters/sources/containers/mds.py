@@ -48,8 +48,8 @@ from shardfeed.converters.sources.containers.records.columns import NAMES, NUMBE
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.reading import read_whole
+from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, choose_roles, kind_of
 from shardfeed.converters.sources.rows.source import ColumnarSource, Parts

@@ -30,7 +30,7 @@ from shardfeed.converters.sources.files.parquet_file import (
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.readers import Evidence, missing_of
+from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource, Parts

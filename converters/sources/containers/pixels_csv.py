@@ -19,7 +19,7 @@ from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelP
 from shardfeed.converters.sources.labels.table import LabelTable, cells_of
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import PixelOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.cells import NUMBER
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles

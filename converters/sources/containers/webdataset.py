@@ -32,7 +32,7 @@ from shardfeed.converters.sources.guard import damaged, open_regular
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.readers import Evidence, missing_of
+from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles, kind_of

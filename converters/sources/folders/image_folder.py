@@ -33,7 +33,7 @@ from shardfeed.converters.sources.folders.other_layouts import (
 )
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.columns import Codes, Splits
 from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows

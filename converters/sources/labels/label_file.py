@@ -24,7 +24,7 @@ from shardfeed.converters.sources.labels.columns import Columns, Use
 from shardfeed.converters.sources.labels.table import ABSENT, LabelTable, Record, check_options
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions, given
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.cells import Cell
 from shardfeed.converters.sources.rows.columns import ClassMarks, ListedColumn, Splits, as_array, take
 from shardfeed.converters.sources.rows.inference import (

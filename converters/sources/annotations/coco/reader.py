@@ -29,7 +29,7 @@ from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import class_text, corners_of, shown_value
 from shardfeed.converters.sources.rows.source import ColumnarSource

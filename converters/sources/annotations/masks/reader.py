@@ -30,8 +30,8 @@ from shardfeed.converters.sources.annotations.masks.meaning import (
 from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS, MASK_FOLDERS, Choice, Listing, names_image
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_whole
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles

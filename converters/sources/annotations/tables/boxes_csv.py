@@ -19,7 +19,7 @@ from shardfeed.converters.sources.labels.table import LabelTable, check_options
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_size
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names

@@ -13,8 +13,8 @@ from shardfeed.converters.sources.files.walk import is_remark
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_whole
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.evidence import column_meaning
 from shardfeed.converters.sources.rows.source import ColumnarSource

@@ -14,7 +14,7 @@ from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split

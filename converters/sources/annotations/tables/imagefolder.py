@@ -20,7 +20,7 @@ from shardfeed.converters.sources.labels.table import LabelTable, cell_of, check
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import Cell
 from shardfeed.converters.sources.rows.columns import NumberColumn, take

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from shardfeed.converters.sources.annotations.tools.signs import TOOLS
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task
-from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import MOST, class_text, is_number, shown_value
@@ -112,16 +112,15 @@ def all_of(look: Look, tool: str) -> Iterator[tuple[str, str]]:
     if not look.is_folder:
         yield look.path, ""
         return
-    reader, found = BY_NAME[tool], 0
-    assert reader.marks is not None
+    sign, found = TOOLS[tool], 0
     for key in look.list_files(chosen=False):
         name = name_text(key)
         path = os.path.join(look.path, name)
-        if name.lower().endswith(reader.suffixes) and reader.marks.begins.match(look.head(path)):
+        if name.lower().endswith(sign.suffixes) and sign.marks.begins.match(look.head(path)):
             found += 1
             yield path, name.rpartition("/")[0] + "/" if "/" in name else ""
     if not found:
-        problem = f"no file of this tool among its {' and '.join(reader.suffixes)} files"
+        problem = f"no file of this tool among its {' and '.join(sign.suffixes)} files"
         raise UsageError(look.path, problem, "check the path")
 
 

@@ -14,8 +14,8 @@ from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_whole
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.split_names import split_words, usual_split
 from shardfeed.errors import LabelFileError, MissingExtraError, UsageError, argument, escape
 from shardfeed.text import some

@@ -18,7 +18,7 @@ from shardfeed.converters.sources.containers.arrays.source import (
 )
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence, missing_of
+from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.image_classes import KnownClasses
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError

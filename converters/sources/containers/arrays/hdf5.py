@@ -22,7 +22,7 @@ from shardfeed.converters.sources.containers.handles import close, listed, opene
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra

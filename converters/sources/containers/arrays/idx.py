@@ -29,7 +29,7 @@ from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.image_classes import KnownClasses
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape

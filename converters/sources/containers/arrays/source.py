@@ -22,7 +22,7 @@ from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
 from shardfeed.converters.sources.look import Look, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.readers import Evidence, missing_of
+from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.image_classes import CLASS, KnownClasses, Labels
 from shardfeed.converters.sources.rows.roles import WORDS

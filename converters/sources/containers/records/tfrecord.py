@@ -43,7 +43,7 @@ from shardfeed.converters.sources.containers.records.shard_names import (
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence, missing_of
+from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart
 from shardfeed.converters.sources.source import SourceFile

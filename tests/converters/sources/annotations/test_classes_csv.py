@@ -13,7 +13,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import FILENAME, LABEL, TEXT, Feature
 from shardfeed.testing.source import SourceContract

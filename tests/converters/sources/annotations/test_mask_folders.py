@@ -21,8 +21,9 @@ from shardfeed.converters.sources.annotations.masks.meaning import read_class_ta
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
-from shardfeed.converters.sources.readers import BY_NAME, Evidence
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.testing.source import SourceContract

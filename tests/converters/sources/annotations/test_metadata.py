@@ -17,7 +17,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature

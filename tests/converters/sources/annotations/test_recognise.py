@@ -18,7 +18,8 @@ from shardfeed.converters import (
     open_source,
 )
 from shardfeed.converters.sources.options import options_of
-from shardfeed.converters.sources.readers import READERS, Evidence, Reader
+from shardfeed.converters.sources.readers import READERS, Reader
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError
 from tests.converters.sources.annotations.test_coco import of_coco, plant, scene

@@ -17,7 +17,7 @@ from shardfeed.converters.sources.annotations import voc
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
 from shardfeed.testing.source import SourceContract

@@ -17,7 +17,7 @@ from shardfeed.converters import convert, open_source
 from shardfeed.converters.sources.annotations.yolo import reader
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.errors import LabelFileError, MissingExtraError, ShardfeedError, UsageError
 from shardfeed.testing.source import SourceContract
 

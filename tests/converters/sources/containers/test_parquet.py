@@ -25,8 +25,8 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers import parquet
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_content
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError

@@ -28,8 +28,8 @@ from shardfeed.converters.sources.archives.tar import members
 from shardfeed.converters.sources.containers import webdataset
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_content
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart
 from shardfeed.converters.sources.source import Sample, Source, findings_of
 from shardfeed.errors import UsageError

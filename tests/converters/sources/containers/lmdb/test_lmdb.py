@@ -20,7 +20,8 @@ from shardfeed.converters.sources.containers import handles
 from shardfeed.converters.sources.containers import lmdb as database
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
-from shardfeed.converters.sources.readers import BY_NAME, Evidence
+from shardfeed.converters.sources.readers import BY_NAME
+from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
