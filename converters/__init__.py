@@ -5,7 +5,8 @@
     shard_tasks, write_shard, commit_shards, ShardTasks         conversion on a cluster of any kind
     open_source, LabelOptions, AnnotationOptions, ColumnOptions the source at a path, and the options of its reader
     from_dicts, ImageFolder, LabelFile, FileNames, Unlabelled   sources
-    Source, Sample, SourceFile, Skipped, Findings, RejectCode   your own source
+    Source, Sample, SourceFile, SourceInfo, Skipped, Findings, RejectCode
+                                                                your own source
     Reader, Look, Evidence, find_files, Gather, Row, Parts, ColumnInfo, choose_roles, Annotations, AnnotationCode
                                                                 your own reader
     append, merge, filter, split, relabel, remove, reshard, MakingOptions
@@ -82,5 +83,6 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.source import Skipped as Skipped
     from shardfeed.converters.sources.source import Source as Source
     from shardfeed.converters.sources.source import SourceFile as SourceFile
+    from shardfeed.converters.sources.source import SourceInfo as SourceInfo
 
 __all__, __getattr__, __dir__ = lazy_names(__name__)

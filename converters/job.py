@@ -10,7 +10,6 @@ from shardfeed.converters.commit.output import Output, check_apart, check_output
 from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.append_target import GrowingSource
 from shardfeed.converters.planning.options import PlanOptions, number_or_size
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.space import check_space
@@ -18,7 +17,7 @@ from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
-from shardfeed.converters.sources.source import RecordedSource, Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import TooManyRejectedError, UsageError, argument
 from shardfeed.storage.address import is_address, local_path
 
@@ -62,19 +61,19 @@ class Job(NamedTuple):
         else:
             place = LocalPlace(local_path(out))
         replace = place.may_replace(replace)
-        made_with = source.made_with if isinstance(source, RecordedSource) else None
-        onto = source.onto if isinstance(source, GrowingSource) else None
+        info = info_of(source)
         drawn, (number, size) = Shares.of(split), number_or_size(shards)
-        if drawn.by == "hash" and drawn.shares is None and onto is None:
+        if drawn.by == "hash" and drawn.shares is None and info.onto is None:
             in_python = "split=Shares({'train': 0.9, 'test': 0.1}, 'hash')"
             shown = argument("split", python=in_python, typed="train=0.9,test=0.1")
             raise UsageError("split_by", "is how splits are drawn, and there are no shares", f"for example {shown}")
         if not isinstance(image, ImageOptions | None):
             raise UsageError("image", f"got {image!r}, expected ImageOptions", "for example ImageOptions(size=64)")
         image = image or ImageOptions()
+        made_with, onto = info.made_with, info.onto
         options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
         limits = RejectLimits.of(max_bad)
-        check_apart(place.local, findings_of(source).folder)
+        check_apart(place.local, info.findings.folder)
         return cls(source, place, Staging(place.local), options, limits, replace)
 
     @property

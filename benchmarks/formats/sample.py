@@ -1,16 +1,15 @@
 """Some images of a dataset or of a source, from all over it, as a source of their own."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from one_reading import SPLIT
 
 from shardfeed.converters import open_source
 from shardfeed.converters.operations.dataset_source import DatasetSource
-from shardfeed.converters.sources.source import Sample, Source
+from shardfeed.converters.sources.source import Sample, Source, SourceInfo, info_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import Schema
@@ -37,15 +36,11 @@ class Part:
 
 @dataclass(frozen=True)
 class RecordedPart(Part):
-    """The same of a source whose samples are records already. See `RecordedSource`."""
+    """The same of a source whose samples are records already. See `SourceInfo.made_with`."""
 
-    keeps_order = True
-    fingerprint = None
-
-    @property
-    def made_with(self) -> Mapping[str, Any]:
-        """That of the source."""
-        return self.source.made_with  # type: ignore[attr-defined]  # it is a RecordedSource
+    def info(self) -> SourceInfo:
+        """That of the source, in this order."""
+        return replace(info_of(self.source), keeps_order=True, fingerprint=None)
 
 
 def sample_of(path: str, images: int, size: int) -> Part:

@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.operations.change import Change
-from shardfeed.converters.sources.source import Findings, Sample
+from shardfeed.converters.sources.source import Findings, Sample, SourceInfo
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.readers.dataset import Dataset
@@ -192,7 +192,7 @@ class Part:
 
 
 class ChosenRecords:
-    """The records of `parts`, one part after the other; see `RecordedSource`.
+    """The records of `parts`, one part after the other; see `SourceInfo.made_with`.
 
     A split without records is removed, with a note. `carried`: features of samples, in addition to the label, that the
     plan needs. Memory: 16 bytes per record, and its key.
@@ -210,15 +210,17 @@ class ChosenRecords:
     ) -> None:
         self.parts = [part for part in parts if len(part.places)]
         self.schema = schema
-        self.made_with = made_with
-        self.keeps_order = keeps_order
-        self.fingerprint = fingerprint
         taken = {part.split for part in self.parts}
         gone = dict.fromkeys(part.split for part in parts if part.split is not None and part.split not in taken)
         left = (f"split {name} has no records left, and is removed" for name in gone)
-        self.findings = Findings(notes=(*notes, *left))
+        findings = Findings(notes=(*notes, *left))
+        self._info = SourceInfo(findings, "", made_with, keeps_order, fingerprint)
         self._ends = np.cumsum([len(part.places) for part in self.parts])
         self.carried: list[str] = []
+
+    def info(self) -> SourceInfo:
+        """Return how the records were made, and which splits are gone."""
+        return self._info
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -241,7 +243,7 @@ class ChosenRecords:
 
 
 class DatasetSource(ChosenRecords):
-    """Every record of a dataset in its order, split by split; see `RecordedSource`.
+    """Every record of a dataset in its order, split by split; see `SourceInfo.made_with`.
 
     A sample's key is the record's file name; if names are missing or repeated, its split and position. Memory: 16 bytes
     per record, and its key. Raises as `Opened`.

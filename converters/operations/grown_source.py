@@ -13,7 +13,7 @@ from shardfeed.converters.operations.classes import joined, near_names, schema_d
 from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.reading import read_image
-from shardfeed.converters.sources.source import Findings, Sample, Source, findings_of
+from shardfeed.converters.sources.source import Sample, Source, SourceInfo, info_of
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
@@ -24,7 +24,7 @@ _CLASSES_IN_SHARDS = ("parquet",)  # formats with class names in their files
 
 
 class GrownSource:
-    """The samples of `source` that `dataset` does not have, with classes as it numbers them; see `GrowingSource`.
+    """The samples of `source` that `dataset` does not have, with classes as it numbers them; see `SourceInfo.onto`.
 
     `new_classes`: whether the source may add classes, after the dataset's. `sha256`: whether the dataset has the hash
     of each source file.
@@ -62,14 +62,18 @@ class GrownSource:
         self._places = places
         whole = replace(schema, class_names=names, class_ids=ids)
         counted = [name for name in dataset if ids_were_counted(dataset, name)]
-        self.onto = AppendTarget(dataset.directory, manifest, there.next_numbers, whole, counted)
-        notes = list(findings_of(source).notes)
-        notes += there.notes()
+        onto = AppendTarget(dataset.directory, manifest, there.next_numbers, whole, counted)
+        findings = info_of(source).findings
+        notes = [*findings.notes, *there.notes()]
         for key, of_key in names.items():
             if more := of_key[len(schema.class_names[key]) :]:
                 notes.append(f"{number(len(more), 'class', 'classes')} added to {escape(key)}: {some(more)}")
-        notes += _without_columns(self.onto)
-        self.findings: Findings = replace(findings_of(source), notes=tuple(notes))
+        notes += _without_columns(onto)
+        self._info = SourceInfo(replace(findings, notes=tuple(notes)), onto=onto)
+
+    def info(self) -> SourceInfo:
+        """Return the source's findings and what was done here, and the dataset that the samples are appended to."""
+        return self._info
 
     def __len__(self) -> int:
         return len(self._places)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from shardfeed.errors import IntegrityError
 from shardfeed.manifest import Manifest, SplitInfo
@@ -66,12 +66,3 @@ class ColumnsBefore(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self._split.columns)
-
-
-@runtime_checkable
-class GrowingSource(Protocol):
-    """A `Source` of samples that are appended to a dataset."""
-
-    @property
-    def onto(self) -> AppendTarget: ...
-    def __len__(self) -> int: ...

@@ -8,7 +8,7 @@ from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions, check_range
 from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.planning.split_shares import SPLIT_BY, Groups, SplitBy, check_seed
-from shardfeed.converters.sources.source import RecordedSource, Source
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.naming import check_split_name
@@ -89,7 +89,7 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
     """
     if options.onto is not None:
         return options.onto.schema
-    if isinstance(source, RecordedSource):
+    if info_of(source).made_with is not None:
         return source.schema.stated()
     images = image_features(sha256=options.image.sha256, restarts=options.image.restarts)
     own = source.schema

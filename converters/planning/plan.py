@@ -22,7 +22,7 @@ from shardfeed.converters.planning.rows import MOST_SPLITS, PlanRows
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
 from shardfeed.converters.sources.guard import EVERY, report_progress
-from shardfeed.converters.sources.source import Findings, RecordedSource, Source, findings_of
+from shardfeed.converters.sources.source import Findings, Source, info_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.registry import shard_format
 from shardfeed.naming import check_split_name
@@ -111,8 +111,7 @@ def make_plan(
     schema = schema_of(source, options)
     shard_format(options.to).check(schema)
     labelled = has_label(schema)
-    recorded = source if isinstance(source, RecordedSource) else None
-    keeps_order = recorded is not None and recorded.keeps_order
+    info = info_of(source)
     features = sorted(source.schema.features)
     rows, inputs = PlanRows(count, directory, buckets), Inputs(directory)
     names: dict[str, int] = {}
@@ -148,9 +147,9 @@ def make_plan(
     content = hashlib.blake2b(digest_size=16)
     for bucket in rows.by_place():
         content.update(_digests_by_draw(source, bucket))
-        if not keeps_order:
+        if not info.keeps_order:
             share_out(bucket, split_of(bucket), splits.values())
-    for block in rows.by_number() if keeps_order else ():
+    for block in rows.by_number() if info.keeps_order else ():
         share_out(block, split_of(block), splits.values())
     for name, split in splits.items():
         if not split.images and not (options.onto and options.onto.shards(name)):
@@ -173,12 +172,12 @@ def make_plan(
         schema=schema,
         options=options,
         shards=shards,
-        fingerprint=recorded.fingerprint if recorded and recorded.fingerprint else content.hexdigest(),
+        fingerprint=info.fingerprint or content.hexdigest(),
         source_bytes=size,
         drawn=bool(open_),
         class_counts={name: tuple(split.class_counts.tolist()) for name, split in splits.items() if classes},
         notes=[*notes, *too_few_images(images, options.shards)],
-        findings=findings_of(source),
+        findings=info.findings,
         forecast=forecast,
         inputs=inputs,
         made_by=versions,

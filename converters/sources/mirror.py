@@ -22,7 +22,7 @@ from shardfeed.converters.sources.files.listing import Choice, Globs, is_hidden
 from shardfeed.converters.sources.guard import EVERY, mirrors, report_progress
 from shardfeed.converters.sources.remote import Ranges, placed, read_in_place, storage_of, version_number
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Rasters
-from shardfeed.converters.sources.source import Content, RasterImage, Source, changed
+from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
 from shardfeed.machine.free_space import room_in
 from shardfeed.storage.address import check_url
@@ -220,8 +220,7 @@ class Mirror:
             odd = [*map(self._shown, self._odd)]
             notes.append(counted("objects skipped, as their names cannot be file names", odd, len(odd)))
         rejected = [replace(one, reason=self._shown(one.reason)) for one in found.rejected]
-        return changed(
-            made,
+        return made.changed(
             images=_Images(made.images, root),
             rasters=made.rasters and _Masks(made.rasters, root),
             findings=replace(found, notes=notes, rejected=rejected, folder=None),

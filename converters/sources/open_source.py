@@ -30,7 +30,8 @@ from shardfeed.converters.sources.readers import (
     Reader,
 )
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Findings, Source, changed, findings_of
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import Source
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
@@ -125,7 +126,7 @@ def open_source(
                 unpacked, notes = unpack(look.path)
                 notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *notes]
                 source = _noted(open_source(unpacked.folder, options=options, **wanted), notes)
-                return changed(source, kept=(unpacked, getattr(source, "kept", None)))
+                return source.changed(kept=(unpacked, source.kept))
         if "labels" not in values and (inner := _only_folder(look)):
             notes = [f"the only folder in it is read: {escape(inner)}"]
             return _noted(open_source(os.path.join(look.path, inner), options=options, **wanted), notes)
@@ -179,10 +180,10 @@ def _only_folder(look: Look) -> str:
     return "" if any(names_image(os.fsencode(name)) for name in inner) else folders[0]
 
 
-def _noted(source: Source, notes: Sequence[str]) -> Source:
-    """Return the source with `notes` in front of its own."""
-    findings = findings_of(source)
-    return changed(source, findings=replace(findings, notes=[*notes, *findings.notes]))
+def _noted(source: Source, notes: Sequence[str]) -> ColumnarSource:
+    """Return a source of one of our readers with `notes` in front of its own."""
+    assert isinstance(source, ColumnarSource)
+    return source.changed(findings=replace(source.findings, notes=[*notes, *source.findings.notes]))
 
 
 def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
@@ -282,15 +283,13 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
             remedy = remedy if look.is_folder else "leave it out"
             raise UsageError(look.path, problem, remedy)
     source = reader.read(look, values)
-    described = getattr(source, "described", None)
-    if not by or described is None:
+    if not by or not isinstance(source, ColumnarSource):
         return source
-    findings: Findings = source.findings  # type: ignore[attr-defined]  # a source that describes itself has them
     in_files = reader.options is ColumnOptions
-    shown = ([] if in_files else [found]) + [described]  # of a container, `described` alone says the same
+    shown = ([] if in_files else [found]) + [source.described]  # of a container, that alone says the same
     description = ": ".join([by, "; ".join(filter(None, shown))]).removesuffix(": ")
-    findings = replace(findings, notes=[description, *findings.notes], in_files=in_files)
-    return changed(source, described=description, findings=findings)
+    findings = replace(source.findings, notes=[description, *source.findings.notes], in_files=in_files)
+    return source.changed(described=description, findings=findings)
 
 
 def _of_samples(look: Look, values: Mapping[str, Any]) -> UsageError | None:

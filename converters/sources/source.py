@@ -1,17 +1,17 @@
 """Sources of samples: the one extension point of conversion.
 
-A source has a `schema` and supports `len(source)` and `source[i]`, nothing else. A conversion requests each sample
-twice, once to plan (key, split, labels) and once to write, so `source[i]` must be cheap and return the same each time:
-give a `SourceFile` or a callable for the image, and its bytes are only read by the worker that writes them.
+A source has a `schema` and supports `len(source)` and `source[i]`; a method `info` may say more (`SourceInfo`). A
+conversion requests each sample twice, once to plan (key, split, labels) and once to write, so `source[i]` must be cheap
+and return the same each time: give a `SourceFile` or a callable for the image, and its bytes are only read by the
+worker that writes them.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from shardfeed.converters.sources.objects import Account, MaskTable, Objects
-from shardfeed.errors import spell_out
+from shardfeed.errors import UsageError, spell_out
 from shardfeed.schema import Schema, Value
 
 
@@ -83,8 +83,8 @@ class Sample:
     objects in the image, if the schema has boxes (the kind "box"); the worker computes the values of
     `schema.object_keys` from them, so `features` must not contain these. `raster`: a mask with a class for each pixel,
     if the schema has a `raster`; the worker computes its value too. `record`: a finished record to store unchanged (see
-    `RecordedSource`); the image is then not read, and only the label of `features` is used. `number`: the source's own
-    id of the image, 0 or more, which evaluation tools use: stored as `image/source_id`.
+    `SourceInfo`); the image is then not read, and only the label of `features` is used. `number`: the source's own id
+    of the image, 0 or more, which evaluation tools use: stored as `image/source_id`.
 
     Example:
         sample = Sample(b"rose/1.jpg", Path("photos/rose/0001.jpg").read_bytes, {"image/class/label": 1}, split="train")
@@ -164,43 +164,40 @@ class Source(Protocol):
     def __getitem__(self, index: int, /) -> Sample: ...
 
 
-SourceT = TypeVar("SourceT", bound=Source)
+@dataclass(frozen=True)
+class SourceInfo:
+    """Statements of a source about itself, beside its samples: its method `info`, which it need not have, returns them.
 
+    `findings`: of its listing. `described`: what it was taken for, in a sentence that `convert` prints first.
 
-@runtime_checkable
-class FindingSource(Source, Protocol):
-    """A source with findings of its listing, such as skipped files."""
+    Of a source of samples with a `record` each, whose schema is the records', with all that conversion adds:
+    `made_with`: the options that decided how its images are stored, for the manifest; None for all other sources.
+    `keeps_order`: whether samples are stored in the source's order in each split, and not in one that is drawn.
+    `fingerprint`: that of the dataset that these are the samples of, all of them in their order; None where they are
+    others. `onto`: the dataset that the samples are appended to, an `AppendTarget`.
 
-    @property
-    def findings(self) -> Findings: ...
-
-
-def findings_of(source: Source) -> Findings:
-    """Return the findings of a source, options in notes spelled out; empty findings if it is no FindingSource."""
-    found = source.findings if isinstance(source, FindingSource) else Findings()
-    return replace(found, notes=[*map(spell_out, found.notes)])
-
-
-def changed(source: SourceT, **values: Any) -> SourceT:
-    """A copy of the source with other attributes: not `replace`, as classes of sources may have own constructors."""
-    made = copy.copy(source)
-    for name, value in values.items():
-        object.__setattr__(made, name, value)
-    return made
-
-
-@runtime_checkable
-class RecordedSource(Protocol):
-    """A `Source` of samples with a `record` each. Its schema is the records', with all that conversion adds.
-
-    `made_with`: the options that decided how its images are stored, for the manifest. `keeps_order`: whether samples
-    are stored in the source's order in each split, and not in one that is drawn. `fingerprint`: that of the dataset
-    that these are the samples of, all of them in their order; None where they are others.
+    Example:
+        def info(self):
+            return SourceInfo(Findings(notes=["drawn at 300 dpi"]), f"{len(self)} drawings")
     """
 
-    schema: Schema
-    made_with: Mapping[str, Any]
-    keeps_order: bool
-    fingerprint: str | None
+    findings: Findings = field(default_factory=Findings)
+    described: str = ""
+    made_with: Mapping[str, Any] | None = None
+    keeps_order: bool = False
+    fingerprint: str | None = None
+    onto: Any = None
 
-    def __len__(self) -> int: ...
+
+def info_of(source: Source) -> SourceInfo:
+    """Return what a source says of itself, options in notes spelled out; nothing if it has no `info`.
+
+    Raises UsageError if `info` is no method that returns a SourceInfo.
+    """
+    told = getattr(source, "info", SourceInfo)
+    info = told() if callable(told) else told
+    if not isinstance(info, SourceInfo):
+        problem = f"got {type(info).__name__} from the source's `info`, expected a method that returns a SourceInfo"
+        raise UsageError("source", problem, "return SourceInfo(findings, described), or rename the attribute")
+    findings = replace(info.findings, notes=[*map(spell_out, info.findings.notes)])
+    return replace(info, findings=findings)

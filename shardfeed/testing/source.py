@@ -20,7 +20,7 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.sample_values import own_features
 from shardfeed.converters.sources.reading import read_image
-from shardfeed.converters.sources.source import Sample, Source, SourceFile, findings_of
+from shardfeed.converters.sources.source import Sample, Source, SourceFile, info_of
 from shardfeed.naming import check_split_name
 
 _LOOKED_AT = 20  # samples with images or records that are read, spread over the source
@@ -73,7 +73,7 @@ class SourceContract:
         """Check that the source can be pickled, and each sample, with the function that reads its image."""
         source = build()
         again = pickle.loads(pickle.dumps(source))
-        assert (len(again), again.schema, findings_of(again)) == (len(source), source.schema, findings_of(source))
+        assert (len(again), again.schema, info_of(again)) == (len(source), source.schema, info_of(source))
         assert [again[i].key for i in range(len(again))] == [source[i].key for i in range(len(source))]
         assert _images(again) == _images(source)
         for i in spread_over(source):
@@ -127,7 +127,7 @@ class SourceContract:
     def test_what_is_left_out_is_named(self, build: Callable[[], Source]) -> None:
         """Check that rejected inputs are listed once, sorted, with a known code and a reason, and not offered."""
         source = build()
-        found = findings_of(source)
+        found = info_of(source).findings
         keys = [skipped.key for skipped in found.rejected]
         assert keys == sorted(set(keys))
         assert not set(keys) & {source[i].key for i in range(len(source))}

@@ -15,7 +15,7 @@ from shardfeed.converters import ImageFolder, ImageOptions
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.split_shares import SplitBy, draw
-from shardfeed.converters.sources.source import Sample, SourceFile
+from shardfeed.converters.sources.source import Sample, SourceFile, SourceInfo
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, Feature, Schema
 
@@ -137,9 +137,8 @@ class Many:
 
 
 class ManyRecords(Many):
-    keeps_order = True
-    made_with: Mapping[str, object] = {}
-    fingerprint = None
+    def info(self) -> SourceInfo:
+        return SourceInfo(made_with={}, keeps_order=True)
 
 
 @pytest.mark.parametrize("source", [Many(), ManyRecords()])

@@ -12,7 +12,7 @@ import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert, from_dicts
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.objects import LeftOut
-from shardfeed.converters.sources.source import Findings, findings_of
+from shardfeed.converters.sources.source import Findings, info_of
 from shardfeed.errors import argument
 from shardfeed.tools.cli import main
 
@@ -116,4 +116,4 @@ def test_a_reason_with_an_option_reads_as_typed_and_as_in_python(
         assert told == "--colours FILE (in Python colours) names colours"
     source = from_dicts([{"image": (tmp_path / "a.jpg").read_bytes(), "key": "a.jpg"}])
     noted = replace(source, findings=Findings(notes=[reason]))
-    assert findings_of(noted).notes == ["--colours FILE (in Python colours) names colours"]
+    assert info_of(noted).findings.notes == ["--colours FILE (in Python colours) names colours"]

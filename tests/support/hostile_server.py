@@ -17,7 +17,7 @@ from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.readers import READERS
 from shardfeed.converters.sources.reading import read_image
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import ShardfeedError
 
 SAMPLES = 3  # of a source whose images are read
@@ -36,7 +36,7 @@ def opened(path: str, options: dict[str, Any]) -> str:
     """Open a source and read its first images; return "read", or the error."""
     try:
         source = open_source(path, **options)
-        findings_of(source)
+        info_of(source)
         reading.append(True)
         for i in range(min(len(source), SAMPLES)):
             with suppress(RejectedError):

@@ -19,7 +19,7 @@ from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import Task, options_of
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape, without_secrets
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
@@ -195,12 +195,12 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
     if is_address(args.out):
         destination(args.out)  # before the source is listed
     source = source_of(args)
-    shown: str = getattr(source, "described", "")
-    if shown and not (args.json or args.quiet):
-        print(shown, flush=True)  # before the work starts: the user may want to stop
-    log.say("listed", files=len(source), rejected=len(findings_of(source).rejected))
+    info = info_of(source)
+    if info.described and not (args.json or args.quiet):
+        print(info.described, flush=True)  # before the work starts: the user may want to stop
+    log.say("listed", files=len(source), rejected=len(info.findings.rejected))
     if not is_address(args.out):
-        check_apart(args.out, findings_of(source).folder)
+        check_apart(args.out, info.findings.folder)
     image = ImageOptions(
         sha256=not args.no_hash,
         **given(args, "check", "encode", "resize_shorter", "size", "resize_filter", "quality", "baseline", "seekable"),
@@ -225,7 +225,7 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
     except TooManyRejectedError as error:
         signs.close()
         _log_rejected(error.rejected, log)
-        print_failed(error, args, shown=shown)
+        print_failed(error, args, shown=info.described)
         raise
     finally:
         signs.close()
@@ -234,7 +234,7 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
     if report.committed:
         sizes = {name: info.records for name, info in report.manifest.splits.items()}
         log.say("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
-    print_report(report, args, shown=shown)
+    print_report(report, args, shown=info.described)
     if report.committed and not (args.json or args.quiet):
         print(next_steps(args.out, report.manifest))
     return 0

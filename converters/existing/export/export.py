@@ -28,7 +28,7 @@ from shardfeed.converters.existing.export.voc import VocForm
 from shardfeed.converters.existing.export.yolo import YoloForm
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, escape
 from shardfeed.formats.registry import FORMATS
 from shardfeed.machine.free_space import room_in
@@ -83,7 +83,7 @@ def check(root: str, again: ReconvertCommand, expected: Found, to: str) -> None:
     try:
         reader = options.pop("reader", None)
         source = open_source(path, reader=reader, options=options_of(options))
-        findings = findings_of(source)
+        findings = info_of(source).findings
         for one in [*findings.rejected[:1], *(findings.account.left_out[:1] if findings.account else ())][:1]:
             why = f"; the first one not read: {escape(one.key)}: {one.reason}"
         for sample in source:

@@ -7,8 +7,8 @@ lists unusable inputs in a `Ledger`.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.objects import Account, AnnotationCode, LeftOut
 from shardfeed.converters.sources.rows.columns import ListedColumn, Splits, sample_number, schema_of, values_at
 from shardfeed.converters.sources.rows.object_table import ObjectTable
-from shardfeed.converters.sources.source import Content, Findings, RasterImage, Sample, Skipped, SourceFile
+from shardfeed.converters.sources.source import Content, Findings, RasterImage, Sample, Skipped, SourceFile, SourceInfo
 from shardfeed.errors import escape
 from shardfeed.schema import Feature, Schema
 from shardfeed.text import counted
@@ -77,6 +77,17 @@ class ColumnarSource:
     findings: Findings = field(default_factory=Findings)
     described: str = ""
     kept: object = None
+
+    def info(self) -> SourceInfo:
+        """Return what was found, and how the source is described."""
+        return SourceInfo(self.findings, self.described)
+
+    def changed(self, **values: Any) -> Self:
+        """A copy with other fields; not `replace`, as subclasses have constructors of their own."""
+        made = object.__new__(type(self))
+        now = {one.name: getattr(self, one.name) for one in fields(ColumnarSource)}
+        ColumnarSource.__init__(made, **{**now, **values})
+        return made
 
     @property
     def schema(self) -> Schema:

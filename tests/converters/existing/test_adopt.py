@@ -20,7 +20,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import adopt, survey
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.formats.tfrecord.framing import frame
@@ -456,4 +456,4 @@ def test_names_without_a_word_for_a_split(tmp_path: Path) -> None:
     source = open_source(tmp_path)
     assert [source[i].split for i in range(len(source))] == [None, None]
     note = "kinds of files without a word for a split, read as one: 2 (cats, dogs)"
-    assert note in findings_of(source).notes
+    assert note in info_of(source).findings.notes

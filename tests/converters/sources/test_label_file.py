@@ -16,7 +16,7 @@ from shardfeed.annotations import CAPTION, OBJECT_LABEL
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature
 
@@ -539,7 +539,7 @@ def test_the_index_of_pandas_is_no_column(images: Path, index: str, name: str, c
     lines = [f"{index},path,{name}", *(",".join(map(str, row)) for row in rows)]
     source = open_source(write(images, "\n".join(lines) + "\n"))
     assert [key in one.features for one in source] == [True] * 3
-    assert f"unused columns: 1 ({index or 'column1'})" in findings_of(source).notes
+    assert f"unused columns: 1 ({index or 'column1'})" in info_of(source).findings.notes
 
 
 def test_lists_that_are_left_over_need_evidence_too(images: Path) -> None:
@@ -1155,7 +1155,7 @@ def test_a_table_of_boxes_that_is_given_as_labels_is_read_as_boxes(tmp_path: Pat
     table = write(tmp_path, "image,xmin,ymin,xmax,ymax,label\na.jpg,1,2,3,4,cat\na.jpg,5,6,7,8,dog\n")
     source = open_source(photos, options=LabelOptions(labels=table))
     assert source.schema.class_names == {OBJECT_LABEL: ("cat", "dog")}
-    assert findings_of(source).notes[0].startswith("recognised as boxes-csv: ")
+    assert info_of(source).findings.notes[0].startswith("recognised as boxes-csv: ")
     write(tmp_path, "image,xmin,ymin,xmax,ymax,label\na.jpg,1,2,3,4,cat\n")
     source = open_source(photos, options=LabelOptions(labels=table, label_columns=["label"]))
     assert source.schema.class_names == {LABEL: ("cat",)}

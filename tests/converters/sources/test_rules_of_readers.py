@@ -50,7 +50,7 @@ from shardfeed.annotations import BOX, CAPTION, OBJECT_TEXT, RASTER
 from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.readers import READERS
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.schema import FILENAME, TEXT
 from shardfeed.tools import cli
@@ -750,7 +750,7 @@ def _said(folder: str, builder: Builder, reader: str, options: Mapping[str, Any]
     samples = [source[i] for i in range(len(source))]
     objects = [(one.objects and repr(one.objects), one.raster and repr(one.raster)) for one in samples]
     features = [{key: np.asarray(value).tolist() for key, value in one.features.items()} for one in samples]
-    findings = findings_of(source)
+    findings = info_of(source).findings
     return [source.schema, [one.key for one in samples], objects, features, findings.account, findings.rejected]
 
 

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shardfeed.converters.conversion import convert
 from shardfeed.converters.sources.folders.image_folder import FileNames, ImageFolder, Unlabelled
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.rows.rows import ListedSource
-from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile
+from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile, SourceInfo
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT, Feature, Schema
 from shardfeed.testing.source import SourceContract
@@ -216,7 +217,8 @@ class Unpicklable(Drawn):
 
 
 class Unsound(Drawn):
-    findings = Findings([Skipped(b"z", "E_EMPTY", "empty"), Skipped(b"a", "E_EMPTY", "empty")])
+    def info(self) -> SourceInfo:
+        return SourceInfo(Findings([Skipped(b"z", "E_EMPTY", "empty"), Skipped(b"a", "E_EMPTY", "empty")]))
 
 
 class WithoutSchema:
@@ -275,3 +277,21 @@ def test_hash_seed_and_locale_do_not_matter(tmp_path: Path) -> None:
         outputs.add(done.stdout)
     assert len(outputs) == 1
     assert outputs.pop().count(b"\n") == len(BUILDERS)
+
+
+def test_info_of_an_own_source_reaches_the_report(tmp_path: Path) -> None:
+    class Told(Drawn):
+        def info(self) -> SourceInfo:
+            return SourceInfo(Findings([Skipped(b"z", "E_EMPTY", "empty")], ["scanned"]))
+
+    report = convert(Told(), tmp_path / "out", dry_run=True, max_bad=1)
+    assert "scanned" in report.notes
+    assert [one.key for one in report.rejected] == [b"z"]
+
+
+def test_an_attribute_named_info_is_an_error(tmp_path: Path) -> None:
+    class Odd(Drawn):
+        info = "scanned"
+
+    with pytest.raises(UsageError, match="got str from the source's `info`"):
+        convert(Odd(), tmp_path / "out")

@@ -10,7 +10,7 @@ from object_images import SCENES, Objects, converted, draw, expected, put, stems
 
 from shardfeed.converters import open_source
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.testing.source import SourceContract
 
@@ -108,7 +108,7 @@ def test_fractions_are_refused_with_a_way_out(tmp_path: Path) -> None:
 def test_images_that_are_missing_are_listed_with_what_is_in_them(tmp_path: Path) -> None:
     root = beside(tmp_path / "photos")
     (root / "d.png").unlink()
-    findings = findings_of(open_source(root))
+    findings = info_of(open_source(root)).findings
     assert [(one.key, one.code) for one in findings.rejected] == [(b"d.png", "E_MISSING")]
     assert findings.account is not None
     assert [one.code for one in findings.account.left_out] == ["E_IMAGE"] * 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source, recognise
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import ShardfeedError
 
 KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "cocoid": 1, "sentences": [{"raw": "x"}, {"raw": "y"}]}]}
@@ -64,7 +64,7 @@ def test_only_errors_of_ours(tmp_path: Path, form: str, edits: list[tuple[int, i
     except ShardfeedError:
         return
     assert [sample.key for sample in source] in ([b"a.jpg"], [name.encode()])
-    for skipped in findings_of(source).rejected:
+    for skipped in info_of(source).findings.rejected:
         assert skipped.reason.isprintable()
-    for left in getattr(findings_of(source).account, "left_out", ()):
+    for left in getattr(info_of(source).findings.account, "left_out", ()):
         assert left.reason.isprintable(), left

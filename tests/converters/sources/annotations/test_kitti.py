@@ -8,7 +8,7 @@ from object_images import SCENES, converted, draw, expected, put, stems
 
 from shardfeed.annotations import IS_CROWD, OBJECT_TEXT, OBJECTS
 from shardfeed.converters import open_source
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.testing.source import SourceContract
 
@@ -99,11 +99,11 @@ def test_labels_that_are_lost_are_listed(tmp_path: Path) -> None:
     (root / "training/label_2/b.txt").unlink()
     (root / "training/label_2/b.txt").symlink_to("nowhere")
     source = open_source(root)
-    account = findings_of(source).account
+    account = info_of(source).findings.account
     assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"training/label_2/d.txt", "E_ORPHAN")] * 3
     (root / "training/label_2/c.txt").write_bytes(b"\xff" * 20)
-    codes = [one.code for one in findings_of(open_source(root)).account.left_out]  # type: ignore[union-attr]
+    codes = [one.code for one in info_of(open_source(root)).findings.account.left_out]  # type: ignore[union-attr]
     assert sorted(codes) == ["E_LINE", *["E_ORPHAN"] * 3]
 
 

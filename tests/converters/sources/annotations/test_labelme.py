@@ -10,7 +10,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import AnnotationOptions, convert, open_source
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import LabelFileError
 from shardfeed.schema import TEXT
 
@@ -70,7 +70,7 @@ def test_an_image_renamed_with_its_file_is_found_by_the_name_of_the_file(tmp_pat
     found = [(sample.key, len(sample.objects or ())) for sample in source]
     assert found == [(b"b.png", 1), (b"c.jpg", 1), (b"demo.png", 1)]
     note = "JSON files whose image has their name, and not that of imagePath: 2"
-    assert any(one.startswith(note) for one in findings_of(source).notes)
+    assert any(one.startswith(note) for one in info_of(source).findings.notes)
 
 
 def test_a_file_whose_image_path_names_another_image_is_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.testing.source import SourceContract
 
@@ -74,7 +74,7 @@ def keys(source: Source) -> dict[str, tuple[str, str | None]]:
 
 
 def rejected(source: Source) -> list[tuple[str, str]]:
-    return [(os.fsdecode(one.key), one.code) for one in findings_of(source).rejected]
+    return [(os.fsdecode(one.key), one.code) for one in info_of(source).findings.rejected]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_has_no_partner_is_named(tmp_path: Path) -> None:
     assert rejected(source) == [
         (key, "E_PAIR") for key in ("images/2.jpg", "images/4.jpg", "images/4.png", "masks/3.png")
     ]
-    reasons = [one.reason for one in findings_of(source).rejected]
+    reasons = [one.reason for one in info_of(source).findings.rejected]
     assert "expected 2, or the same name with _mask" in reasons[0]
     assert "masks/4.png may also be the mask of images/4.png" in reasons[1]
 
@@ -139,10 +139,10 @@ def test_what_is_not_wanted_is_left_out(tmp_path: Path) -> None:
     source = read(str(tmp_path), ABC, exclude=("test/**", "3.png"))
     assert list(keys(source)) == ["train/images/1.jpg"]
     assert rejected(source) == []
-    assert "2 images left out by include and exclude" in findings_of(source).notes
+    assert "2 images left out by include and exclude" in info_of(source).findings.notes
     source = read(str(tmp_path), ABC, include="train/**", exclude="nothing.*")
     assert list(keys(source)) == ["train/images/1.jpg", "train/images/3.png"]
-    assert "nothing matched the exclude pattern 'nothing.*'" in findings_of(source).notes
+    assert "nothing matched the exclude pattern 'nothing.*'" in info_of(source).findings.notes
 
 
 def test_images_may_lie_elsewhere(tmp_path: Path) -> None:
@@ -229,9 +229,9 @@ def test_grey_values_are_asked_for_by_a_table_that_works(values: tuple[int, ...]
 def test_void_that_nobody_asked_for_is_noted(tmp_path: Path) -> None:
     root = tree(tmp_path, "images/1.jpg=masks/1.png", values=(0, 127, 255))
     source = read(str(root), AnnotationOptions(class_names=[f"c{i}" for i in range(128)]))
-    assert "masks have 255, which is void, unless the option void changes it" in findings_of(source).notes
+    assert "masks have 255, which is void, unless the option void changes it" in info_of(source).findings.notes
     asked = AnnotationOptions(class_names=[f"c{i}" for i in range(128)], void=255)
-    assert not any("void" in note for note in findings_of(read(str(root), asked)).notes)
+    assert not any("void" in note for note in info_of(read(str(root), asked)).findings.notes)
 
 
 def test_numbers_of_objects_and_photos_are_no_classes(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_two_values_are_background_and_foreground(
     np.testing.assert_array_equal(found["images/1.jpg"], mask(values) > 0)
     if values == (0, 255):
         assert source.schema.raster.class_ids == (0, 255)
-        assert any("255 is class 1" in note for note in findings_of(source).notes)
+        assert any("255 is class 1" in note for note in info_of(source).findings.notes)
 
 
 def test_empty_masks_do_not_tell_what_255_is(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_colours_need_a_table(name: str, given: bool, tmp_path: Path) -> None:
     expected = np.repeat([255, 0, 1], [2, 2, 4])[:, None].repeat(WIDTH, 1)
     for found in stored_masks(source).values():
         np.testing.assert_array_equal(found, expected)
-    assert any(note.lower() == "classes that are void: 1 (void)" for note in findings_of(source).notes)
+    assert any(note.lower() == "classes that are void: 1 (void)" for note in info_of(source).findings.notes)
 
 
 def test_class_names_choose_among_those_of_a_table(tmp_path: Path) -> None:
@@ -476,7 +476,7 @@ def test_pascal_voc(tmp_path: Path) -> None:
     splits = {key[-10:-4]: split for key, (_, split) in keys(source).items()}
     assert splits == {"000001": "train", "000002": "train", "000003": "validation"}
     assert rejected(source) == []
-    assert "1 image or mask left out, in no list" in findings_of(source).notes
+    assert "1 image or mask left out, in no list" in info_of(source).findings.notes
     convert(source, tmp_path / "out", workers=1)
     data = shardfeed.open(tmp_path / "out")
     assert {name: split.records for name, split in data.manifest.splits.items()} == {"train": 2, "validation": 1}
@@ -562,7 +562,7 @@ def test_cityscapes(kinds: tuple[str, ...], tmp_path: Path) -> None:
     assert (len(raster.class_names), raster.void) == (19, 255)
     assert (raster.class_names[0], raster.class_names[-1]) == ("road", "bicycle")
     assert raster.class_ids[:3] == ((7, 8, 11) if kind == "labelIds" else ())
-    assert any(note.startswith(f"masks: {kind}") for note in findings_of(source).notes)
+    assert any(note.startswith(f"masks: {kind}") for note in info_of(source).findings.notes)
     assert rejected(source) == []
     assert [split for _, split in keys(source).values()] == ["train", "validation"]
     (root / "leftImg8bit" / "train").rename(root / "leftImg8bit" / "train_extra")

@@ -18,7 +18,7 @@ from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature
 from shardfeed.testing.source import SourceContract
@@ -324,8 +324,8 @@ def test_the_size_tells_which_image_was_annotated(tmp_path: Path) -> None:
 def test_patterns_leave_rows_out(tmp_path: Path) -> None:
     source = read(str(flat(tmp_path / "hf")), exclude="[bcd].png")
     assert [sample.key for sample in source] == [b"a.png"]
-    assert "images that include and exclude leave out: 3 (d.png, c.png, b.png)" in findings_of(source).notes
-    assert not findings_of(source).rejected
+    assert "images that include and exclude leave out: 3 (d.png, c.png, b.png)" in info_of(source).findings.notes
+    assert not info_of(source).findings.rejected
 
 
 @pytest.mark.long
@@ -359,7 +359,7 @@ def test_labels_are_those_of_all_files(tmp_path: Path) -> None:
     assert [(one.key, one.split, one.features[TEXT]) for one in source] == [
         (b"test/c.png", "test", b"cat"), (b"train/a.png", "train", b"dog"),
     ]  # fmt: skip
-    assert [(one.key, one.code, one.reason) for one in findings_of(source).rejected] == [
+    assert [(one.key, one.code, one.reason) for one in info_of(source).findings.rejected] == [
         (b"test/d.png", "E_NO_LABEL", "test/metadata.jsonl:2: no label: its class is empty"),
         (b"train/b.png", "E_NO_LABEL", "train/metadata.jsonl:2: no label: its class is empty"),
     ]
@@ -381,7 +381,7 @@ def test_a_caption_that_is_no_text_is_listed(tmp_path: Path) -> None:
     put(root / "metadata.jsonl", '{"file_name": "a.png", "text": ["\\ud800", 3, "x"]}\n')
     source = read(str(root))
     assert source[0].features == {CAPTION: [b"x"]}
-    account = findings_of(source).account
+    account = info_of(source).findings.account
     assert account is not None
     assert [one.code for one in account.left_out] == ["E_LINE", "E_LINE"]
 
@@ -423,7 +423,7 @@ def test_lists_in_cells_are_sets_and_a_single_one_is_the_class(tmp_path: Path) -
     put(root / "metadata.csv", "file_name,label\na.png,\"['x', 'y']\"\nb.png,['y']\nc.png,\n")
     source = open_source(root)
     assert [one.features[TEXT] for one in source] == [[b"x", b"y"], [b"y"]]
-    assert [one.key for one in findings_of(source).rejected] == [b"c.png"]
+    assert [one.key for one in info_of(source).findings.rejected] == [b"c.png"]
     put(root / "metadata.csv", 'file_name,label\na.png,"[0, 1]"\nb.png,"[1, 0]"\nc.png,"[1, 0]"\n')
     assert [one.features[LABEL] for one in open_source(root)] == [1, 0, 0]
 

@@ -23,7 +23,7 @@ from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.testing.source import SourceContract
 
@@ -332,7 +332,7 @@ def test_rows_without_coordinates_keep_an_image(tmp_path: Path) -> None:
     source = table(tmp_path / "rows", text)
     assert source.schema.class_names[OBJECT_LABEL] == ("mass",)
     assert len(source) == 2
-    notes = findings_of(source).notes
+    notes = info_of(source).findings.notes
     assert "rows with a class but no coordinates, treated as images without objects: 1 (line 2)" in notes
 
 
@@ -484,7 +484,7 @@ def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_p
         except ShardfeedError:
             continue
         good += 1
-        account = findings_of(source).account
+        account = info_of(source).findings.account
         assert account is not None
         account.check("listed")
         if good == 1:
@@ -501,7 +501,7 @@ def test_patterns_leave_rows_out(tmp_path: Path) -> None:
     lines = [f"{name}.png,60,40,dog,1,2,30,4" for name in "abc"]
     source = table(tmp_path / "rows", "\n".join([TENSORFLOW, *lines]), exclude="b.png")
     assert [sample.key for sample in source] == [b"a.png", b"c.png"]
-    found = findings_of(source)
+    found = info_of(source).findings
     assert not found.rejected
     assert "images that include and exclude leave out: 1 (b.png)" in found.notes
 

@@ -16,7 +16,7 @@ from shardfeed.annotations import CAPTION
 from shardfeed.converters import open_source
 from shardfeed.converters.sources.guard import HostileError
 from shardfeed.converters.sources.objects import Account
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import ShardfeedError
 from shardfeed.schema import LABEL
 
@@ -360,7 +360,7 @@ def counted(folder: Path, document: Document) -> tuple[int, set[str]]:
     """How many things are in a source or listed, a rejected image as one; the images that are there or listed."""
     whole = document.reader in ("labelme", "supervisely")
     source = open_source(folder if whole else folder / document.path, reader=document.reader)
-    findings = findings_of(source)
+    findings = info_of(source).findings
     count = len((findings.account or Account()).left_out) + len(findings.rejected)
     count += sum("not read" in note for note in findings.notes)
     keys = [one.key for one in findings.rejected]

@@ -7,7 +7,7 @@ import pytest
 from object_images import image_file, put
 
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import TEXT
 from shardfeed.testing.source import SourceContract
@@ -43,7 +43,7 @@ def test_classes_by_folders_and_splits_by_lists(lists: dict[str, str], tmp_path:
     assert [(one.key, one.split, one.features[TEXT]) for one in source] == [
         (b"cat/1.png", "train", b"cat"), (b"cat/2.png", "test", b"cat"), (b"dog/3.png", of_dog, b"dog"),
     ]  # fmt: skip
-    notes = " ".join(findings_of(source).notes)
+    notes = " ".join(info_of(source).findings.notes)
     assert "--reader folder on `images`" in notes
     assert "image files in no list, left out: 1 (dog/4.png)" in notes
     assert len(open_source(tmp_path / "set" / "images", reader="folder")) == 4

@@ -18,7 +18,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_MASK, OBJECT_TEXT
 from shardfeed.converters import AnnotationOptions, LabelOptions, convert, open_source
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import ENCODED, FILENAME, TEXT
 
@@ -65,7 +65,7 @@ def test_paths_of_another_machine_are_found_by_their_ends_in_the_folder_of_the_i
     kind = LabelOptions if name == "labels.csv" else AnnotationOptions
     source = open_source(file, options=kind(images=photos))
     assert [sample.key.decode() for sample in source] == ["2/b.png", "a.png"]
-    notes = [note for note in findings_of(source).notes if "another machine" in note]
+    notes = [note for note in info_of(source).findings.notes if "another machine" in note]
     assert [note.partition(" (")[0] for note in notes] == ["paths of another machine, found by their ends: 2"]
 
 
@@ -122,7 +122,7 @@ def test_of_several_annotations_of_an_image_the_first_counts(tmp_path: Path, wri
     draw(tmp_path / "photos", {"a": [], "b": []})
     source = open_source(write(tmp_path / "photos", ["cat", "dog"]), reader="label-studio")
     assert [one.features[TEXT] for one in source] == [b"cat", b"owl"]
-    assert any("repeated annotations of an image, left out: 1" in note for note in findings_of(source).notes)
+    assert any("repeated annotations of an image, left out: 1" in note for note in info_of(source).findings.notes)
 
 
 @pytest.mark.parametrize("name", ["via.csv", "VIA.CSV"])
@@ -135,7 +135,7 @@ def test_via_by_rows(tmp_path: Path, name: str) -> None:
     put(tmp_path / "photos" / name, head + rows)
     source = open_source(tmp_path / "photos", reader="via")
     assert [len(one.objects or ()) for one in source] == [1, 0]
-    account = findings_of(source).account
+    account = info_of(source).findings.account
     assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"a.png", "E_LINE")]
 
@@ -197,11 +197,11 @@ def test_a_number_beyond_the_classes_of_fiftyone_is_no_class(tmp_path: Path) -> 
 
 
 def notes_of(source: Any) -> str:
-    return "\n".join(findings_of(source).notes)
+    return "\n".join(info_of(source).findings.notes)
 
 
 def listed(source: Any) -> list[tuple[str, str]]:
-    account = findings_of(source).account
+    account = info_of(source).findings.account
     assert account is not None
     return [(one.code, one.reason) for one in account.left_out]
 
@@ -596,4 +596,4 @@ def test_a_path_of_another_machine_never_is_an_image_that_another_path_names(tmp
         kind = LabelOptions if name == "labels.csv" else AnnotationOptions
         source = open_source(file, options=kind(images=tmp_path / "photos"))
         assert [sample.key for sample in source] == [b"a.png"]
-        assert [(one.key, one.code) for one in findings_of(source).rejected] == [(b"../a.png", "E_PATH_ESCAPE")]
+        assert [(one.key, one.code) for one in info_of(source).findings.rejected] == [(b"../a.png", "E_PATH_ESCAPE")]

@@ -18,7 +18,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
 from shardfeed.testing.source import SourceContract
 
@@ -186,7 +186,7 @@ def test_a_year_without_a_file_of_annotations_is_not_passed_over(tmp_path: Path)
     for year in ("VOC2007", "VOC2012"):
         devkit(tmp_path / "kit" / year, {"a": SCENES["a"]})
     put(tmp_path / "kit/VOC2012/Annotations/a.xml", "<other/>")
-    found = findings_of(read(str(tmp_path / "kit")))
+    found = info_of(read(str(tmp_path / "kit"))).findings
     assert [(one.key, one.code) for one in found.rejected if "a.xml" in one.reason] == [
         (b"VOC2012/JPEGImages/a.png", "E_NO_LABEL")
     ]
@@ -214,9 +214,9 @@ def test_the_origin(tmp_path: Path) -> None:
     scenes: dict[str, Objects] = {"a": [("dog", (1, 1, 60, 40)), ("dog", (11, 5, 30, 25))]}
     root = str(beside(tmp_path / "one", scenes))
     source = read(root, NONE)
-    assert "--voc-origin 1" in " ".join(findings_of(source).notes)
+    assert "--voc-origin 1" in " ".join(info_of(source).findings.notes)
     source = read(root, AnnotationOptions(voc_origin=1))
-    assert not [note for note in findings_of(source).notes if "origin" in note]
+    assert not [note for note in info_of(source).findings.notes if "origin" in note]
     report, found = converted(source, tmp_path / "out")
     assert [found["a.png"][key][0] for key in BOX] == [0, 0, 1, 1]
     assert found["a.png"][XMIN][1] == pytest.approx(10 / 60)
@@ -224,9 +224,9 @@ def test_the_origin(tmp_path: Path) -> None:
     assert report.account is not None
     assert report.account.clipped == 0
     zero = str(beside(tmp_path / "zero"))
-    assert not [note for note in findings_of(read(zero, NONE)).notes if "origin" in note]
+    assert not [note for note in info_of(read(zero, NONE)).findings.notes if "origin" in note]
     assert "boxes begin at 0, as if pixels counted from 0: 1" in " ".join(
-        findings_of(read(zero, AnnotationOptions(voc_origin=1))).notes
+        info_of(read(zero, AnnotationOptions(voc_origin=1))).findings.notes
     )
 
 
@@ -364,7 +364,7 @@ def test_lists_of_splits(tmp_path: Path) -> None:
     assert {sample.key: sample.split for sample in source} == {
         b"a.png": "train", b"b.png": "train", b"d.png": "validation",
     }  # fmt: skip
-    assert "images in no list of a split: 1 (c.png)" in " ".join(findings_of(source).notes)
+    assert "images in no list of a split: 1 (c.png)" in " ".join(info_of(source).findings.notes)
     put(lists / "val.txt", "d\na\n")
     with pytest.raises(LabelFileError, match=r"val.txt:2: 'a' is already in the split train \(train.txt:1\)"):
         read(str(root), NONE)
@@ -381,14 +381,14 @@ def test_an_image_of_a_list_without_a_file_has_no_objects(tmp_path: Path) -> Non
     (root / "Annotations" / "c.xml").unlink()
     source = read(str(root), NONE)
     assert len(source) == 4
-    assert "images without an XML file, treated as images without objects: 1 (c.png)" in findings_of(source).notes
+    assert "images without an XML file, treated as images without objects: 1 (c.png)" in info_of(source).findings.notes
 
 
 def test_patterns_are_of_images(tmp_path: Path) -> None:
     root = beside(tmp_path / "voc")
     source = read(str(root), NONE, include="[ab].png", exclude="nothing")
     assert [sample.key for sample in source] == [b"a.png", b"b.png"]
-    notes = findings_of(source).notes
+    notes = info_of(source).findings.notes
     assert "images left out by include and exclude: 2 (c.png, d.png)" in notes
     assert "nothing matched the exclude pattern 'nothing'" in notes
     with pytest.raises(UsageError, match="no matching image"):
@@ -451,7 +451,7 @@ def test_links_that_leave_the_root_are_not_followed(tmp_path: Path) -> None:
     (root / "b.xml").symlink_to(tmp_path / "secret.xml")
     source = read(str(root), NONE)
     assert [sample.key for sample in source] == [b"a.png"]
-    assert [(one.key, one.code) for one in findings_of(source).rejected] == [(b"b.png", "E_PATH_ESCAPE")]
+    assert [(one.key, one.code) for one in info_of(source).findings.rejected] == [(b"b.png", "E_PATH_ESCAPE")]
 
 
 def test_damaged_files_are_accounted_for(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_content
 from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
@@ -142,7 +142,7 @@ def test_other_codecs(tmp_path: Path, codec: str) -> None:
 def rows_of(source: ColumnarSource) -> tuple[dict[int, bytes | None], set[bytes]]:
     """The image of each row, None for null; and the files that they are in."""
     found: dict[int, bytes | None] = {}
-    for skipped in findings_of(source).rejected:
+    for skipped in info_of(source).findings.rejected:
         assert skipped.code == "E_MISSING"
         found[int(skipped.key.rpartition(b":")[2])] = None
     images = [sample.image for sample in source]
@@ -180,7 +180,7 @@ def test_plain_columns_labels_and_captions(tmp_path: Path) -> None:
     assert list(source.keys) == [b"a/1.png", b"a/2.png"]
     assert [sample.split for sample in source] == ["train", "validation"]
     assert source[0].features == {LABEL: 1, TEXT: b"owl", CAPTION: [b"one", b"two"], "image/size": 1.5}
-    account = findings_of(source).account
+    account = info_of(source).findings.account
     assert account is not None
     assert [one.key for one in account.left_out] == [b"a.parquet:1"]
     source = read(path, ColumnOptions(columns={"label": "part"}, class_names=("val", "train")))
@@ -194,7 +194,7 @@ def test_a_name_of_a_class_that_is_a_number(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"image": images(4), "label": [0, 1, 2, -1]}, features)
     source = read(str(path), PLAIN)
     assert [(sample.features[LABEL], sample.features[TEXT]) for sample in source] == [(0, b"1"), (1, b"2"), (2, b"0")]
-    assert [(one.key, one.code) for one in findings_of(source).rejected] == [(b"3.png", "E_NO_LABEL")]
+    assert [(one.key, one.code) for one in info_of(source).findings.rejected] == [(b"3.png", "E_NO_LABEL")]
     renamed = read(str(path), ColumnOptions(class_names=("x", "y", "z")))
     assert renamed[0].features[TEXT] == b"x"
     with pytest.raises(UsageError, match=r"got 2 names for 3 classes"):
@@ -209,7 +209,7 @@ def test_several_classes_of_an_image(tmp_path: Path, about: Any) -> None:
     assert [sample.features[LABEL] for sample in source] == [[1, 0], [1], []]
     assert source[0].features[TEXT] == [b"dog", b"cat"]
     assert source.schema.kind(LABEL) == "tags"
-    assert [skipped.code for skipped in findings_of(source).rejected] == ["E_NO_LABEL"]
+    assert [skipped.code for skipped in info_of(source).findings.rejected] == ["E_NO_LABEL"]
     columns = {"image": images(2), "label": [["b", "a"], ["c"]]}
     source = read(str(written(tmp_path / "a.parquet", columns)), PLAIN)
     assert [sample.features[LABEL] for sample in source] == [[1, 0], [2]]
@@ -297,7 +297,7 @@ def test_objects(tmp_path: Path, form: str) -> None:
     first = records[b"0.png"]
     assert [np.asarray(first[key]).tolist() for key in (BOX[0], OBJECT_LABEL)] == [[np.float32(10 / 60), 0], [1, 0]]
     assert [len(np.asarray(records[key][OBJECT_LABEL])) for key in (b"0.png", b"1.png", b"2.png")] == [2, 0, 1]
-    account = findings_of(source).account
+    account = info_of(source).findings.account
     assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [
         (b"2.png", "E_LINE"),
@@ -482,7 +482,9 @@ def test_labels_that_are_booleans(tmp_path: Path) -> None:
     values = {"image": images(2), "cat": [True, False], "dog": [True, None]}
     source = read(str(written(tmp_path / "b.parquet", values)), ColumnOptions(one_hot=["cat", "dog"]))
     assert source[0].features[TEXT] == [b"cat", b"dog"]
-    assert [(one.code, "dog: null" in one.reason) for one in findings_of(source).rejected] == [("E_NO_LABEL", True)]
+    assert [(one.code, "dog: null" in one.reason) for one in info_of(source).findings.rejected] == [
+        ("E_NO_LABEL", True)
+    ]
 
 
 def test_masks_of_colours_are_refused_with_what_works(tmp_path: Path) -> None:
@@ -511,4 +513,4 @@ def test_a_column_is_named_as_a_whole(tmp_path: Path) -> None:
     table = pa.table({"image": images(3), "kind, species": ["Cat", "cat", "dog"]})
     pq.write_table(table, tmp_path / "a.parquet")
     source = read(str(tmp_path), ColumnOptions(columns={"label": "kind, species"}))
-    assert "column kind, species: classes that differ only in case: 1 (Cat and cat)" in findings_of(source).notes
+    assert "column kind, species: classes that differ only in case: 1 (Cat and cat)" in info_of(source).findings.notes

@@ -12,7 +12,7 @@ from PIL import Image
 from shardfeed.converters import convert
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import LabelOptions
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
@@ -97,8 +97,8 @@ def test_a_file_without_the_label_is_listed_and_tables_of_other_things_are_noted
     table(root / "sample_submission.csv", "ImageId,Label", [1, 0])
     source = open_source(root)
     assert len(source) == 2
-    assert [one.code for one in findings_of(source).rejected] == ["E_NO_LABEL"]
-    assert "ignored tables without pixels: 1 (sample_submission.csv)" in findings_of(source).notes
+    assert [one.code for one in info_of(source).findings.rejected] == ["E_NO_LABEL"]
+    assert "ignored tables without pixels: 1 (sample_submission.csv)" in info_of(source).findings.notes
     assert len(open_source(root, options=LabelOptions(unlabelled=True))) == 3
 
 

@@ -31,7 +31,7 @@ from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_content
 from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart
-from shardfeed.converters.sources.source import Sample, Source, findings_of
+from shardfeed.converters.sources.source import Sample, Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
@@ -169,7 +169,7 @@ def test_keys_end_at_the_first_dot_and_meta_data_is_skipped(tmp_path: Path) -> N
     files |= {"x.d/.hidden": b"", "README": b"read me", "__MACOSX/1.jpg": b"junk"}
     source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
     assert list(source.keys) == [b"x.d/1.jpg"]
-    assert list(findings_of(source).notes[1:]) == ["ignored members, not named KEY.COLUMN: 1 (README)"]
+    assert list(info_of(source).findings.notes[1:]) == ["ignored members, not named KEY.COLUMN: 1 (README)"]
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
@@ -220,7 +220,7 @@ def test_masks(tmp_path: Path) -> None:
     source = read(str(path), ColumnOptions(columns={"mask": "seg.png"}, class_names=("sky", "sea")))
     assert source.schema.raster is not None
     assert source.schema.raster.class_names == ("sky", "sea")
-    assert [skipped.code for skipped in findings_of(source).rejected] == ["E_PAIR"]
+    assert [skipped.code for skipped in info_of(source).findings.rejected] == ["E_PAIR"]
     report = convert(source, tmp_path / "out", workers=1, max_bad=1)
     assert len(report.rejected) == 1
     record = shardfeed.open(tmp_path / "out")["train"][0]
@@ -272,7 +272,7 @@ def test_samples_that_are_left_out_are_listed(tmp_path: Path) -> None:
         info.size = 1
         tar.addfile(info, io.BytesIO(b"0"))
     source = read(str(path), PLAIN)
-    codes = {skipped.key.decode(): skipped.code for skipped in findings_of(source).rejected}
+    codes = {skipped.key.decode(): skipped.code for skipped in info_of(source).findings.rejected}
     wanted = {"../../x.png": "E_PATH_ESCAPE", "0000": "E_MISSING", "link.png": "E_NOT_REGULAR"}
     assert codes == {**wanted, **{f"000{i}.png": "E_NO_LABEL" for i in (1, 2, 3)}}
     assert list(source.keys) == [b"0004.png", b"0005.png"]
@@ -282,7 +282,7 @@ def test_an_image_without_a_caption_stays(tmp_path: Path) -> None:
     files = {"1.png": image_file(), "1.txt": b"one", "2.png": image_file(), "2.txt": b" \n"}
     source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
     assert [sample.features[CAPTION] for sample in source] == [[b"one"], []]
-    account = findings_of(source).account
+    account = info_of(source).findings.account
     assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"2.png", "E_LINE")]
 
@@ -325,7 +325,7 @@ def test_a_column_twice(tmp_path: Path) -> None:
 def test_a_pickle_may_lie_beside_what_is_taken(tmp_path: Path) -> None:
     path = str(tar_of(tmp_path / "a.tar", pictures(2, pyd=b"no", cls=b"0")))
     source = read(path, ColumnOptions(columns={"image": "png", "label": "cls"}))
-    assert list(findings_of(source).notes[1:]) == ["unused columns: 1 (pyd)"]
+    assert list(info_of(source).findings.notes[1:]) == ["unused columns: 1 (pyd)"]
     with pytest.raises(UsageError, match="the column pyd is a pickle"):
         read(path, ColumnOptions(columns={"label": "pyd"}))
 
@@ -454,7 +454,7 @@ def test_compressed_tars(tmp_path: Path, form: str) -> None:
     source = open_source(tmp_path)
     assert [sample.key for sample in source] == [b"0000.png", b"0001.png", b"b/0000.png", b"b/0001.png"]
     assert [read_content(sample.image) for sample in source] == [image_file(seed=i % 2) for i in range(4)]
-    assert any(note.startswith("1 compressed file was unpacked") for note in findings_of(source).notes)
+    assert any(note.startswith("1 compressed file was unpacked") for note in info_of(source).findings.notes)
     assert len(open_source(tmp_path / f"c.tar.{form}")) == 2
     with tarfile.open(tmp_path / "d.tar.gz", "w:gz") as packed:
         packed.add(tmp_path / "a.tar", "1.png")
@@ -562,7 +562,7 @@ def test_dots_in_names(tmp_path: Path, keys: list[str], columns: tuple[str, ...]
     source = open_source(path, options=ColumnOptions(class_names=("a", "b")))
     assert sorted(by_key(source)) == sorted(f"x/{key}.jpg" for key in keys)
     assert {sample.features[TEXT] for sample in source} == {b"b"}
-    assert any(note.startswith("base names have dots") for note in findings_of(source).notes)
+    assert any(note.startswith("base names have dots") for note in info_of(source).findings.notes)
 
 
 @pytest.mark.parametrize(
@@ -597,4 +597,4 @@ def test_masks_by_the_name_of_their_column(tmp_path: Path, column: str) -> None:
     source = open_source(path, options=ColumnOptions(class_names=("a", "b", "c")))
     assert RASTER in convert(source, tmp_path / "out", workers=1).manifest.schema.features  # type: ignore[union-attr]
     labelled = tar_of(tmp_path / "b.tar", dict(sorted({**files, "0.cls": b"0", "1.cls": b"1"}.items())))
-    assert f"unused columns: 1 ({column})" in findings_of(open_source(labelled)).notes
+    assert f"unused columns: 1 ({column})" in info_of(open_source(labelled)).findings.notes

@@ -14,7 +14,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
@@ -108,7 +108,7 @@ def test_the_top_left_is_the_top_left(tmp_path: Path) -> None:
     source = read_folder(tmp_path)
     pixels = np.asarray(Image.open(io.BytesIO(source[0].image())))  # type: ignore[operator]
     assert pixels[[0, 0, 1], [0, 1, 0]].tolist() == [[200, 0, 0], [0, 100, 0], [0, 0, 50]]
-    assert "missing, so not read: data_batch_1.bin, data_batch_2.bin" in str(findings_of(source).notes)
+    assert "missing, so not read: data_batch_1.bin, data_batch_2.bin" in str(info_of(source).findings.notes)
 
 
 @pytest.mark.parametrize("names", [("batches.meta", "data_batch_1"), ("meta", "train")])

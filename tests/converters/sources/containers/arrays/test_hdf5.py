@@ -20,7 +20,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
@@ -93,7 +93,7 @@ def test_pixels(tmp_path: Path, pixels, labels, check_samples, how) -> None:
     source = read_file(str(tmp_path / "a.h5"))
     check_samples(source, pixels, labels)
     assert (source[0].key, source[11].key) == (b"train/000000.png", b"test/000003.png")
-    assert "axes of test/images: images, channels, height, width" in findings_of(source).notes
+    assert "axes of test/images: images, channels, height, width" in info_of(source).findings.notes
 
 
 @pytest.mark.parametrize(("kind", "ending"), [("JPEG", ".jpg"), ("PNG", ".png"), ("WEBP", ".webp")])
@@ -126,7 +126,7 @@ def test_columns_that_are_said(tmp_path: Path, pixels, labels, check_samples) ->
         read(path, PLAIN)
     source = read_file(path, ColumnOptions(columns={"image": "data", "label": "group/truth"}))
     check_samples(source, pixels, labels)
-    assert "ignored arrays: mean float64 [3]" in findings_of(source).notes
+    assert "ignored arrays: mean float64 [3]" in info_of(source).findings.notes
 
 
 def test_a_folder_of_files(tmp_path: Path, pixels, labels, check_samples) -> None:
@@ -202,7 +202,7 @@ class TestElsewhere:
             file.create_dataset("x", pixels.shape, np.uint8, external=[(str(tmp_path / "raw"), 0, pixels.nbytes)])
             file["images"] = pixels
         source = read(str(tmp_path / "a.h5"), PLAIN)
-        assert any("not followed: 1 (x)" in note for note in findings_of(source).notes)
+        assert any("not followed: 1 (x)" in note for note in info_of(source).findings.notes)
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,13 @@ def test_chunks_of_several_images(tmp_path: Path, pixels, labels, check_samples,
         file["labels"] = labels
     source = read(path, PLAIN)
     check_samples(source, pixels, labels)
-    assert any("unpacked for random access" in note for note in findings_of(source).notes)
+    assert any("unpacked for random access" in note for note in info_of(source).findings.notes)
     monkeypatch.setattr(hdf5, "_SLAB_BYTES", 300)  # two images at a time
     check_samples(read(path, PLAIN), pixels, labels)
     monkeypatch.setattr(hdf5, "MAX_UNPACKED_BYTES", 1259)
     source = read(path, PLAIN)
     check_samples(source, pixels, labels)
-    assert any("4 images per chunk" in note and "CHUNK=1x5x7x3`" in note for note in findings_of(source).notes)
+    assert any("4 images per chunk" in note and "CHUNK=1x5x7x3`" in note for note in info_of(source).findings.notes)
     monkeypatch.setattr(hdf5, "_SLOW", 3)
     with pytest.raises(
         UsageError, match=r"4 images per chunk.*and takes 1\.3 kB decompressed; `h5repack -l images:CHUNK"

@@ -13,7 +13,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
@@ -87,7 +87,7 @@ def test_torchvision_leaves_both(tmp_path: Path, gray, labels, check_samples) ->
     save_mnist(tmp_path, gray, labels)
     source = read_folder(tmp_path)
     check_samples(source, gray, labels)
-    assert sum("ignored, as it is also" in note for note in findings_of(source).notes) == 4
+    assert sum("ignored, as it is also" in note for note in info_of(source).findings.notes) == 4
 
 
 def test_one_file(tmp_path: Path, gray, labels, check_samples) -> None:
@@ -105,13 +105,13 @@ def test_emnist_is_said_to_lie_on_its_side(tmp_path: Path, gray, labels) -> None
         read(str(tmp_path), PLAIN)
     source = read_folder(tmp_path, ColumnOptions(label_offset=1))
     assert source[1].features[LABEL] == 1
-    assert any("rows and columns of each image swapped:" in note for note in findings_of(source).notes)
+    assert any("rows and columns of each image swapped:" in note for note in info_of(source).findings.notes)
 
 
 def test_without_labels(tmp_path: Path, gray) -> None:
     source = read_folder(save(tmp_path, "train-images-idx3-ubyte", gray))
     assert not source.schema.features
-    assert any("no labels" in note for note in findings_of(source).notes)
+    assert any("no labels" in note for note in info_of(source).findings.notes)
 
 
 def test_two_data_sets(tmp_path: Path, gray, labels, check_samples) -> None:
@@ -151,7 +151,7 @@ def test_labels_of_one_split_only(tmp_path: Path, gray, labels) -> None:
     (save_mnist(tmp_path, gray, labels) / "t10k-labels-idx1-ubyte").unlink()
     source = read(str(tmp_path), PLAIN)
     assert len(source) == 8
-    rejected = findings_of(source).rejected
+    rejected = info_of(source).findings.rejected
     assert [(found.key, found.code) for found in rejected] == [(b"test/%06d.png" % i, "E_NO_LABEL") for i in range(4)]
 
 

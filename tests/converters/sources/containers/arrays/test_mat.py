@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from shardfeed.converters import ColumnOptions, open_source
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
@@ -83,7 +83,7 @@ def test_damaged_files(tmp_path: Path, pixels, labels) -> None:
 
 def test_unpacked_once(tmp_path: Path, pixels, labels) -> None:
     source = open_source(save(tmp_path / "a.mat", pixels, labels))
-    assert any("2 compressed files were unpacked" in note for note in findings_of(source).notes)
+    assert any("2 compressed files were unpacked" in note for note in info_of(source).findings.notes)
 
 
 def test_without_scipy(tmp_path: Path, pixels, labels, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
@@ -103,7 +103,7 @@ def test_sides(tmp_path: Path, pixels, labels, check_samples, stored, said: str)
     source = read_file(tmp_path / "a.npz")
     gray = stored(pixels).size < pixels.size
     check_samples(source, pixels[..., 0] if gray else pixels, labels)
-    assert f"axes of images: images, {said}" in findings_of(source).notes
+    assert f"axes of images: images, {said}" in info_of(source).findings.notes
 
 
 def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
@@ -155,7 +155,7 @@ def test_without_labels(tmp_path: Path, pixels) -> None:
     np.savez(tmp_path / "a.npz", images=pixels, other=np.zeros(3))
     source = read_file(tmp_path / "a.npz", PLAIN)
     assert not source.schema.features
-    assert "ignored arrays: other float64 [3]" in findings_of(source).notes
+    assert "ignored arrays: other float64 [3]" in info_of(source).findings.notes
 
 
 class TestLabels:
@@ -184,7 +184,7 @@ class TestLabels:
         for source in (saved(np.where(labels == 1, -1, labels // 2)), saved(np.array(["a", "", "b"])[labels])):
             assert [source[i].key for i in range(3)] == [b"000000.png", b"000002.png", b"000003.png"]
             assert [source[i].features[LABEL] for i in range(3)] == [0, 1, 0]
-            rejected = findings_of(source).rejected
+            rejected = info_of(source).findings.rejected
             assert [(found.key, found.code) for found in rejected] == [
                 (b"%06d.png" % i, "E_NO_LABEL") for i in (1, 4, 7, 10)
             ]
@@ -207,7 +207,7 @@ class TestLabels:
     def test_one_hot(self, saved, labels, dtype) -> None:
         source = saved(np.eye(3)[labels].astype(dtype))
         assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
-        assert any("one-hot" in note for note in findings_of(source).notes)
+        assert any("one-hot" in note for note in info_of(source).findings.notes)
 
     def test_several_ones_are_a_set(self, saved) -> None:
         """As in ChestMNIST: rows may have none."""
@@ -216,7 +216,7 @@ class TestLabels:
         source = saved(marks)
         assert [source[i].features[LABEL] for i in range(3)] == [[], [0, 3], [1]]
         assert source.schema.kind(LABEL) == "tags"
-        assert any("0 to 2 ones per row" in note for note in findings_of(source).notes)
+        assert any("0 to 2 ones per row" in note for note in info_of(source).findings.notes)
 
     def test_texts(self, saved, labels) -> None:
         source = saved(np.array(["dog", "cat", "ähre"])[labels])
@@ -301,7 +301,7 @@ def test_labels_of_one_split_only(tmp_path: Path, pixels, labels) -> None:
     np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_test=pixels)
     source = read(str(tmp_path / "a.npz"), PLAIN)
     assert {source[i].split for i in range(len(source))} == {"train"}
-    rejected = findings_of(source).rejected
+    rejected = info_of(source).findings.rejected
     assert [(found.key, found.code) for found in rejected] == [(b"test/%06d.png" % i, "E_NO_LABEL") for i in range(12)]
 
 
@@ -352,7 +352,7 @@ def test_a_compressed_file_is_unpacked_once(tmp_path: Path, pixels, labels, chec
     source = read(str(tmp_path / "a.npz"), PLAIN)
     (tmp_path / "a.npz").unlink()
     check_samples(source, pixels, labels)
-    (note,) = [note for note in findings_of(source).notes if "2 compressed files were unpacked" in note]
+    (note,) = [note for note in info_of(source).findings.notes if "2 compressed files were unpacked" in note]
     folder = Path(note.partition(" into ")[2].partition(":")[0])
     assert folder.is_dir()
     del source

@@ -13,7 +13,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
@@ -59,7 +59,7 @@ def test_images_and_labels(folder: Path, images, check_samples) -> None:
     check_samples(source, images, np.array([0, 1, 2, 0, 1, 2]))
     assert source.schema.class_names[LABEL] == ("airplane", "bird", "car")
     assert [source[i].split for i in (3, 4)] == ["train", "test"]
-    assert "unlabeled_X.bin has no labels, and is left out" in findings_of(source).notes
+    assert "unlabeled_X.bin has no labels, and is left out" in info_of(source).findings.notes
 
 
 def test_columns_come_first(folder: Path) -> None:

@@ -22,7 +22,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
@@ -140,7 +140,7 @@ def test_lsun(tmp_path: Path, kind: str, ending: str, subdir: bool) -> None:
     assert [source[i].image() for i in range(COUNT)] == [data for _, data in lsun(kind)]  # type: ignore[operator]
     assert source[1].key == b"%040x" % 12345 + ending.encode()
     assert sorted(tmp_path.rglob("*")) == before
-    assert any("no labels" in note for note in findings_of(source).notes)
+    assert any("no labels" in note for note in info_of(source).findings.notes)
 
 
 def test_lsun_of_several_classes(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_minus_one_is_no_label(tmp_path: Path) -> None:
     source = read(save(tmp_path / "a", [(b"%d" % i, datum(bytes(189), label=i - 1)) for i in range(3)]))
     assert [source[i].key for i in range(len(source))] == [b"1.png", b"2.png"]
     assert [source[i].features[LABEL] for i in range(2)] == [0, 1]
-    assert [(found.key, found.code) for found in findings_of(source).rejected] == [(b"0.png", "E_NO_LABEL")]
+    assert [(found.key, found.code) for found in info_of(source).findings.rejected] == [(b"0.png", "E_NO_LABEL")]
 
 
 def test_databases_without_labels_beside_others(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_databases_without_labels_beside_others(tmp_path: Path) -> None:
         save(tmp_path / name, [(b"%d" % i, datum(bytes(189), label=label)) for i in range(3)])
     source = read(str(tmp_path))
     assert {source[i].split for i in range(len(source))} == {"train"}
-    assert [found.key for found in findings_of(source).rejected] == [b"a_test/%d.png" % i for i in range(3)]
+    assert [found.key for found in info_of(source).findings.rejected] == [b"a_test/%d.png" % i for i in range(3)]
 
 
 def test_unlabelled(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_caffe_without_labels(tmp_path: Path) -> None:
     path = save(tmp_path / "b", [(b"%d" % i, datum(bytes(189), label=i or None)) for i in range(3)])
     source = read_path(path)
     assert [source[i].features[LABEL] for i in range(3)] == [0, 1, 2]
-    assert any("1 Datum without a label" in note for note in findings_of(source).notes)
+    assert any("1 Datum without a label" in note for note in info_of(source).findings.notes)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_damaged_datums(tmp_path: Path, value: bytes, code: RejectCode | None) -
     items = [(b"%08d" % i, datum(blue_first(PIXELS[0]))) for i in range(30)]
     source = read_path(save(tmp_path / "a", [*items, (b"9", value)]))
     if code is None:
-        assert [(found.key, found.code) for found in findings_of(source).rejected] == [(b"9", "E_CORRUPT")]
+        assert [(found.key, found.code) for found in info_of(source).findings.rejected] == [(b"9", "E_CORRUPT")]
         assert len(source) == 30
     else:
         with pytest.raises(RejectedError) as caught:
@@ -265,7 +265,7 @@ def test_texts_and_images_that_are_not_there(tmp_path: Path) -> None:
     items[b"label-000000005"] = b"\xff"
     source = read_path(save(tmp_path / "a", items.items()))
     assert len(source) == COUNT - 3
-    assert [(found.key[-1:], found.code) for found in findings_of(source).rejected] == [
+    assert [(found.key[-1:], found.code) for found in info_of(source).findings.rejected] == [
         (b"2", "E_MISSING"),
         (b"4", "E_NO_LABEL"),
         (b"5", "E_NO_LABEL"),
@@ -385,7 +385,7 @@ def test_a_file_that_is_mapped_anew_gives_the_same(tmp_path: Path, monkeypatch: 
 def test_short_values_are_no_images(tmp_path: Path) -> None:
     source = read_path(save(tmp_path / "a", [*lsun(), (b"length", b"12")]))
     assert len(source) == COUNT
-    assert "keys whose values are too short for an image: 1 (length)" in findings_of(source).notes
+    assert "keys whose values are too short for an image: 1 (length)" in info_of(source).findings.notes
 
 
 def test_a_database_that_this_process_has_open(tmp_path: Path) -> None:

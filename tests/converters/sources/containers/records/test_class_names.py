@@ -10,7 +10,7 @@ from shardfeed.converters import ColumnOptions, LabelOptions, adopt, from_dicts,
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.class_names import in_label_order, names_beside, read_named_classes
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.tools.cli import main
@@ -124,7 +124,7 @@ def test_every_reader_numbers_classes_as_their_file_does(tmp_path: Path, first: 
         assert labels == ([0, 1, 0, 1] if name == "records" else [1, 1, 0, 0]), name
     if first:
         note = "labels 1 to 2 become 0 to 1: the class list counts from 1"
-        assert note in findings_of(sources["labels"]).notes
+        assert note in info_of(sources["labels"]).findings.notes
         with pytest.raises(LabelFileError, match="numbers its classes from 1, but here they count from 0"):
             class_list(names, from_zero=True)
 

@@ -23,7 +23,7 @@ from shardfeed.annotations import (
 )
 from shardfeed.converters import convert, from_dicts
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, SOURCE_ID
 
@@ -59,7 +59,7 @@ def test_objects_come_back(tmp_path: Path, task: str) -> None:
     assert objects_by_name(again) == before
     assert any(record[OBJECT_LABEL] for record in before.values())
     assert again.manifest.schema.class_names == own.manifest.schema.class_names
-    notes = findings_of(source).notes
+    notes = info_of(source).findings.notes
     assert not any(note.startswith("unused columns") for note in notes)
     if task == "keypoints":
         assert any("key points have no names" in note for note in notes)
@@ -84,7 +84,7 @@ def test_key_points_of_others(tmp_path: Path) -> None:
     points = source[0].objects.keypoints  # type: ignore[union-attr]
     assert points is not None
     assert np.allclose(points, [[[0.2, 0.2, 2], [0, 0, 0]], [[0.3, 0.3, 2], [0.4, 0.4, 2]]])
-    (rejected,) = findings_of(source).rejected
+    (rejected,) = info_of(source).findings.rejected
     assert rejected.key == b"2.jpg"
     assert "3 x, 3 y and 3 visibilities of key points for 2 boxes" in rejected.reason
 
@@ -137,6 +137,6 @@ def test_key_points_without_boxes_are_listed(tmp_path: Path) -> None:
         tmp_path / "a.tfrecord",
         [boxed(0, 1, **{KEYPOINT_X: [0.2], KEYPOINT_Y: [0.2]}), boxed(1, 0, **{KEYPOINT_X: [0.2], KEYPOINT_Y: [0.2]})],
     )
-    (rejected,) = findings_of(open_source(tmp_path)).rejected
+    (rejected,) = info_of(open_source(tmp_path)).findings.rejected
     assert rejected.key == b"1.jpg"
     assert "key points for 0 boxes" in rejected.reason

@@ -23,7 +23,7 @@ from shardfeed.converters.sources.open_source import open_source, recognise
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.converters.sources.source import findings_of
+from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
@@ -232,6 +232,6 @@ def test_masks_and_marks(tmp_path: Path, form: str) -> None:
     masked = open_source(tmp_path / "streets" / "1.0.0", options=ColumnOptions(class_names=("a", "b", "c")))
     convert(masked, tmp_path / "masks", workers=1)
     assert shardfeed.open(tmp_path / "masks").manifest.schema.raster.class_names == ("a", "b", "c")  # type: ignore[union-attr]
-    assert "unused columns: 1 (attributes)" in findings_of(masked).notes
+    assert "unused columns: 1 (attributes)" in info_of(masked).findings.notes
     marked = open_source(tmp_path / "streets" / "1.0.0", options=ColumnOptions(columns={"label": "attributes"}))
     assert [sample.features[LABEL] for sample in marked] == [[1], [0, 1], [1]]
