@@ -6,7 +6,7 @@ Progress, too: listing, planning and uploading may take minutes; `report_progres
 A file may declare, nest, repeat or compress more than it holds. Every reader draws from `budget()`, the `Budget` of the
 source that is being opened, before it allocates or loops by a number from a file:
 
-    with guarded(path):                                        # once, around a reader
+    with guarded(path):                                        # once, around the opening of a source
         budget().rows(count, os.path.getsize(path), path)      # in the reader, for each number that a file declares
 
 A draw costs some integer operations; draw by file, by block or by long value, never by row.
@@ -14,7 +14,9 @@ A draw costs some integer operations; draw by file, by block or by long value, n
 
 import errno
 import os
+import re
 import stat
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -38,15 +40,14 @@ MOST_DIGITS = 4300  # of an integer, as Python has it: beyond, the conversion is
 MOST_LINE = 1 << 20  # bytes of a line or of a cell: a longer one is another kind of file
 _SHOWN = 200  # characters of a library's words
 _REMEDY = "download the file again; do not trust files from others"
-# Modules (first part of the name) whose exceptions mean that a library does not understand the bytes.
-_LIBRARIES = frozenset(
-    {
-        *("_lzma", "lzma", "zlib", "gzip", "bz2", "zipfile", "zstandard", "tokenize", "struct", "binascii", "_csv"),
-        *("pyarrow", "h5py", "lmdb", "yaml", "PIL", "xml", "json", "array_record", "scipy"),
-    }
+# Modules that parse. Exceptions of their classes, or out of their code, mean that they do not understand the bytes.
+# Whatever else is raised is a bug of ours, or a wrong option, and is not hidden.
+_PARSERS = re.compile(
+    r"(_lzma|lzma|zlib|gzip|bz2|zipfile|zstandard|tokenize|struct|binascii|_csv|json|xml|ast|yaml|PIL|pycocotools|pyarrow"
+    r"|h5py|lmdb|array_record|scipy|numpy\.lib\.(_?format|_?npyio)\w*)(\.|\Z)"
 )
-# Python's own for values that do not fit, wherever they are raised. TypeError and AttributeError are ours: bugs.
-_OF_VALUES = (ValueError, LookupError, ArithmeticError, EOFError, MemoryError, RecursionError, BufferError, SyntaxError)
+# What content alone causes, wherever it is raised: too large, too deep, cut off, not text.
+_OF_SIZES = (MemoryError, RecursionError, EOFError, UnicodeError)
 _OF_CONTENT = (None, errno.EINVAL, errno.EOVERFLOW, errno.ERANGE, errno.EDOM, errno.ENAMETOOLONG)  # of an OSError
 Doing = Literal["listing", "planning", "uploading"]
 Listener = Callable[[Doing, int, int | None], object]
@@ -124,10 +125,10 @@ def budget(place: str = "") -> Budget:
 
 @contextmanager
 def guarded(place: str) -> Iterator[Budget]:
-    """Give a source a budget, and turn libraries' exceptions for damaged or hostile content into HostileError.
+    """Give a source a budget, and turn parsers' exceptions for damaged or hostile content into HostileError.
 
-    Our own errors and signals pass; an OSError of the machine becomes a StorageError. A nested guard uses the outer
-    guard's budget.
+    Our own errors, signals and bugs pass; an OSError of the machine becomes a StorageError. A nested guard uses the
+    outer guard's budget.
     """
     outer = _current.get()
     token = _current.set(outer or Budget(place))
@@ -136,11 +137,11 @@ def guarded(place: str) -> Iterator[Budget]:
     except (ShardfeedError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except OSError as error:
-        if _library(error) in _LIBRARIES or error.errno in _OF_CONTENT:
+        if _of_parser(error) or error.errno in _OF_CONTENT:
             raise damaged(place, error) from error
         raise storage_error(str(error.filename or place), "read", error) from error
     except Exception as error:
-        if isinstance(error, (*_OF_VALUES, RuntimeError)) or _library(error) in _LIBRARIES:
+        if isinstance(error, _OF_SIZES) or _of_parser(error):
             raise damaged(place, error) from error
         raise
     finally:
@@ -155,8 +156,15 @@ def damaged(place: str, error: BaseException) -> HostileError:
     return HostileError(place, f"damaged or hostile: {escape(message[:_SHOWN])}", _REMEDY)
 
 
-def _library(error: BaseException) -> str:
-    return type(error).__module__.partition(".")[0]
+def _of_parser(error: BaseException) -> bool:
+    """Whether a parser raised this: by the class of the error, or by the code that it comes from.
+
+    A TypeError or AttributeError is ours even there: what the parser was given is of the wrong type.
+    """
+    if isinstance(error, TypeError | AttributeError):
+        return False
+    raised_in = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(map(_PARSERS.match, (type(error).__module__, *raised_in[-1:])))
 
 
 # Folders that represent buckets, with "/" at the end (see mirror.py) -> function that opens files that are not copies.

@@ -1,5 +1,6 @@
 """A reader of one's own: what it does wrong is told as it is."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,8 @@ import pytest
 
 from shardfeed.converters import AnnotationOptions, Annotations, Reader, Source, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.guard import HostileError
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.rows.source import FilePart
 from shardfeed.errors import UsageError
 
@@ -26,6 +29,46 @@ def test_its_mistakes_are_not_taken_for_hostile_files(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="not enough values"):
         opened(tmp_path, read)
+
+
+BUGS: dict[type[Exception], Callable[[], object]] = {
+    ValueError: lambda: int("x"),
+    KeyError: lambda: {}["x"],
+    IndexError: lambda: [][0],
+    OverflowError: lambda: float(10**400),
+    ZeroDivisionError: lambda: 1 // 0,
+}
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_of_our_reader_is_not_called_a_hostile_file(
+    bug: type[Exception], chosen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the list of readers one has a bug, in `read` if it is chosen, else while it recognises the path."""
+    (tmp_path / "a.mine").write_text("1 2")
+
+    def read(look: Any, options: AnnotationOptions) -> Any:
+        return BUGS[bug]()
+
+    module: Any = SimpleNamespace(recognise=read, read=read)
+    mine = Reader("mine", module, AnnotationOptions, suffixes=(".mine",), kinds=())
+    monkeypatch.setattr("shardfeed.converters.sources.open_source.READERS", (mine,))
+    monkeypatch.setitem(BY_NAME, "mine", mine)
+    with pytest.raises(bug):
+        open_source(tmp_path, reader="mine" if chosen else None)
+
+
+def test_a_damaged_file_that_a_parser_refuses_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.mine").write_text("{")
+
+    def read(look: Any, options: AnnotationOptions) -> Any:
+        return json.loads((tmp_path / "a.mine").read_text())
+
+    mine = Reader("mine", SimpleNamespace(read=read), AnnotationOptions)  # type: ignore[arg-type]
+    monkeypatch.setitem(BY_NAME, "mine", mine)
+    with pytest.raises(HostileError, match="Expecting property name"):
+        open_source(tmp_path, reader="mine")
 
 
 def test_a_flag_needs_a_feature_key(tmp_path: Path) -> None:
