@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,6 @@ class Look:
         self._names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._heads: dict[str, bytes] = {}
         self._listings: dict[tuple[str, bool], Listing] = {}
-        self.found: dict[str, Any] = {}  # by reader, its findings while it recognised the path, for reading
 
     @cached_property
     def is_folder(self) -> bool:

@@ -116,7 +116,7 @@ def open_source(
         _check_label_file(look, values)
         found = recognise(look, values)
         if fit := _choose_reader(look, found):
-            return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
+            return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit)
         if refused := _of_samples(look, values):
             raise refused
         if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS):
@@ -227,7 +227,7 @@ def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
             continue
         evidence = one.recognise(file, of_table)
         if evidence is not None and not evidence.missing:
-            return _read(one, file, of_table, f"recognised as {one.name}", evidence.found)
+            return _read(one, file, of_table, f"recognised as {one.name}", evidence)
     return None
 
 
@@ -268,8 +268,10 @@ def _check_known(path: str, look: Look) -> None:
     raise UsageError(path, f"is {found.what}, in no known annotation format, expected a label file", remedy)
 
 
-def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", found: str = "") -> Source:
-    """The source that `reader` makes; `by`, `found`: how it was chosen, and its evidence.
+def _read(
+    reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", evidence: Evidence | None = None
+) -> Source:
+    """The source that `reader` makes; `by`: how it was chosen; `evidence`: of a reader that recognised the path.
 
     Raises UsageError for options that it does not take.
     """
@@ -282,12 +284,12 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
             remedy = f"give only the wanted file; or, for image files, {argument('reader', 'folder')}"
             remedy = remedy if look.is_folder else "leave it out"
             raise UsageError(look.path, problem, remedy)
-    source = reader.read(look, values)
+    source = reader.read(look, values, evidence and evidence.parsed)
     if not by or not isinstance(source, ColumnarSource):
         return source
     in_files = reader.options is ColumnOptions
-    shown = ([] if in_files else [found]) + [source.described]  # of a container, that alone says the same
-    description = ": ".join([by, "; ".join(filter(None, shown))]).removesuffix(": ")
+    found = "" if in_files or evidence is None else evidence.found  # of a container, `described` alone says the same
+    description = ": ".join([by, "; ".join(filter(None, (found, source.described)))]).removesuffix(": ")
     findings = replace(source.findings, notes=[description, *source.findings.notes], in_files=in_files)
     return source.changed(described=description, findings=findings)
 

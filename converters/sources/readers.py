@@ -28,8 +28,11 @@ class ReaderModule(Protocol):
         """Return evidence from the content of the path that this reader fits, cheaply; None if it does not."""
         ...
 
-    def read(self, look: Look, options: Any) -> Source:
-        """Return the source. Raises UsageError, LabelFileError, StorageError, MissingExtraError."""
+    def read(self, look: Look, options: Any, /, *parsed: Any) -> Source:
+        """Return the source; `parsed`: `Evidence.parsed`, only where `recognise` gave it.
+
+        Raises UsageError, LabelFileError, StorageError, MissingExtraError.
+        """
         ...
 
 
@@ -84,10 +87,10 @@ class Reader:
         except HostileError as error:
             return Evidence(self.name, "by its name or its first bytes", missing_of(error))
 
-    def read(self, look: Look, given: Mapping[str, Any]) -> Source:
-        """Return the source; raises the errors of its module's `read`."""
+    def read(self, look: Look, given: Mapping[str, Any], parsed: Any = None) -> Source:
+        """Return the source, from what `recognise` `parsed`; raises the errors of its module's `read`."""
         options = of_reader(self.options, given)
-        return self.load().read(look, options)
+        return self.load().read(look, options, *([] if parsed is None else [parsed]))
 
     def load(self) -> ReaderModule:
         """Import the module, if needed, and return it."""

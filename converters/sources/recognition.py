@@ -2,7 +2,8 @@
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from shardfeed.converters.sources.look import Look
 from shardfeed.errors import ShardfeedError, escape
@@ -14,6 +15,7 @@ class Evidence:
 
     `found`: what was found, as text. `missing`: files or options that are still needed, as text. `name`: the reader's
     name, as in `--reader`. `sure`: whether the evidence excludes all other readers, whatever they find.
+    `parsed`: what `recognise` has parsed, if reading goes on from it: the third argument of the reader's `read`.
 
     Example:
         def recognise(look, options):
@@ -24,6 +26,7 @@ class Evidence:
     found: str
     missing: str = ""
     sure: bool = False
+    parsed: Any = field(default=None, repr=False, compare=False)
 
 
 def missing_of(error: ShardfeedError) -> str:

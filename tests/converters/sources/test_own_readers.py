@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shardfeed.converters import AnnotationOptions, Annotations, Reader, Source, open_source
+from shardfeed.converters import AnnotationOptions, Annotations, Evidence, Reader, Source, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.guard import HostileError
 from shardfeed.converters.sources.readers import BY_NAME
@@ -68,6 +68,22 @@ def test_a_damaged_file_that_a_parser_refuses_is_ours(tmp_path: Path, monkeypatc
     mine = Reader("mine", SimpleNamespace(read=read), AnnotationOptions)  # type: ignore[arg-type]
     monkeypatch.setitem(BY_NAME, "mine", mine)
     with pytest.raises(HostileError, match="Expecting property name"):
+        open_source(tmp_path, reader="mine")
+
+
+def test_what_recognise_parsed_is_given_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.mine").write_text("1 2")
+
+    def read(look: Any, options: AnnotationOptions, *parsed: Any) -> Any:
+        raise UsageError("mine", f"got {parsed}")
+
+    module = SimpleNamespace(recognise=lambda look, options: Evidence("mine", "it is", parsed=["1", "2"]), read=read)
+    mine = Reader("mine", module, AnnotationOptions, suffixes=(".mine",), kinds=())
+    monkeypatch.setattr("shardfeed.converters.sources.open_source.READERS", (mine,))
+    monkeypatch.setitem(BY_NAME, "mine", mine)
+    with pytest.raises(UsageError, match=r"got \(\['1', '2'\],\)"):
+        open_source(tmp_path)
+    with pytest.raises(UsageError, match=r"got \(\)"):
         open_source(tmp_path, reader="mine")
 
 

@@ -287,7 +287,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     if not asked or not (options.images or may_have_masks(look)):
         return None
     try:
-        found = look.found["masks"] = _Found(look, options)
+        found = _Found(look, options)
     except UsageError as error:
         _, problem, remedy = error.args  # their arguments are formatted later, for Python or the command line
         return Evidence("masks", f"images and their masks: {problem}", remedy)
@@ -296,15 +296,15 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
         return None
     paired = f"{number(len(pairs.found), 'image')} with a mask"
     if layout.found:
-        return Evidence("masks", f"{layout.name} ({layout.found}): {paired}")
+        return Evidence("masks", f"{layout.name} ({layout.found}): {paired}", parsed=found)
     others = max(pairs.images, pairs.masks) - len(pairs.found)
     missing = f"partners for {others:,} others" if others > len(pairs.found) else ""
     first = pairs.found[0]
     names = f"{escape(found.images.key(first.image))} and {escape(found.files.key(first.mask))}"
-    return Evidence("masks", f"{layout.name}: {paired}, as {names}", missing)
+    return Evidence("masks", f"{layout.name}: {paired}, as {names}", missing, parsed=found)
 
 
-def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
+def read(look: Look, options: AnnotationOptions, parsed: "_Found | None" = None) -> ColumnarSource:
     """Return the images of a folder and their masks; `options.images`: the folder of the images, if elsewhere.
 
     A table of colours or values is given by `options.colours`, or is beside the masks. Class names are
@@ -315,7 +315,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     if options.tasks and options.tasks != {"rasters"}:
         problem = f"got the task '{min(set(options.tasks) - {'rasters'})}', expected rasters"
         raise UsageError("tasks", problem, "request these tasks, or none")
-    found = look.found.pop("masks", None) or _Found(look, options)
+    found = parsed or _Found(look, options)
     images, files, layout, ledger = found.images, found.files, found.layout, found.pairs.ledger
     beside = [key for key in found.pairs.beside if key not in found.tables]
     ledger.notes += images.notes

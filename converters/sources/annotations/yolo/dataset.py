@@ -49,14 +49,14 @@ class YoloDataset:
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """Evidence of a data.yaml, of Darknet's obj.data, or of labels beside images; None without. Reads little."""
     try:
-        found = description(look) if look.is_folder else look.path
+        found = description(look) if look.is_folder else described_by(look.path)
     except UsageError as error:
         return Evidence("yolo", error.args[1])  # reading it reports which one to choose
     if found is not None:
-        name = escape(os.path.basename(found))
+        name = escape(os.path.basename(found.path))
         by = f"Darknet's {name}" if name.lower().endswith(".data") else f"{name} of Ultralytics"
-        return Evidence("yolo", by) if describes(look, found) else None
-    labels = _labels(look)
+        return Evidence("yolo", by, parsed=found)
+    labels = _labels(look) if look.is_folder else None
     if labels is None:
         return None
     lists = names_files(look)
@@ -90,14 +90,25 @@ def _begins_with_labels(head: bytes) -> bool:
     return bool(whole) and all(map(looks_like_label, whole)) and all(fractions)
 
 
-def find_dataset(look: Look, options: AnnotationOptions) -> YoloDataset:
+@dataclass(frozen=True)
+class Description:
+    """The file that describes a dataset, by its absolute path; `data_yaml`: its content, if it is a readable YAML."""
+
+    path: str
+    data_yaml: DataYaml | None = None
+
+
+def find_dataset(look: Look, options: AnnotationOptions, found: Description | None) -> YoloDataset:
     """The dataset at a path: a data.yaml, a Darknet .data file, or a folder with or without such a file.
+
+    `found`: its description, if that is known already.
 
     Raises UsageError or LabelFileError if it is not a dataset, or if two files describe it.
     """
-    place = description(look) or os.path.abspath(look.path)
+    found = found or description(look) or Description(os.path.abspath(look.path))
+    place = found.path
     if place.lower().endswith(_YAML):
-        return _of_yaml(place, _data_yaml(look, place), options)
+        return _of_yaml(place, found.data_yaml or read_data_yaml(place), options)
     if place.lower().endswith(".data"):
         return _of_darknet(place, options)
     if look.is_folder:
@@ -106,7 +117,7 @@ def find_dataset(look: Look, options: AnnotationOptions) -> YoloDataset:
     raise UsageError(look.path, problem, "give one of them, or the folder that holds images and labels")
 
 
-def description(look: Look) -> str | None:
+def description(look: Look) -> Description | None:
     """The file in a folder that describes a dataset: a YAML file with names, or a Darknet .data file; None without.
 
     Raises UsageError if there are two.
@@ -115,42 +126,34 @@ def description(look: Look) -> str | None:
     yaml, usual = ([name for name in names if name.lower().endswith(ends)] for ends in (_YAML, _USUAL_YAML))
     others = [name for name in yaml if name not in usual]
     for alike in (usual, others, [name for name in names if name.lower().endswith(".data")]):
-        found = [name for name in alike if describes(look, look.full(name))]
+        found = {name: one for name in alike if (one := described_by(look.full(name)))}
         if len(found) > 1:
             problem = f"more than one file describes a YOLO dataset ({some(found)})"
             raise UsageError(look.path, problem, "give one of them")
         if found:
-            return os.path.abspath(look.full(found[0]))
+            return next(iter(found.values()))
     return None
 
 
-def describes(look: Look, path: str) -> bool:
-    """Whether a file is the data.yaml of a dataset, or Darknet's.
+def described_by(path: str) -> Description | None:
+    """Read a file that may be the data.yaml of a dataset, or Darknet's; None if it is neither.
 
     A data.yaml has names, or, if it has the usual file name, splits. Darknet's file has the paths of the names and of
     the images of a split. An unreadable file with the usual name counts as well: reading it gives the error.
     """
+    path = os.path.abspath(path)
     name = os.path.basename(path).lower()
     usual = name in _USUAL_YAML
     try:
         if name.endswith(".data"):
             pairs = _pairs(path)
-            return "names" in pairs and any(map(usual_split, pairs))
+            return Description(path) if "names" in pairs and any(map(usual_split, pairs)) else None
         if not name.endswith(_YAML) or not (usual or b"names" in read_whole(path, MOST_BYTES)):
-            return False
-        document = _data_yaml(look, path)
+            return None
+        document = read_data_yaml(path)
     except (LabelFileError, MissingExtraError):
-        return usual
-    return document.names is not None or (usual and bool(document.entries))
-
-
-def _data_yaml(look: Look, path: str) -> DataYaml:
-    """The content of a data.yaml, which is read once: it may have a million names."""
-    found: dict[str, DataYaml] = look.found.setdefault("yolo", {})
-    path = os.path.abspath(path)
-    if path not in found:
-        found[path] = read_data_yaml(path)
-    return found[path]
+        return Description(path) if usual else None
+    return Description(path, document) if document.names is not None or (usual and document.entries) else None
 
 
 def _class_names(options: AnnotationOptions, names: tuple[str, ...] | None, place: str) -> tuple[str, ...] | None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.yolo.dataset import (
     NAMES_FILES,
+    Description,
     YoloDataset,
     find_dataset,
     is_in,
@@ -33,14 +34,14 @@ from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.text import counted, in_usual_order, number
 
 
-def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
+def read(look: Look, options: AnnotationOptions, parsed: Description | None = None) -> ColumnarSource:
     """The dataset of a data.yaml, of Darknet's obj.data, or of a folder of images and labels.
 
     Boxes and classes; keypoints if data.yaml has a `kpt_shape`; outlines if `options.tasks` has "masks". Raises
     UsageError or LabelFileError if it is not a dataset, if no image has labels, if lines are ambiguous, and if they are
     in pixels.
     """
-    dataset = find_dataset(look, options)
+    dataset = find_dataset(look, options, parsed)
     if dataset.names is None:
         file = argument("class_names", typed="FILE")
         remedy = f"add a data.yaml with names: [...], or give {file}, one class per line"
