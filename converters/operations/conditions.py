@@ -1,21 +1,15 @@
 """Conditions as text, `class in (cat, dog) and height >= 224`, and the records of a split that meet them.
 
-Nothing of a condition is ever run as code.
-
-    condition  = both {"or" both}              both = not {"and" not}          not = {"not"} (comparison | group)
-    group      = "(" condition ")"             comparison = name operator value | name ["not"] "in" list
-    operator   = "==" "!=" "<" "<=" ">" ">="   list = "(" value {"," value} ")"
-    value      = number | word | 'text' | "text"
-
-A word is letters, digits and _ / . - , so that `image/height` and `golden-retriever` are words.
+Python's own grammar, with features and values on both sides of `== != < <= > >= in` and `not in`, combined by `and`,
+`or`, `not` and parentheses. A word is letters, digits and _ / . - , so that `image/height`, `golden-retriever`, `001`
+and `class` are words; `ast` parses the condition with a plain name in the place of each. Nothing is ever run as code.
 """
 
-import operator
+import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,61 +22,51 @@ from shardfeed.text import listing
 
 MOST = 20_000  # characters
 _DEEPEST = 50  # groups and `not` within each other
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "in": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], np.ndarray]] = {
+    ast.Eq: np.equal,
+    ast.In: np.equal,
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
 }
-_NEGATED = {"!=": "==", "not in": "in"}
+_NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.NotEq: ast.Eq, ast.NotIn: ast.In}
 _LARGEST = 2**63 - 1
 _CLASS, _SPLIT, _OBJECTS = "class", "split", "objects"
 
-Value = int | float | str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """`name` compared with values by an operator: one value, or any number of them for "in".
-
-    `quoted`: whether each value was in quotes, and so is not the name of a feature. `texts`: each as written, for
-    features that are not numbers: a class may be named 001. `at`: its offset in the text.
-    """
-
-    name: str
-    operator: Literal["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
-    values: tuple[Value, ...]
-    quoted: tuple[bool, ...]
-    texts: tuple[str, ...]
-    at: int
-
-
-@dataclass(frozen=True)
-class Not:
-    """Negation: true where `condition` is not."""
-
-    condition: "Condition"
-
-
-@dataclass(frozen=True)
-class Joined:
-    """Conditions combined: all must hold, or with "or" any of them."""
-
-    word: Literal["and", "or"]
-    conditions: tuple["Condition", ...]
-
-
-Condition = Comparison | Not | Joined
-
 
 class _Token(NamedTuple):
-    """`kind`: "word", "number", "text", "sign" or "end"."""
+    """`kind`: "word", "number", "text" for one in quotes, "end"; a keyword or sign is its own kind."""
 
     kind: str
     text: str
+    at: int  # its offset in the condition
+
+
+class Comparison(NamedTuple):
+    """A feature compared with one value, or with any number of them for `in`. A class may be named 001: see `texts`."""
+
+    name: str
     at: int
+    operator: type[ast.cmpop]  # a key of _COMPARE, or of _NEGATED
+    values: list[_Token]
+
+    @property
+    def texts(self) -> list[str]:
+        """The values as written, for features that are not numbers."""
+        return [value.text for value in self.values]
+
+
+class Condition(NamedTuple):
+    """`tree`: BoolOp, UnaryOp of Not, and Compare alone; its names are numbers of `tokens`."""
+
+    tree: ast.expr
+    tokens: list[_Token]
+
+    def comparison(self, node: ast.Compare) -> Comparison:
+        """Comparison of a node of the tree."""
+        name, *values = [self.tokens[int(one.id[1:])] for one in ast.walk(node) if isinstance(one, ast.Name)]
+        return Comparison(name.text, name.at, type(node.ops[0]), values)
 
 
 _TOKEN = re.compile(
@@ -94,8 +78,24 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_KEYWORDS = ("and", "or", "not", "in")
-_OPERATORS = ("==", "!=", "<=", ">=", "<", ">")
+_VALUE = "a number, a word or text in quotes"
+_VALUES = ("number", "word", "text")
+# What is expected in each state, and the state after each kind of token: says more of a mistake than `ast` does, alike
+# in every version of Python.
+_STATES: dict[str, tuple[str, dict[str, str]]] = {
+    "feature": ("the name of a feature", {"word": "sign", "text": "sign", "not": "feature", "(": "feature"}),
+    "sign": (
+        "== != < <= > >= in or not in",
+        {"in": "list", "not": "in"} | dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), "value"),
+    ),
+    "in": ("in", {"in": "list"}),
+    "list": ("( and values", {"(": "entry"}),
+    "entry": (_VALUE, dict.fromkeys(_VALUES, "more")),
+    "more": (", or )", {",": "entry", ")": "done"}),
+    "value": (_VALUE, dict.fromkeys(_VALUES, "done")),
+    "done": ("and, or, or the end", {"and": "feature", "or": "feature", "end": ""}),
+    "done in a group": (")", {"and": "feature", "or": "feature", ")": "done"}),
+}
 _HOW = "write for example: class in (cat, dog) and height >= 224"
 
 
@@ -103,11 +103,10 @@ def parse(text: str) -> Condition:
     """Parse a condition. Raise UsageError, with the place in the text, if it is not one."""
     if len(text) > MOST:
         raise UsageError("where", f"got {len(text):,} characters, expected at most {MOST:,}", "list keys in a file")
-    parser = _Parser(_tokens(text))
-    found = parser.condition(0)
-    if parser.next.kind != "end":
-        raise parser.error("and, or, or the end")
-    return found
+    tokens = _tokens(text)
+    _check(tokens)
+    source = " ".join(f"_{i}" if token.kind in _VALUES else token.text for i, token in enumerate(tokens))
+    return Condition(ast.parse(source, mode="eval").body, tokens)
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -124,91 +123,31 @@ def _tokens(text: str) -> list[_Token]:
         start = match.start(kind)
         if kind in ("single", "double"):
             kind, content = "text", re.sub(r"\\(.)", r"\1", content)
+        elif kind == "sign" or content in ("and", "or", "not", "in"):
+            kind = content
         found.append(_Token(kind, content, start))
         at = match.end()
     return [*found, _Token("end", "", len(text))]
 
 
-class _Parser:
-    """Goes through the tokens of one condition."""
-
-    def __init__(self, tokens: list[_Token]) -> None:
-        self._tokens, self._at = tokens, 0
-
-    @property
-    def next(self) -> _Token:
-        return self._tokens[self._at]
-
-    def _is(self, *texts: str) -> bool:
-        return self.next.kind in ("word", "sign") and self.next.text in texts
-
-    def _take(self, *texts: str) -> bool:
-        """Whether the next token is one of `texts`; if so, it is consumed."""
-        found = self._is(*texts)
-        self._at += found
-        return found
-
-    def _expect(self, text: str, expected: str = "") -> None:
-        if not self._take(text):
-            raise self.error(expected or text)
-
-    def error(self, expected: str) -> UsageError:
-        """Error that something else was expected at the next token."""
-        token = self.next
-        got = "it ends" if token.kind == "end" else f"got {escape(token.text)!r} at character {token.at + 1}"
-        return UsageError("where", f"{got}, expected {expected}", _HOW)
-
-    def condition(self, depth: int, word: Literal["and", "or"] = "or") -> Condition:
-        """Parse `both or both ...`, or with the other `word` `not and not ...`."""
-        parts: list[Condition] = []
-        while not parts or self._take(word):
-            parts.append(self.condition(depth, "and") if word == "or" else self._not(depth))
-        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
-
-    def _not(self, depth: int) -> Condition:
-        if depth > _DEEPEST:
-            raise UsageError("where", f"more than {_DEEPEST} nested groups", "simplify it")
-        if self._take("not"):
-            return Not(self._not(depth + 1))
-        if self._take("("):
-            found = self.condition(depth + 1)
-            self._expect(")")
-            return found
-        return self._comparison()
-
-    def _comparison(self) -> Comparison:
-        name = self.next
-        if name.kind not in ("word", "text") or (name.kind == "word" and name.text in _KEYWORDS):
-            raise self.error("the name of a feature")
-        self._at += 1
-        if self._is("in", "not"):
-            operator: Literal["in", "not in"] = "not in" if self._take("not") else "in"
-            self._expect("in")
-            self._expect("(", "( and values")
-            values = [self._value()]
-            while self._take(","):
-                values.append(self._value())
-            self._expect(")", ", or )")
-            found, quoted, texts = zip(*values, strict=True)
-            return Comparison(name.text, operator, found, quoted, texts, name.at)
-        sign = self.next.text
-        if not self._take(*_OPERATORS):
-            raise self.error("== != < <= > >= in or not in")
-        value, quoted, text = self._value()
-        return Comparison(name.text, sign, (value,), (quoted,), (text,), name.at)  # type: ignore[arg-type]  # one of _OPERATORS
-
-    def _value(self) -> tuple[Value, bool, str]:
-        """A value, whether it stood in quotes, and how it was written."""
-        token = self.next
-        if token.kind not in ("word", "number", "text") or (token.kind == "word" and token.text in _KEYWORDS):
-            raise self.error("a number, a word or text in quotes")
-        self._at += 1
-        if token.kind != "number":
-            return token.text, token.kind == "text", token.text
-        try:
-            return int(token.text), False, token.text
-        except ValueError:  # a fraction, or more digits than int takes
-            return float(token.text), False, token.text
+def _check(tokens: list[_Token]) -> None:
+    """Raise UsageError at the first token that no condition has in its place."""
+    state = "feature"
+    around: list[str] = []  # each "(" and "not" that the next comparison is in
+    for token in tokens:
+        expected, after = _STATES["done in a group" if state == "done" and around else state]
+        if token.kind not in after:
+            got = "it ends" if token.kind == "end" else f"got {escape(token.text)!r} at character {token.at + 1}"
+            raise UsageError("where", f"{got}, expected {expected}", _HOW)
+        if state == "feature" and token.kind in ("not", "("):
+            around.append(token.kind)
+            if len(around) > _DEEPEST:
+                raise UsageError("where", f"more than {_DEEPEST} nested groups", "simplify it")
+        if state == "done" and token.kind == ")":
+            around.pop()
+        state = after[token.kind]
+        while state == "done" and around[-1:] == ["not"]:
+            around.pop()
 
 
 def evaluate(condition: Condition, split: Split) -> np.ndarray:
@@ -217,27 +156,34 @@ def evaluate(condition: Condition, split: Split) -> np.ndarray:
     Features with one value a record come from columns; for others all records are read. Raises UsageError for names
     that the dataset does not have and values that cannot be compared, IntegrityError for damage.
     """
-    if isinstance(condition, Not):
-        return ~evaluate(condition.condition, split)
-    if isinstance(condition, Joined):
-        join = np.logical_and if condition.word == "and" else np.logical_or
-        return join.reduce([evaluate(one, split) for one in condition.conditions])
-    if condition.operator in _NEGATED:
-        return ~_compare(replace(condition, operator=_NEGATED[condition.operator]), split)  # type: ignore[arg-type]
-    return _compare(condition, split)
+
+    def holds(node: ast.expr) -> np.ndarray:
+        match node:
+            case ast.BoolOp(ast.And(), parts):
+                return np.logical_and.reduce([holds(part) for part in parts])
+            case ast.BoolOp(ast.Or(), parts):
+                return np.logical_or.reduce([holds(part) for part in parts])
+            case ast.UnaryOp(ast.Not(), part):
+                return ~holds(part)
+            case ast.Compare():
+                compared = condition.comparison(node)
+                if compared.operator in _NEGATED:
+                    return ~_compare(compared._replace(operator=_NEGATED[compared.operator]), split)
+                return _compare(compared, split)
+        raise AssertionError(ast.dump(node))
+
+    return holds(condition.tree)
 
 
 def check_splits(condition: Condition, splits: Collection[str], schema: Schema) -> None:
     """Raise UsageError if the condition names a split that is not in the dataset's `splits`."""
-    if isinstance(condition, Not):
-        check_splits(condition.condition, splits, schema)
-    elif isinstance(condition, Joined):
-        for one in condition.conditions:
-            check_splits(one, splits, schema)
-    elif condition.name == _SPLIT and schema.key(_SPLIT) is None:
-        for text in condition.texts:
-            if text not in splits:
-                raise _error(condition, f"{escape(text)!r} is not a split", f"they are {listing(list(splits), 8)}")
+    for node in ast.walk(condition.tree):
+        if isinstance(node, ast.Compare):
+            compared = condition.comparison(node)
+            unknown = [text for text in compared.texts if text not in splits]
+            if compared.name == _SPLIT and schema.key(_SPLIT) is None and unknown:
+                problem = f"{escape(unknown[0])!r} is not a split"
+                raise _error(compared, problem, f"they are {listing(list(splits), 8)}")
 
 
 def _compare(condition: Comparison, split: Split) -> np.ndarray:
@@ -319,26 +265,27 @@ def _any_number(condition: Comparison, values: np.ndarray) -> np.ndarray:
     """bool, of the shape of `values`: which values match any of the condition's numbers."""
     compare = _COMPARE[condition.operator]
     found = np.zeros(values.shape, bool)
-    for value in condition.values:
-        if isinstance(value, str):
-            raise _error(condition, f"{escape(value)!r} is not a number", "compare it with a number")
+    for kind, text, _ in condition.values:
+        if kind != "number":
+            raise _error(condition, f"{escape(text)!r} is not a number", "compare it with a number")
+        value = int(text) if re.fullmatch(r"[+-]?\d{1,19}", text) else float(text)
         found |= compare(values, value if abs(value) <= _LARGEST else float(value))
     return found
 
 
 def _other_feature(condition: Comparison, schema: Schema) -> str | None:
     """The feature of numbers that a condition compares with; None where that is a value."""
-    value = condition.values[0]
-    if not isinstance(value, str) or condition.operator == "in" or condition.quoted[0]:
+    kind, text, _ = condition.values[0]
+    if kind != "word" or condition.operator is ast.In:
         return None
-    key = feature_of(value, schema, condition.at)
+    key = feature_of(text, schema, condition.at)
     if not schema.features[key].scalar or schema.features[key].dtype == "bytes" or key in schema.class_names:
         raise _error(condition, f"{escape(key)} is not one number per record", "compare it with a number")
     return key
 
 
 def _check_equality(condition: Comparison, what: str) -> None:
-    if condition.operator not in ("==", "in"):
+    if condition.operator not in (ast.Eq, ast.In):
         raise _error(condition, f"{what} has no order", "use == != in or not in")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import shardfeed
 from shardfeed.converters import convert
-from shardfeed.converters.operations.conditions import MOST, Comparison, Joined, Not, evaluate, parse
+from shardfeed.converters.operations.conditions import MOST, evaluate, parse
 from shardfeed.errors import UsageError
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
@@ -84,12 +84,16 @@ def test_a_word_of_digits_is_text_where_the_feature_is(images_of_small: Path, tm
     assert evaluate(parse("class != 1e5"), split).sum() == 8
 
 
-def test_and_binds_before_or_and_not_before_both() -> None:
-    found = parse("not a == 1 and b == x or c >= 2.5")
-    a = Comparison("a", "==", (1,), (False,), ("1",), 4)
-    b = Comparison("b", "==", ("x",), (False,), ("x",), 15)
-    c = Comparison("c", ">=", (2.5,), (False,), ("2.5",), 25)
-    assert found == Joined("or", (Joined("and", (Not(a), b)), c))
+def test_and_binds_before_or_and_not_before_both(small: Dataset) -> None:
+    split = small["train"]
+    bare = evaluate(parse("not class == rose and width >= 44 or width < 41"), split)
+    grouped = evaluate(parse("((not (class == rose)) and width >= 44) or width < 41"), split)
+    assert bare.tolist() == grouped.tolist()
+    for other in (
+        "not (class == rose and width >= 44) or width < 41",
+        "not class == rose and (width >= 44 or width < 41)",
+    ):
+        assert bare.tolist() != evaluate(parse(other), split).tolist()
 
 
 @pytest.mark.long
