@@ -1,4 +1,4 @@
-"""Draws the SVGs of concepts.md, how-it-runs.md and gpu-decoding.md in docs: `python docs/pictures/drawings.py`.
+"""Draws SVGs: of code.md, concepts.md, how-it-runs.md, gpu-decoding.md in docs. `python docs/pictures/drawings.py`.
 
 All colours are legible on a white page and on a dark one, and the drawings are narrow, so that a telephone shows them
 large enough to read. The order in `order.svg` is computed by the order itself, and the pixels in `colour-edge.svg` by
@@ -79,6 +79,52 @@ class Drawing:
 
 
 LEGEND = ((DISK, "files"), (THREADS, "threads"), (MEMORY, "memory"), (DEVICE, "GPU"))
+
+
+def processes() -> str:
+    """Draw the processes from images to batches, in the order of time."""
+    drawing = Drawing(
+        758,
+        "What runs when: the front process, workers, the trainer and the fetcher",
+        "The front process plans, workers write shards, the front process commits; the trainer's threads make batches.",
+    )
+    drawing.legend(6, *LEGEND[:3])
+    drawing.box(10, 34, 460, 30, DISK, "your images and labels")
+    drawing.arrow(340, 64, 114)
+    drawing.frame(4, 84, 472, 96, "front process: convert(), while workers start")
+    drawing.box(
+        14,
+        114,
+        452,
+        56,
+        THREADS,
+        "the source, then the plan\nthe split and shard of each sample; no image is converted",
+    )
+    drawing.arrow(340, 180, 240)
+    drawing.text(352, 200, "a task per shard", size=13, text_anchor="start")
+    drawing.frame(4, 210, 472, 96, "workers")
+    drawing.box(
+        14, 240, 452, 56, THREADS, "write_shard(), one per available CPU\nread, check, make records, write the shard"
+    )
+    drawing.arrow(340, 306, 366)
+    drawing.text(352, 326, "a receipt per shard", size=13, text_anchor="start")
+    drawing.frame(4, 336, 472, 96, "front process")
+    drawing.box(14, 366, 452, 56, THREADS, "the commit\ncolumns, manifest; last, the directory gets its name")
+    drawing.arrow(340, 422, 452)
+    drawing.box(10, 452, 460, 30, DISK, "a dataset, on a disk or in a bucket")
+    drawing.arrow(200, 482, 620)
+    drawing.text(188, 552, "from a disk", size=13, text_anchor="end")
+    drawing.arrow(430, 482, 526)
+    drawing.frame(244, 496, 232, 78, "fetcher, for buckets")
+    drawing.box(254, 526, 212, 38, THREADS, "one per machine\ndownloads ahead of the order")
+    drawing.arrow(430, 564, 620)
+    drawing.frame(4, 590, 472, 160, "trainer, one per rank")
+    drawing.box(14, 620, 452, 44, THREADS, "threads, or worker processes\nan order's samples, records, pixels")
+    drawing.arrow(240, 664, 680)
+    drawing.box(14, 680, 452, 22, MEMORY, "batches, ahead")
+    drawing.arrow(240, 702, 718)
+    drawing.box(14, 718, 452, 24, THREADS, "your loop")
+    return drawing.to_text()
 
 
 def tensorflow_run() -> str:
@@ -226,6 +272,7 @@ def _hex(colour: np.ndarray) -> str:
 
 
 DRAWINGS = {
+    "processes.svg": processes,
     "tensorflow-run.svg": tensorflow_run,
     "pytorch-run.svg": pytorch_run,
     "order.svg": order,
