@@ -11,7 +11,7 @@ DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
-.PHONY: setup demo test test-long test-all torture fuzz coverage peers clusters kernel lint docs tutorials bench wheel clean
+.PHONY: setup demo test test-long test-all torture fuzz coverage which-test peers clusters kernel lint docs tutorials bench wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -86,12 +86,20 @@ peers: $(TEST)
 clusters: $(TEST)
 	$(BIN)/python benchmarks/clusters.py
 
-# Lines that the default tests reach, their child processes included.
+# Lines that the default tests reach, their child processes included; and for each file the tests that run it.
+TESTS_OF := build/tests_of.json
 coverage: $(TEST)
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(BIN)/pytest $(SIDE_BY_SIDE) --timeout 1200
 	$(BIN)/coverage combine --quiet
+	$(BIN)/python tests/support/which_test.py --store $(TESTS_OF)
 	$(BIN)/coverage report
+
+# The tests that run a file's lines: make which-test FILE=converters/job.py
+$(TESTS_OF):
+	$(MAKE) coverage
+which-test: | $(TESTS_OF)
+	@$(BIN)/python tests/support/which_test.py $(TESTS_OF) $(FILE)
 
 lint: $(TEST)
 	$(BIN)/ruff check .

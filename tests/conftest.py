@@ -9,6 +9,7 @@ import platform
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -69,7 +70,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # so that no later collection, here or in a forked child, visits what was imported
 
 
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "coverage" in sys.modules and (running := sys.modules["coverage"].Coverage.current()):
+        test = item.nodeid.partition("[")[0]
+        running.switch_context(test)
+        running.set_option("run:context", test)  # of the processes that the test starts
+        os.environ["COVERAGE_PROCESS_CONFIG"] = running.config.serialize()
     gc.disable()  # a test may have turned it on
     gc.collect(0 if next(_begun) % _TESTS_UNTIL_ALL else 2)
 
