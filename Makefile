@@ -82,7 +82,7 @@ fuzz: $(TEST)
 peers: $(TEST)
 	$(BIN)/python benchmarks/other_programs.py
 
-# Runs the recipes of docs/clusters.md with Spark and Beam, each in an environment of its own (2 GB).
+# Runs the recipes of docs/large-data.md with Spark and Beam, each in an environment of its own (2 GB).
 clusters: $(TEST)
 	$(BIN)/python benchmarks/clusters.py
 

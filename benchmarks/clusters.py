@@ -1,4 +1,4 @@
-"""Runs the recipes of docs/clusters.md, from and to directories, and from and to a bucket, and compares the bytes.
+"""Runs the recipes of docs/large-data.md, from and to directories, and from and to a bucket, and compares the bytes.
 
     python benchmarks/clusters.py [--images DIR] [--programs spark beam processes]
 
@@ -32,7 +32,7 @@ _OPTIONS = {"beam": ["--runner=DirectRunner"]}
 
 def recipe(program: str, folder: Path) -> Path:
     """Write a recipe of the page to a file."""
-    page = (ROOT / "docs" / "clusters.md").read_text()
+    page = (ROOT / "docs" / "large-data.md").read_text()
     (code,) = re.findall(rf"```py\n(# {program}_convert\.py\n.*?)```", page, re.DOTALL)
     path = folder / f"{program}_convert.py"
     path.write_text(code)
@@ -64,7 +64,7 @@ def run(program: str, source: str, out: str, folder: Path) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run the recipes of docs/clusters.md.")
+    parser = argparse.ArgumentParser(description="Run the recipes of docs/large-data.md.")
     parser.add_argument("--images", type=Path, default=ROOT / "data_samples" / "shapes")
     parser.add_argument("--programs", nargs="+", choices=[*_REQUIREMENTS], default=[*_REQUIREMENTS])
     args = parser.parse_args()

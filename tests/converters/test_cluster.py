@@ -172,7 +172,7 @@ def test_unreadable_images_are_tried_again(bucket: Bucket, expected: dict[str, b
     assert stored(bucket, "flowers") == files(expected)
 
 
-RECIPES = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text()
+RECIPES = (Path(__file__).parents[2] / "docs" / "large-data.md").read_text()
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 """Two real workers of a MultiWorkerMirroredStrategy, two processes on this machine: training, evaluation, resume.
 
 A cluster is set up once in a process, so each worker is a process of its own: this file, run as a script, or the
-script that docs/several-machines.md shows. What a worker prints last is JSON.
+script that docs/many-machines.md shows. What a worker prints last is JSON.
 """
 
 import json
@@ -25,8 +25,8 @@ from shardfeed.pipelines import distribute
 
 from repository import ROOT, SUPPORT
 
-DOCS = ROOT / "docs" / "several-machines.md"
-WORKER = re.compile(r"^```python\n(# worker\.py\n.*?)^```", re.MULTILINE | re.DOTALL)
+DOCS = ROOT / "docs" / "many-machines.md"
+WORKER = re.compile(r"^```py\n(# worker\.py\n.*?)^```", re.MULTILINE | re.DOTALL)
 
 LIMIT = 120  # seconds; a pair takes about 5
 TRAIN, VALIDATION = 53, 13  # samples
