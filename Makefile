@@ -64,7 +64,7 @@ kernel:
 	$(KERNEL)/bin/python -m pip install --quiet --disable-pip-version-check . torch==2.13.0 triton pytest pytest-timeout hypothesis
 	TRITON_INTERPRET=1 $(KERNEL)/bin/pytest -q -m "" tests/pipelines/torch/test_resize_kernel.py
 
-# The long sweeps of docs/reliability-runs.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
+# The long sweeps of docs/reliability.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
 TORTURE := benchmarks/results/torture.jsonl
 torture: $(TEST)
 	mkdir -p $(dir $(TORTURE))

@@ -2,7 +2,7 @@
 
 Each fault of `faults/faults.py` is made on a small dataset; each script of `faults/` reads all of them with one program
 in an environment of its own. What came of the faulty thing is decided by what was read and what was said, by the same
-rule for all (see `outcome`). The tables of docs/faults.md are made of it.
+rule for all (see `outcome`). The tables of docs/benchmarks.md are made of it.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from other_programs import requirements
 
 SCRIPTS = Path(__file__).parent / "faults"
 RESULTS = Path(__file__).parent / "results" / "annotation_faults.json"
-PAGE = ROOT / "docs" / "faults.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- made by benchmarks/annotation_faults.py -->\n", "<!-- the end of what it makes -->"
 # Script -> (name in the table, package).
 PROGRAMS = {
@@ -141,7 +141,7 @@ def tables(results: dict[str, Any]) -> str:
     lines = [f"{len(FAULTS)} cases: {len(FAULTS) - right} faults, and {right} unusual but valid files.\n"]
     lines.append(head + "\n".join(_sums(results, names)) + "\n")
     for form, title in TITLES.items():
-        lines.append(f"## {title}\n")
+        lines.append(f"### {title}\n")
         rows = []
         for number, fault in enumerate(FAULTS):
             if fault.format != form:

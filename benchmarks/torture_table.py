@@ -1,4 +1,4 @@
-"""The results of `make torture` as the table in docs/reliability-runs.md.
+"""The results of `make torture` as the table in docs/reliability.md.
 
     python benchmarks/torture_table.py [--write]
 
@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "torture.jsonl"
-PAGE = ROOT / "docs" / "reliability-runs.md"
+PAGE = ROOT / "docs" / "reliability.md"
 START, END = "<!-- make torture -->\n", "<!-- end -->\n"
 ABOUT = ("rows", "what", "date", "version", "machine", "cores")  # the rest are counts
 
@@ -43,7 +43,7 @@ def table(results: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="into docs/reliability-runs.md")
+    parser.add_argument("--write", action="store_true", help="into docs/reliability.md")
     args = parser.parse_args()
     results = [json.loads(line) for line in RESULTS.read_text().splitlines()]
     made = table([result for result in results if result["rows"]])  # others are no promises of the page

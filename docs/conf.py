@@ -59,9 +59,9 @@ def code_in_docstring(app: Any, what: str, name: str, thing: Any, options: Any, 
 
 
 def leave_out_of_search(app: Any, _doctree: Any) -> None:
-    """Keep design notes and the journal of runs from ranking above the pages."""
+    """Keep design notes from ranking above the pages."""
     page = app.env.current_document.docname
-    if re.match(r"design/\d|reliability-runs$", page):
+    if re.match(r"design/\d", page):
         app.env.metadata[page]["nosearch"] = True
 
 

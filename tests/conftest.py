@@ -207,7 +207,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def torture_result(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """torture_result("random kills", trials=200, failures=0, seed=7): a line for docs/reliability-runs.md.
+    """torture_result("random kills", trials=200, failures=0, seed=7): a line for docs/reliability.md.
 
     Appended as JSON to the file that SHARDFEED_TORTURE_RESULTS names, as `make torture` does; else nothing is kept.
     """
