@@ -2,7 +2,7 @@
 
 A record's `image/source_id` is either its place in the split, counted during conversion, or the source's own number for
 the image, as in COCO, by which results are compared with annotations. Counted ids may be counted again or left out; the
-source's own may not. See docs/design/031-counted-ids.md.
+source's own may not. See docs/design/001-format.md.
 """
 
 import math

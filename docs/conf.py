@@ -1,4 +1,4 @@
-"""Sphinx makes a site of this folder: `make docs`. Any warning ends the build (docs/design/020-docs-site.md)."""
+"""Sphinx makes a site of this folder: `make docs`. Any warning ends the build (docs/design/015-report-and-site.md)."""
 
 import re
 from importlib import import_module

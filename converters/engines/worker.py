@@ -14,7 +14,7 @@ from shardfeed.errors import UsageError
 from shardfeed.machine.processes import keep_heap
 
 # The same on every machine, as it decides what is rejected. A legitimate image of MAX_PIXELS with alpha, the most
-# expensive kind, takes less than half of it: docs/design/014-memory-of-a-worker.md has the figures.
+# expensive kind, takes less than half of it: docs/design/006-conversion.md has the figures.
 ALLOWANCE = 6 << 30  # bytes, above the worker's memory at its start
 
 

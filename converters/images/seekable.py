@@ -20,7 +20,7 @@ from shardfeed.native.codes import DamagedCodesError, have_same_codes, recoded
 
 _PIECE = 64  # target width of a piece in pixels; a smaller one reads less around a window, but takes more bytes
 _PIECES_ACROSS = 32  # at most; very wide images get wider pieces, because their windows are large
-_ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster: docs/design/030-seekable-jpegs.md
+_ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster: docs/design/004-jpegs.md
 _FEW = 8  # pieces of an image: with fewer, a window skips too little
 
 _Table = tuple[bytes, bytes]  # counts of codes by length, and symbols in the order of their codes (T.81, B.2.4.2)

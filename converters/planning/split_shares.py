@@ -227,7 +227,7 @@ def counts_by_class(sizes: Sequence[int] | np.ndarray, shares: Sequence[Fraction
 
     In each class, the border after a split is the share of this and all earlier splits, plus an offset of the class,
     rounded down. Then, as long as one split has too many images and another too few, classes that rounded the first up
-    and the second down swap the two; through a third split if no class has both. Design note 023 explains why that ends
+    and the second down swap the two; through a third split if no class has both. Design note 002 explains why that ends
     within one image of each share.
     """
     rounding = _Rounding(sizes, shares)
