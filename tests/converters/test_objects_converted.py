@@ -14,7 +14,7 @@ import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, OBJECT_TEXT, XMIN
 from shardfeed.converters import AnnotationOptions, ImageOptions, RayWorkers, Sample, convert, open_source
 from shardfeed.converters.sources.objects import Account, LeftOut, Objects
-from shardfeed.converters.sources.source import Findings
+from shardfeed.converters.sources.source import Findings, SourceInfo
 from shardfeed.errors import TooManyRejectedError
 from shardfeed.schema import Feature, Schema
 
@@ -40,7 +40,10 @@ class Scenes:
     def __init__(self, images: int, outside: int = 0, orphans: int = 0, broken: int = 0) -> None:
         self.images, self.outside, self.broken = images, outside, broken
         left_out = tuple(LeftOut(b"", "E_ORPHAN", f"annotation {1000 + i}: of no image") for i in range(orphans))
-        self.findings = Findings(account=Account(read=orphans, left_out=left_out))
+        self.account = Account(read=orphans, left_out=left_out)
+
+    def info(self) -> SourceInfo:
+        return SourceInfo(Findings(account=self.account))
 
     def __len__(self) -> int:
         return self.images
