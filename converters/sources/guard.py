@@ -101,7 +101,7 @@ class Budget:
             raise HostileError(place or self.place, problem, "check that this is the right file")
 
     def lines(self, data: bytes, place: str = "") -> list[bytes]:
-        """Yield the lines of a text file; a line that is too long is an error."""
+        """Return the lines of a text file; a line that is too long is an error."""
         found = data.splitlines()
         if len(data) > MOST_LINE:
             self.line(max(map(len, found)), place)

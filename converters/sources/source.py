@@ -192,8 +192,11 @@ class SourceInfo:
 def info_of(source: Source) -> SourceInfo:
     """Return what a source says of itself, options in notes spelled out; nothing if it has no `info`.
 
-    Raises UsageError if `info` is no method that returns a SourceInfo.
+    Raises UsageError if `info` is no method that returns a SourceInfo, or if there are findings without it.
     """
+    if not hasattr(source, "info") and isinstance(getattr(source, "findings", None), Findings):
+        problem = "has findings as an attribute, expected a method `info` that returns them: they would be lost"
+        raise UsageError("source", problem, "def info(self): return SourceInfo(self.findings)")
     told = getattr(source, "info", SourceInfo)
     info = told() if callable(told) else told
     if not isinstance(info, SourceInfo):

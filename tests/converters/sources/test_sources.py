@@ -295,3 +295,19 @@ def test_an_attribute_named_info_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="got str from the source's `info`"):
         convert(Odd(), tmp_path / "out")
+
+
+def test_findings_without_info_are_an_error(tmp_path: Path) -> None:
+    """They were read from the attribute once, and would be lost now; the remedy is typed."""
+
+    class Old(Drawn):
+        findings = Findings([Skipped(b"z", "E_EMPTY", "empty")])
+
+    with pytest.raises(UsageError, match=r"has findings as an attribute.*def info\(self\): return SourceInfo"):
+        convert(Old(), tmp_path / "out")
+
+    class New(Old):
+        def info(self) -> SourceInfo:
+            return SourceInfo(self.findings)
+
+    assert [one.key for one in convert(New(), tmp_path / "out", dry_run=True, max_bad=1).rejected] == [b"z"]
