@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, get_args
 
 import numpy as np
@@ -24,6 +25,7 @@ from shardfeed.pipelines.torch.shared_images import tensor_of
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED
 
+_TORCHCODEC = (0, 17)  # the first that waits for its stream: docs/design/012-batches.md
 DECODED = 256 << 20  # bytes of decoded images at once on a device; a batch with more is decoded in parts
 
 
@@ -129,6 +131,10 @@ def check_decode(decode: Decode) -> None:
         except (ImportError, OSError, RuntimeError) as error:  # its libraries do not fit the PyTorch that is here
             problem = f"{project} cannot be imported: {str(error).strip().splitlines()[0]}"
             raise MissingExtraError('decode="cuda"', problem, "pip install 'shardfeed[gpu]'") from error
+    found = version("torchcodec")
+    if tuple(map(int, found.split(".")[:2])) < _TORCHCODEC:
+        problem = f"got TorchCodec {found}, expected 0.17 or newer: others overwrite images that a step still reads"
+        raise UsageError("decode", problem, "pip install 'torchcodec>=0.17'")
 
 
 def _decoded(jpegs: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:

@@ -6,6 +6,7 @@ Only the check that there is a GPU is left out. Pixels are compared with those o
 import importlib.util
 import pickle
 import shutil
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -393,15 +394,15 @@ def test_what_cannot_go_to_a_gpu_is_refused(mixed: Dataset) -> None:
             torch_loader(split, image_size=32, decode="cuda", **options)
         assert 'decode="like_cuda"' in str(caught.value)
         torch_loader(split, image_size=32, decode="like_cuda", **options)
-    for decode in ("like_cuda",):
-        with pytest.raises(UsageError, match="got 'like_cuda' and a transform of yours"):
-            torch_loader(split, transform=lambda record, seed: record, decode=decode, **options)
-        with pytest.raises(UsageError, match="got 'like_cuda' and a transform of yours"):
-            torch_loader(split, image_transform=lambda image: image, decode=decode, **options)
-        with pytest.raises(UsageError, match="got 'like_cuda' and a collate_fn"):
-            torch_loader(split, image_size=32, collate_fn=list, decode=decode, **options)
-        with pytest.raises(UsageError, match="got 'like_cuda' and antialias=False"):
-            torch_loader(split, image_transform=random_resized_crop(32, antialias=False), decode=decode, **options)
+    options["decode"] = "like_cuda"
+    with pytest.raises(UsageError, match="got 'like_cuda' and a transform of yours"):
+        torch_loader(split, transform=lambda record, seed: record, **options)
+    with pytest.raises(UsageError, match="got 'like_cuda' and a transform of yours"):
+        torch_loader(split, image_transform=lambda image: image, **options)
+    with pytest.raises(UsageError, match="got 'like_cuda' and a collate_fn"):
+        torch_loader(split, image_size=32, collate_fn=list, **options)
+    with pytest.raises(UsageError, match="got 'like_cuda' and antialias=False"):
+        torch_loader(split, image_transform=random_resized_crop(32, antialias=False), **options)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torchcodec") is not None, reason="TorchCodec is here")
@@ -409,3 +410,27 @@ def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(MissingExtraError, match=r"TorchCodec cannot be imported.*pip install 'shardfeed\[gpu\]'"):
         check_decode("cuda")
+
+
+@pytest.mark.parametrize(("found", "fits"), [("0.16.1", False), ("0.17.0+cu130", True), ("1.0", True)])
+def test_a_torchcodec_that_overwrites_what_is_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: str, fits: bool
+) -> None:
+    """Packages in name only: what is installed is asked for its version."""
+    for name in ("torchcodec", "triton"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "torchcodec.decoders", raising=False)
+    (tmp_path / "torchcodec" / "decoders.py").touch()
+    (tmp_path / "torchcodec-0.dist-info").mkdir()
+    (tmp_path / "torchcodec-0.dist-info" / "METADATA").write_text(f"Name: torchcodec\nVersion: {found}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    if fits:
+        check_decode("cuda")
+    else:
+        with pytest.raises(UsageError, match=r"got TorchCodec 0\.16\.1, expected 0\.17 or newer"):
+            check_decode("cuda")
+    for name in ("torchcodec.decoders", "torchcodec", "triton"):
+        sys.modules.pop(name, None)
