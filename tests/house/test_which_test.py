@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from repository import ROOT
 
 SCRIPT = ROOT / "tests" / "support" / "which_test.py"
 TEST = "tests/contract/test_naming.py"
 
 
+@pytest.mark.long
 def test_a_files_tests_are_those_that_ran_its_functions(tmp_path: Path) -> None:
     outer = {name: value for name, value in os.environ.items() if not name.startswith(("COVERAGE", "PYTEST"))}
     environment = outer | {"COVERAGE_FILE": str(tmp_path / "data")}
