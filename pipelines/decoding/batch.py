@@ -5,7 +5,6 @@ image.
 """
 
 import math
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
@@ -15,6 +14,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
+from shardfeed.machine.released import Released
 from shardfeed.pipelines.decoding.compiled import MakeRoom, compiled_decoder
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
@@ -158,6 +158,7 @@ class Rooms:
 
     def __init__(self) -> None:
         self._free: list[np.ndarray] = []
+        self._lent: Released[np.ndarray] = Released()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Rooms, ()
@@ -165,6 +166,8 @@ class Rooms:
     def __call__(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return an uninitialised array of bytes, at an address that is a multiple of _ALIGNED."""
         size = math.prod(shape) + _ALIGNED
+        self._free += self._lent.take()
+        del self._free[_FREE:]
         try:
             room = self._free.pop()
         except IndexError:
@@ -173,10 +176,6 @@ class Rooms:
             room = np.empty(size, np.uint8)
         # All its views refer to this array, not to the memory, which is released with the last view.
         whole = np.frombuffer(room.data, np.uint8)
-        weakref.finalize(whole, self._back, room).atexit = False
+        self._lent.hold(whole, room)
         start = -room.ctypes.data % _ALIGNED
         return whole[start : start + math.prod(shape)].reshape(shape)
-
-    def _back(self, room: np.ndarray) -> None:
-        if len(self._free) < _FREE:
-            self._free.append(room)

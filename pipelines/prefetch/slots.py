@@ -12,8 +12,6 @@ garbage-collected. If a consumer keeps batches, the worker takes more slots; no 
 import errno
 import mmap
 import os
-import weakref
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -24,6 +22,7 @@ import numpy as np
 
 from shardfeed.errors import StorageError
 from shardfeed.machine.budget import memory_free
+from shardfeed.machine.released import Released
 from shardfeed.pipelines.nests import put_together
 from shardfeed.text import size_text
 
@@ -155,7 +154,7 @@ class SlotReader:
 
     def __init__(self) -> None:
         self._maps: dict[int, mmap.mmap] = {}
-        self._released: deque[int] = deque()  # appended to by whichever thread collects a batch
+        self._lent: Released[int] = Released()
 
     def add(self, slot: NewSlot, connection: Connection) -> None:
         """Map a slot whose descriptor comes next. Raises StorageError, for example without free descriptors."""
@@ -184,7 +183,7 @@ class SlotReader:
             return batch.rest
         # The base of all arrays and views, which holds the memory: it is freed when the last of them is.
         root = np.frombuffer(self._maps[batch.number], np.uint8)
-        weakref.finalize(root, self._released.append, batch.number).atexit = False
+        self._lent.hold(root, batch.number)
         return put_together(batch.rest, [place.view(root) for place in batch.placed])
 
     def clear(self) -> None:
@@ -193,7 +192,4 @@ class SlotReader:
 
     def released(self) -> list[int]:
         """The slots that were returned since the last call."""
-        found = []
-        while self._released:
-            found.append(self._released.popleft())
-        return found
+        return self._lent.take()

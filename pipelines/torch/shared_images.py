@@ -99,6 +99,7 @@ SHARED_IMAGES = SharedImages()  # of this process
 def _received(images: torch.Tensor) -> torch.Tensor:
     """The images in the trainer: a tensor that refers to an array, which ends when nothing refers to the tensor."""
     lent = images.numpy()
+    # Not `Released`: the worker needs the memory at once. A Ctrl-C within these few microseconds would be lost.
     weakref.finalize(lent, _give_back, _bytes(images.untyped_storage()).numpy(), os.getpid()).atexit = False
     return torch.from_numpy(lent)
 
