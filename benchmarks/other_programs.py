@@ -52,7 +52,7 @@ def make_datasets(root: Path) -> None:
     """The datasets below `root`, and `expected.json`, what is in them."""
     import shardfeed
     from shardfeed.converters import convert
-    from shardfeed.converters.operations.dataset_source import DatasetSource
+    from shardfeed.converters.existing.dataset_source import DatasetSource
 
     photos = root / "source"
     make_photos(str(photos), PHOTOS, SIDE)

@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from shardfeed.converters.engines.engine import Engine as Engine
     from shardfeed.converters.engines.on_node import write_shard as write_shard
     from shardfeed.converters.existing.adopt import adopt as adopt
+    from shardfeed.converters.existing.append import append as append
     from shardfeed.converters.existing.export.export import Exported as Exported
     from shardfeed.converters.existing.export.export import export as export
+    from shardfeed.converters.existing.filter import filter as filter
+    from shardfeed.converters.existing.making import MakingOptions as MakingOptions
+    from shardfeed.converters.existing.merge import merge as merge
     from shardfeed.converters.existing.pull import Pulled as Pulled
     from shardfeed.converters.existing.pull import pull as pull
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
     from shardfeed.converters.existing.rebuild import rebuild as rebuild
+    from shardfeed.converters.existing.relabel import relabel as relabel
+    from shardfeed.converters.existing.remove import remove as remove
+    from shardfeed.converters.existing.reshard import reshard as reshard
     from shardfeed.converters.existing.salvage import Salvaged as Salvaged
     from shardfeed.converters.existing.salvage import salvage as salvage
+    from shardfeed.converters.existing.split import split as split
     from shardfeed.converters.existing.surveying import Survey as Survey
     from shardfeed.converters.existing.surveying import survey as survey
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
-    from shardfeed.converters.operations.append import append as append
-    from shardfeed.converters.operations.filter import filter as filter
-    from shardfeed.converters.operations.making import MakingOptions as MakingOptions
-    from shardfeed.converters.operations.merge import merge as merge
-    from shardfeed.converters.operations.relabel import relabel as relabel
-    from shardfeed.converters.operations.remove import remove as remove
-    from shardfeed.converters.operations.reshard import reshard as reshard
-    from shardfeed.converters.operations.split import split as split
     from shardfeed.converters.planning.split_shares import Shares as Shares
     from shardfeed.converters.rejects import RejectCode as RejectCode
     from shardfeed.converters.report import Report as Report

@@ -30,7 +30,7 @@ from one_reading import (
 from sample import Part
 
 from shardfeed.converters.conversion import convert
-from shardfeed.converters.operations.dataset_source import DatasetSource
+from shardfeed.converters.existing.dataset_source import DatasetSource
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, escape
 from shardfeed.formats.example import values_of
 from shardfeed.formats.format import ShardFormat

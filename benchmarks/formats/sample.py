@@ -8,7 +8,7 @@ import numpy as np
 from one_reading import SPLIT
 
 from shardfeed.converters import open_source
-from shardfeed.converters.operations.dataset_source import DatasetSource
+from shardfeed.converters.existing.dataset_source import DatasetSource
 from shardfeed.converters.sources.source import Sample, Source, SourceInfo, info_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import MANIFEST

@@ -14,9 +14,9 @@ from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.images.options import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.annotations.place_objects import left_out_with_image, place_objects
-from shardfeed.converters.shards.annotations.rasters import raster_values
 from shardfeed.converters.shards.earlier import ImagesOfEarlier, made_of
+from shardfeed.converters.shards.place_objects import left_out_with_image, place_objects
+from shardfeed.converters.shards.place_raster import raster_values
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt
 from shardfeed.converters.shards.sample_values import checked_values, own_features
 from shardfeed.converters.shards.task import MADE_OF, Noted, Receipt, ShardTask

@@ -25,7 +25,7 @@ from shardfeed.annotations import (
     Raster,
 )
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.shards.annotations import check_record
+from shardfeed.converters.shards import check_annotations as check_record
 from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import IntegrityError

@@ -22,7 +22,7 @@ import shardfeed
 from shardfeed import errors
 from shardfeed.annotations import OBJECT_MASK, RASTER, XMIN
 from shardfeed.converters import ImageFolder, LabelOptions, Source, convert, open_source
-from shardfeed.converters.operations.dataset_source import DatasetSource
+from shardfeed.converters.existing.dataset_source import DatasetSource
 from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import MissingExtraError, OutputExistsError, RecordError, TooManyRejectedError, UsageError
 from shardfeed.formats.containers import mds, parquet

@@ -30,7 +30,7 @@ from shardfeed.annotations import (
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.annotations.place_objects import place_objects
+from shardfeed.converters.shards.place_objects import place_objects
 from shardfeed.converters.sources.objects import Account, Objects
 from shardfeed.errors import UsageError
 from shardfeed.schema import Feature, Schema

@@ -27,9 +27,9 @@ from shardfeed.converters.images.store import store_image
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.annotations.masks import moved_pixels
-from shardfeed.converters.shards.annotations.rasters import class_numbers, raster_values
 from shardfeed.converters.shards.earlier import made_of
+from shardfeed.converters.shards.object_masks import moved_pixels
+from shardfeed.converters.shards.place_raster import class_numbers, raster_values
 from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import TooManyRejectedError, UsageError

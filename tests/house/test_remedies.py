@@ -8,8 +8,8 @@ from remedies.table import ROWS
 # Advice that no test types, as the beginnings of their ids, and why not.
 EXCEPTIONS: dict[str, str] = {
     "converters/commit/staging.py: the original dataset has changed": "a shard that changes while it is linked",
-    "converters/operations/change.py: run `shardfeed verify DIR --deep`": "records that contradict their manifest",
-    "converters/operations/relabel.py: rename it instead": "no reader makes a fixed number of classes per record",
+    "converters/existing/record_change.py: run `shardfeed verify DIR --deep`": "records that contradict their manifest",
+    "converters/existing/relabel.py: rename it instead": "no reader makes a fixed number of classes per record",
     "converters/sources/containers/arrays/source.py: name the array of labels": "a million labels",
     "converters/sources/containers/parquet.py: name another column": "roles refuse such a column before",
     "converters/sources/mirror.py: name a folder with more room": "a full disk",
@@ -74,4 +74,4 @@ def test_advice_in_words_names_no_option() -> None:
     words = [advice for advice, typed in inventory().items() if not typed and advice.startswith(("conv", "tools"))]
     names = {flag[2:].replace("-", "_") for flag in options() if flag.startswith("--")}
     found = [advice for advice in words if names & set(re.findall(r"(?<![\w(])(\w+)=", advice.partition(": ")[2]))]
-    assert found == ["converters/operations/merge.py: rename a directory, or in Python give names: prefix=[...]"]
+    assert found == ["converters/existing/merge.py: rename a directory, or in Python give names: prefix=[...]"]

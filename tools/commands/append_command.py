@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from shardfeed.converters.operations.append import append, check_no_dataset
+from shardfeed.converters.existing.append import append, check_no_dataset
 from shardfeed.manifest import read_manifest
 from shardfeed.storage.address import local_path
 from shardfeed.tools.arguments import GROUPS, add_group_arguments, add_limit_arguments, assignments, given

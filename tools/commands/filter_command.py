@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from shardfeed.converters.operations.filter import filter
+from shardfeed.converters.existing.filter import filter
 from shardfeed.tools.arguments import given
 from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 

@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from shardfeed.converters.operations.merge import merge
+from shardfeed.converters.existing.merge import merge
 from shardfeed.tools.making import add_making_arguments, run_operation
 
 

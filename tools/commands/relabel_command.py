@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from shardfeed.converters.operations.relabel import relabel
+from shardfeed.converters.existing.relabel import relabel
 from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 
 IN_PYTHON = {"classes": "--map"}

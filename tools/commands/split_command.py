@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 
 from shardfeed.converters import Shares
-from shardfeed.converters.operations.split import split
+from shardfeed.converters.existing.split import split
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.tools.arguments import GROUPS, add_group_arguments, assignments, given
 from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation

@@ -129,7 +129,7 @@ def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> 
 
 def check_annotations(payload: bytes, schema: Schema) -> None:
     """Raise IntegrityError unless the objects and the mask of a record agree with its schema and its image."""
-    from shardfeed.converters.shards.annotations.check_record import annotations_problem
+    from shardfeed.converters.shards.check_annotations import annotations_problem
 
     if problem := annotations_problem(decode(payload), schema):
         raise IntegrityError("record", problem)

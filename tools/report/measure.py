@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import BOX, CAPTION, OBJECT_AREA, OBJECT_LABEL, RASTER
-from shardfeed.converters.operations.dataset_source import Opened
+from shardfeed.converters.existing.dataset_source import Opened
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.machine.budget import cpu_budget

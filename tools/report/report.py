@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from shardfeed.converters.operations.dataset_source import DatasetLike
+from shardfeed.converters.existing.dataset_source import DatasetLike
 from shardfeed.errors import UsageError, check_extra, escape, without_secrets
 from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.readers.dataset import Dataset

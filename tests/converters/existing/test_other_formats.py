@@ -9,7 +9,7 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import ImageFolder, convert, rebuild, salvage
-from shardfeed.converters.operations.dataset_source import DatasetSource
+from shardfeed.converters.existing.dataset_source import DatasetSource
 from shardfeed.errors import IntegrityError, TooManyRejectedError, UsageError
 from shardfeed.readers import Dataset
 

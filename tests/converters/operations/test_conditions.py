@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import shardfeed
 from shardfeed.converters import convert
-from shardfeed.converters.operations.conditions import MOST, evaluate, parse
+from shardfeed.converters.existing.conditions import MOST, evaluate, parse
 from shardfeed.errors import UsageError
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main

@@ -24,9 +24,9 @@ from shardfeed.converters import (
     remove,
     reshard,
 )
-from shardfeed.converters.operations.change import Change
-from shardfeed.converters.operations.classes import joined
-from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetSource, Opened, Part
+from shardfeed.converters.existing.class_map import joined
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetSource, Opened, Part
+from shardfeed.converters.existing.record_change import Change
 from shardfeed.errors import SplitError, TooManyRejectedError, UsageError
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.readers import Dataset

@@ -24,8 +24,8 @@ from shardfeed.converters import (
     reshard,
     survey,
 )
-from shardfeed.converters.operations.change import Change
-from shardfeed.converters.operations.classes import read_class_map
+from shardfeed.converters.existing.class_map import read_class_map
+from shardfeed.converters.existing.record_change import Change
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, TEXT, Feature, Schema

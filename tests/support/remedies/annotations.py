@@ -450,7 +450,7 @@ def masks_in_no_split(box: Box) -> None:
     Way("shardfeed reshard", 4, fill={"DATASET": "scenes", "OUT": "new"}),
 )
 @advises(
-    "converters/operations/filter.py: give --where, --keys or --min-objects for images with objects",
+    "converters/existing/filter.py: give --where, --keys or --min-objects for images with objects",
     "filter scenes new",
     Way("--min-objects", 4, fill={"--min-objects": "1"}),
 )

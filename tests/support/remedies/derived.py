@@ -14,28 +14,28 @@ DIR_OUT = {"DIR": "out", "OUT": "new", "DATASET": "out"}
     Way("--text-column", 6, onto="convert t.csv new", fill={"--text-column": "patient"}),
 )
 @advises(
-    "converters/operations/split.py: choose other names, or leave --of out to divide all records",
+    "converters/existing/split.py: choose other names, or leave --of out to divide all records",
     "split out new --split train=0.5,b=0.5 --of validation",
     Way(drop="--of", gives=6),
 )
 @advises(
-    "converters/operations/keys.py: keys are file names such as {}; --missing-ok ignores",
+    "converters/existing/record_keys.py: keys are file names such as {}; --missing-ok ignores",
     "remove out new --key daisy/0.jpg --key nothing",
     Way("--missing-ok", 5),
 )
 @advises(
-    "converters/operations/filter.py: give --where, --keys or --min-objects for images with",
+    "converters/existing/filter.py: give --where, --keys or --min-objects for images with",
     "filter out new",
     Way("--where", 2, fill={"--where": "class == rose"}),
     Way("--keys", 1, fill={"--keys": "keys.txt"}),
 )
 @advises(
-    "converters/operations/append.py: `shardfeed merge` joins datasets",
+    "converters/existing/append.py: `shardfeed merge` joins datasets",
     "append out second new",
     Way("shardfeed merge", 8, fill={"shardfeed merge": "shardfeed merge out second new"}),
 )
 @advises(
-    "converters/operations/grown_source.py: {}; --new-classes adds them to the list",
+    "converters/existing/grown_source.py: {}; --new-classes adds them to the list",
     "append out other new",
     Way("--new-classes", 8),
 )

@@ -13,7 +13,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import AnnotationOptions, Sample, open_source
-from shardfeed.converters.operations.append import append
+from shardfeed.converters.existing.append import append
 from shardfeed.tools.cli import main
 
 from pictures import image_bytes
@@ -118,22 +118,22 @@ def many_classes(box: Box) -> None:
 
 
 @advises(
-    "converters/operations/append.py: convert the new images to a separate dataset, then `shardfeed",
+    "converters/existing/append.py: convert the new images to a separate dataset, then `shardfeed",
     "append both more new",
     Way("shardfeed merge", 6, fill={"shardfeed merge": "shardfeed merge both c new"}),
 )
 @advises(
-    "converters/operations/append.py: leave it out, and `shardfeed reshard` the new dataset",
+    "converters/existing/append.py: leave it out, and `shardfeed reshard` the new dataset",
     lambda: append("a", "more", "new", to="mds"),
     Way("shardfeed reshard", 4, fill={"shardfeed reshard": "shardfeed reshard grown new --to mds"}),
 )
 @advises(
-    "converters/operations/merge.py: convert one of them again, with --encode raw or without",
+    "converters/existing/merge.py: convert one of them again, with --encode raw or without",
     "merge a raw new",
     Way("--encode", 2, onto="convert first new"),
 )
 @advises(
-    "converters/operations/merge.py: --prefix keeps both, or leave one out with `shardfeed remove`",
+    "converters/existing/merge.py: --prefix keeps both, or leave one out with `shardfeed remove`",
     "merge a other new",
     Way("--prefix", 4),
     Way("shardfeed remove", 1, fill={"shardfeed remove": "shardfeed remove other new --key cat/0.jpg"}),
@@ -157,7 +157,9 @@ def datasets_to_merge(box: Box) -> None:
 
 
 @advises(
-    "converters/operations/numbers.py: --renumber assigns new ids in such splits", "merge a b new", Way("--renumber", 8)
+    "converters/existing/renumbered.py: --renumber assigns new ids in such splits",
+    "merge a b new",
+    Way("--renumber", 8),
 )
 def datasets_with_ids(box: Box) -> None:
     coco(box, "set/instances.json", "photos")
@@ -171,7 +173,7 @@ def datasets_with_ids(box: Box) -> None:
 
 
 @advises(
-    "converters/operations/relabel.py: only rename it, limit the change to one --feature, or",
+    "converters/existing/relabel.py: only rename it, limit the change to one --feature, or",
     "relabel out new --map drop.csv",
     Way("--feature", 3, fill={"--feature": "image/object/class/label"}),
 )
@@ -182,7 +184,7 @@ def rasters_with_boxes(box: Box) -> None:
 
 
 @advises(
-    "converters/operations/grown_source.py: {} ({}): the dataset's values are kept; for the new",
+    "converters/existing/grown_source.py: {} ({}): the dataset's values are kept; for the new",
     "append out set new --labels t.csv",
     Way("shardfeed remove", 3, fill={"shardfeed remove": "shardfeed remove out new --key cat/0.jpg"}),
 )
@@ -277,7 +279,7 @@ def datasets_of_other_classes(box: Box) -> None:
 
 
 @advises(
-    "converters/operations/grown_source.py: give them ids, or convert the new images separately and",
+    "converters/existing/grown_source.py: give them ids, or convert the new images separately and",
     lambda: append("out", Unnumbered(), "new", new_classes=True),
     Way("shardfeed merge", 32, fill={"shardfeed merge": "shardfeed merge out b new --prefix --renumber"}),
 )
@@ -399,7 +401,7 @@ def a_dataset_with_findings(box: Box) -> None:
 
 
 @advises(
-    "converters/operations/grown_source.py: convert the new images to a separate dataset, then",
+    "converters/existing/grown_source.py: convert the new images to a separate dataset, then",
     "append a others new --new-classes",
     Way("shardfeed merge", 4, fill={"shardfeed merge": "shardfeed merge a b new"}),
 )
@@ -428,7 +430,7 @@ def a_damaged_column_of_hashes(box: Box) -> None:
     Way("shardfeed reshard", fill={"shardfeed reshard": "shardfeed reshard format1 new"}),
 )
 @advises(
-    "converters/operations/grown_source.py: without {}, which {} does not have: using one reads all",
+    "converters/existing/grown_source.py: without {}, which {} does not have: using one reads all",
     "append format1 more grown",
     Way("shardfeed reshard", fill={"shardfeed reshard": "shardfeed reshard grown new"}),
 )

@@ -299,7 +299,7 @@ def a_shard_of_others_is_lost(box: Box) -> None:
 
 
 @advises(
-    "converters/operations/making.py: `shardfeed convert DIR NEW --reader {}` makes a dataset with",
+    "converters/existing/making.py: `shardfeed convert DIR NEW --reader {}` makes a dataset with",
     "append theirs images new",
     Way("shardfeed convert", 4, fill={"DIR": "theirs", "NEW": "new"}),
 )

@@ -28,7 +28,7 @@ from shardfeed.converters import AnnotationOptions, convert, open_source
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.annotations.place_objects import place_objects
+from shardfeed.converters.shards.place_objects import place_objects
 from shardfeed.converters.sources.annotations.coco.layout import mirrored
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream, elements_of
 from shardfeed.converters.sources.options import Task

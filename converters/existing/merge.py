@@ -7,10 +7,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.operations.change import Change
-from shardfeed.converters.operations.classes import Joined, joined, schema_difference
-from shardfeed.converters.operations.dataset_source import (
+from shardfeed.converters.existing.class_map import Joined, joined, schema_difference
+from shardfeed.converters.existing.dataset_source import (
     ChosenRecords,
     DatasetLike,
     Opened,
@@ -18,8 +16,10 @@ from shardfeed.converters.operations.dataset_source import (
     RecordOfDataset,
     SplitRecords,
 )
-from shardfeed.converters.operations.making import MakingOptions, convert_anew, make_dataset
-from shardfeed.converters.operations.numbers import numbered
+from shardfeed.converters.existing.making import MakingOptions, convert_anew, make_dataset
+from shardfeed.converters.existing.record_change import Change
+from shardfeed.converters.existing.renumbered import numbered
+from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.example import decode

@@ -8,7 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from shardfeed.converters.operations.change import DROPPED
+from shardfeed.converters.existing.record_change import DROPPED
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import Schema, is_plain
 from shardfeed.text import listing

@@ -3,8 +3,8 @@
 import os
 from typing import Unpack
 
-from shardfeed.converters.operations.dataset_source import DatasetLike, DatasetSource, Opened
-from shardfeed.converters.operations.making import MakingOptions, make_dataset
+from shardfeed.converters.existing.dataset_source import DatasetLike, DatasetSource, Opened
+from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.report import Report
 
 

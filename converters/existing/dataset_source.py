@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
-from shardfeed.converters.operations.change import Change
+from shardfeed.converters.existing.record_change import Change
 from shardfeed.converters.sources.source import Findings, Sample, SourceInfo
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.manifest import SplitInfo, read_manifest

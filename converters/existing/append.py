@@ -7,9 +7,9 @@ from typing import Any, Unpack
 
 from shardfeed.converters.commit.output import check_outside
 from shardfeed.converters.conversion import convert
+from shardfeed.converters.existing.grown_source import GrownSource
+from shardfeed.converters.existing.making import MakingOptions, convert_anew
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.operations.grown_source import GrownSource
-from shardfeed.converters.operations.making import MakingOptions, convert_anew
 from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source

@@ -9,7 +9,7 @@ import numpy as np
 
 from shardfeed.column import column_keys
 from shardfeed.converters.counted_ids import ids_were_counted
-from shardfeed.converters.operations.classes import joined, near_names, schema_difference
+from shardfeed.converters.existing.class_map import joined, near_names, schema_difference
 from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.reading import read_image

@@ -8,10 +8,10 @@ from typing import Unpack
 import numpy as np
 
 from shardfeed.annotations import RASTER, Raster
-from shardfeed.converters.operations.change import DROPPED, Change
-from shardfeed.converters.operations.classes import ClassMap, Mapped, mapped, near_names, read_class_map, with_classes
-from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part, SplitRecords
-from shardfeed.converters.operations.making import MakingOptions, make_dataset
+from shardfeed.converters.existing.class_map import ClassMap, Mapped, mapped, near_names, read_class_map, with_classes
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, Part, SplitRecords
+from shardfeed.converters.existing.making import MakingOptions, make_dataset
+from shardfeed.converters.existing.record_change import DROPPED, Change
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.errors import UsageError, argument, escape

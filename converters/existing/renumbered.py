@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from shardfeed.converters.operations.change import Change
-from shardfeed.converters.operations.dataset_source import Part
+from shardfeed.converters.existing.dataset_source import Part
+from shardfeed.converters.existing.record_change import Change
 from shardfeed.converters.planning.split_shares import check_seed, draw
 from shardfeed.errors import UsageError, argument, name_text
 from shardfeed.schema import SOURCE_ID

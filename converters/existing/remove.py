@@ -6,9 +6,9 @@ from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
-from shardfeed.converters.operations.keys import Keys, places_of, read_keys
-from shardfeed.converters.operations.making import MakingOptions, make_dataset
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.existing.making import MakingOptions, make_dataset
+from shardfeed.converters.existing.record_keys import Keys, places_of, read_keys
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.building import hidden_sibling

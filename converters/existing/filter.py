@@ -5,10 +5,10 @@ from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.operations.conditions import check_splits, evaluate, parse
-from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
-from shardfeed.converters.operations.keys import Keys, places_of, read_keys
-from shardfeed.converters.operations.making import MakingOptions, make_dataset
+from shardfeed.converters.existing.conditions import check_splits, evaluate, parse
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.existing.making import MakingOptions, make_dataset
+from shardfeed.converters.existing.record_keys import Keys, places_of, read_keys
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, argument
 from shardfeed.text import number

@@ -6,9 +6,9 @@ from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
-from shardfeed.converters.operations.making import MakingOptions, make_dataset
-from shardfeed.converters.operations.numbers import numbered
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.existing.making import MakingOptions, make_dataset
+from shardfeed.converters.existing.renumbered import numbered
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.errors import SplitError, UsageError, argument

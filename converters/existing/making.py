@@ -8,7 +8,7 @@ from shardfeed.converters.commit.output import check_outside
 from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.conversion import Progress, convert
 from shardfeed.converters.engines.choose_engine import Workers
-from shardfeed.converters.operations.dataset_source import ChosenRecords, Opened
+from shardfeed.converters.existing.dataset_source import ChosenRecords, Opened
 from shardfeed.converters.planning.groups import feature_of_groups
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from shardfeed.converters.operations.dataset_source import Opened
+from shardfeed.converters.existing.dataset_source import Opened
 from shardfeed.errors import UsageError, argument, escape, name_bytes
 from shardfeed.text import number, some
 

@@ -13,7 +13,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.annotations.masks import moved_pixels
+from shardfeed.converters.shards.object_masks import moved_pixels
 from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.reading import read_content
 from shardfeed.converters.sources.source import RasterImage, Sample

@@ -20,7 +20,7 @@ from shardfeed.annotations import (
 from shardfeed.converters.images.fit import Placement, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.annotations.masks import draw_mask, encode_mask
+from shardfeed.converters.shards.object_masks import draw_mask, encode_mask
 from shardfeed.converters.sources.objects import Account, AnnotationCode, BadAnnotationError, LeftOut, Objects
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import Schema, Value
