@@ -27,7 +27,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The core and TensorFlow.
-$(DEMO): setup.cfg pyproject.toml $(FOLDERS) | $(BIN)/python
+$(DEMO): setup.cfg setup.py pyproject.toml $(FOLDERS) | $(BIN)/python
 	$(INSTALL) ".[tensorflow]"
 	touch $@
 
@@ -37,7 +37,7 @@ $(TEST): $(DEMO)
 	touch $@
 
 # The core and Sphinx: docs/conf.py stands in for TensorFlow, PyTorch and Ray.
-$(DOCS): setup.cfg pyproject.toml $(FOLDERS) | $(BIN)/python
+$(DOCS): setup.cfg setup.py pyproject.toml $(FOLDERS) | $(BIN)/python
 	$(INSTALL) ".[docs]"
 	touch $@
 

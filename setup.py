@@ -1,4 +1,4 @@
-"""Build the optional compiled module, `shardfeed/native`; setup.cfg has all the rest.
+"""Find the packages, and build the optional compiled module, `shardfeed/native`; setup.cfg has all the rest.
 
 Without a compiler or the headers of libjpeg-turbo the package is installed without it, and works.
 """
@@ -6,7 +6,7 @@ Without a compiler or the headers of libjpeg-turbo the package is installed with
 from glob import glob
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 
@@ -37,4 +37,8 @@ NATIVE = Extension(
     extra_link_args=["-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,-z,defs"],
     optional=True,
 )
-setup(ext_modules=[NATIVE], cmdclass={"build_ext": BuildOptional})
+ROOTS = {"shardfeed": "shardfeed"} | {
+    f"shardfeed.{folder}": folder for folder in ("converters", "readers", "pipelines", "tools")
+}
+PACKAGES = [*ROOTS, *(f"{root}.{name}" for root, folder in ROOTS.items() for name in find_packages(folder))]
+setup(packages=PACKAGES, package_dir=ROOTS, ext_modules=[NATIVE], cmdclass={"build_ext": BuildOptional})

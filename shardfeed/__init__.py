@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from shardfeed.lazy import lazy_names
 from shardfeed.version import __version__ as __version__
 
-# The repository keeps converters/, readers/, pipelines/ and tools/ beside this folder, and setup.cfg maps
+# The repository keeps converters/, readers/, pipelines/ and tools/ beside this folder, and setup.py maps
 # them to `shardfeed.*` when it installs. Python started in the repository's root finds this folder first,
 # where nothing is mapped, so we let it look one folder up; in an installed package there is no setup.cfg.
 _root = _path.dirname(_path.dirname(__file__))
