@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.orders.permutation import hashed
+from shardfeed.pipelines.orders.arithmetic import hashed
 
 AREA = (0.08, 1.0)  # of a window by default: its share of the image, least and most
 ASPECT_RATIO = (3 / 4, 4 / 3)  # by default: its width over its height

@@ -17,7 +17,7 @@ from shardfeed.jpeg.markers import SIGNATURE
 from shardfeed.jpeg.restarts import Header, header_of
 from shardfeed.native.codes import is_whole
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
-from shardfeed.pipelines.decoding.seekable import Spliced, splice
+from shardfeed.pipelines.decoding.pixels import Spliced, splice
 from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.schema import ENCODED, FORMAT, RESTARTS
 

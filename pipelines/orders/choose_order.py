@@ -8,12 +8,11 @@ from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines.arguments import check_samples
+from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, apportion
 from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StratifiedOrder, StreamOrder
-from shardfeed.pipelines.orders.permutation import MAX_SIZE
-from shardfeed.pipelines.orders.quotas import apportion
 from shardfeed.pipelines.samples import Mixture, Samples
-from shardfeed.readers.rarest_class import rarest_classes
+from shardfeed.readers.columns import rarest_classes
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
@@ -155,7 +154,8 @@ def _class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Spli
     if split.schema.features[key].scalar:
         column = split.column(key)
     else:  # several classes per record; samples without a class form the last class, "" in weights
-        column, names = rarest_classes(split, key), (*names, "")
+        places = split.places(np.arange(len(split)))
+        column, names = rarest_classes(split.shards, split.schema, key, places), (*names, "")
     sizes = np.bincount(column, minlength=len(names))
     by_class = _by_class(names, sizes, weights)
     kept = [label for label in range(len(names)) if sizes[label] and by_class[label] > 0]

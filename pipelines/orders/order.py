@@ -17,8 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.orders.permutation import hashed, permuted
-from shardfeed.pipelines.orders.quotas import floor_sum, golden_stride
+from shardfeed.pipelines.orders.arithmetic import floor_sum, golden_stride, hashed, permuted
 
 # Purpose of a key: two uses of one seed must not draw the same numbers.
 _EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)

@@ -6,11 +6,9 @@ from multiprocessing.reduction import ForkingPickler
 
 from shardfeed.errors import UsageError, needing_extra
 from shardfeed.machine.processes import START_METHODS, check_may_start
-from shardfeed.pipelines.prefetch.prefetcher import Prefetcher
-from shardfeed.pipelines.prefetch.process_worker import IMPORTABLE
-from shardfeed.pipelines.prefetch.process_workers import ProcessWorkers
+from shardfeed.pipelines.prefetch.prefetcher import Prefetcher, ThreadWorkers
+from shardfeed.pipelines.prefetch.process_workers import IMPORTABLE, ProcessWorkers
 from shardfeed.pipelines.prefetch.producers import Producer, check_producers, pickled
-from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
 
 
 def prefetch_threads(

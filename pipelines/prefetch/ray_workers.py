@@ -21,8 +21,8 @@ from ray.exceptions import RayError, RayTaskError
 
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.ray_cluster import Cluster
+from shardfeed.pipelines.prefetch.prefetcher import ThreadWorkers
 from shardfeed.pipelines.prefetch.producers import Batch, Ended, Failure, Item, Worker, items_of, portable
-from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
 
 _TRIES = 3  # consecutive losses, without a batch in between, before giving up
 _LOOK = 0.1  # seconds between checks whether all was stopped

@@ -21,8 +21,8 @@ from shardfeed.pipelines.engine import DrawnReader, Records
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder
 from shardfeed.pipelines.samples import Samples, where_found
+from shardfeed.pipelines.tensorflow.decode import image_checker, tensorflow_decodes
 from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
-from shardfeed.pipelines.tensorflow.unverified_images import image_checker, tensorflow_decodes
 from shardfeed.readers.skip import Skip, check_skip
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import (

@@ -18,6 +18,7 @@ from shardfeed.lazy import lazy_names
 if TYPE_CHECKING:
     from shardfeed.pipelines.ranks import Ranks as Ranks
     from shardfeed.pipelines.torch.collate import Collate as Collate
+    from shardfeed.pipelines.torch.collate import Target as Target
     from shardfeed.pipelines.torch.device import to_device as to_device
     from shardfeed.pipelines.torch.images import decode_image as decode_image
     from shardfeed.pipelines.torch.images import letterbox as letterbox
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.torch.loading import TorchLoader as TorchLoader
     from shardfeed.pipelines.torch.objects import detection as detection
     from shardfeed.pipelines.torch.objects import segmentation as segmentation
-    from shardfeed.pipelines.torch.targets import Target as Target
     from shardfeed.pipelines.torch.workers import Workers as Workers
 
 __all__, __getattr__, __dir__ = lazy_names(__name__)

@@ -20,11 +20,10 @@ import torch
 from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.nests import leaves, map_leaves
-from shardfeed.pipelines.orders.permutation import hashed
-from shardfeed.pipelines.torch.collate import seeded, writable
+from shardfeed.pipelines.orders.arithmetic import hashed
+from shardfeed.pipelines.torch.collate import pinned, seeded, writable
 from shardfeed.pipelines.torch.encoded import DECODED, EncodedImages
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
-from shardfeed.pipelines.torch.targets import pinned
 
 
 class DeviceFeed:

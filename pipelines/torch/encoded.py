@@ -1,7 +1,9 @@
 """Images of a batch as bytes, which the device that they go to decodes, crops, resizes and normalises.
 
 On a CUDA GPU, TorchCodec decodes the JPEGs of a batch on the GPU's JPEG engine (nvJPEG), and one kernel does the rest.
-Elsewhere libjpeg decodes on the CPU, to the same pixels. docs/gpu-decoding.md says what differs from other loaders.
+Elsewhere libjpeg decodes on the CPU, to the same pixels, and a few operations of PyTorch for each image do the rest.
+The filter is the triangle of `interpolate(mode="bilinear", antialias=True)`. docs/gpu-decoding.md says what differs
+from other loaders.
 """
 
 import copy
@@ -14,13 +16,13 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
+from torch.nn.functional import interpolate, pad
 
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.decoding.packed import Packed
 from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.geometry import Crop, cropped
-from shardfeed.pipelines.torch.resize import resize_views
 from shardfeed.pipelines.torch.shared_images import tensor_of
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED
@@ -159,3 +161,57 @@ def _by_libjpeg(jpeg: torch.Tensor) -> torch.Tensor:
     record = {ENCODED: jpeg.numpy().tobytes()}
     planned = plan_view(record, lambda *size: cropped(size, Window(0, 0, *size), size), like_cuda=True)
     return torch.from_numpy(planned.pixels()).permute(2, 0, 1)
+
+
+def resize_views(
+    images: Sequence[torch.Tensor],
+    places: torch.Tensor,
+    out: torch.Tensor,
+    fill: int,
+    scale: torch.Tensor | None,
+    shift: torch.Tensor | None,
+) -> None:
+    """Fill `out` with what is to be seen of some images: value * scale + shift, computed in float32.
+
+    On a CUDA device the work is queued on the current stream, and nothing waits for it.
+
+    Args:
+        images: k uint8 tensors [3, height, width], 0 to 255, with any strides, on the device of `out`.
+        places: int32 [k, 11] on the CPU: see `Packed`. Windows are within their image, contents within the target, and
+            both have at least one pixel.
+        out: [k, 3, height, width] in channels-last memory: uint8 (rounded to the nearest, and clamped to 0..255),
+            float16, bfloat16 or float32.
+        fill: the value around the content, 0 to 255 as in the images.
+        scale, shift: float32 [3] on the device. None: values stay 0 to 255.
+
+    Raises:
+        ValueError: if an image does not have the size that its place gives.
+        ModuleNotFoundError: on a CUDA device without Triton.
+    """
+    if not len(images):
+        return
+    for at, (image, size) in enumerate(zip(images, places[:, :2].tolist(), strict=True)):
+        if list(image.shape) != [3, *size]:  # the kernel would read what is not its own
+            raise ValueError(f"images[{at}]: got {list(image.shape)}, expected {[3, *size]}")
+    if out.is_cuda:
+        from shardfeed.pipelines.torch.resize_kernel import resize_with_kernel
+
+        resize_with_kernel(images, places, out, fill, scale, shift)
+        return
+    for image, place, view in zip(images, places.tolist(), out, strict=True):
+        _, _, top, left, tall, wide, content_top, content_left, content_tall, content_wide, mirrored = place
+        window = image[:, top : top + tall, left : left + wide]
+        content = _resized(window.float(), content_tall, content_wide)
+        padding = (content_left, view.shape[2] - content_left - content_wide)
+        padding += (content_top, view.shape[1] - content_top - content_tall)
+        seen = pad(content.flip(2) if mirrored else content, padding, value=fill)
+        if scale is not None and shift is not None:
+            seen = seen * scale[:, None, None] + shift[:, None, None]
+        view.copy_(seen if view.is_floating_point() else (seen + 0.5).clamp(0, 255))
+
+
+def _resized(pixels: torch.Tensor, height: int, width: int) -> torch.Tensor:
+    """Resize pixels, float32 [3, h, w], to [3, height, width]."""
+    if height > 1 == width:  # PyTorch 2.13 fills a column with its first row, and resizes a row rightly
+        return _resized(pixels.mT, width, height).mT
+    return interpolate(pixels[None], (height, width), mode="bilinear", antialias=True)[0]

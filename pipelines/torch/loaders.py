@@ -19,8 +19,15 @@ from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.ranks import Ranks
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.torch.encoded import check_decode
-from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_image_transform, check_transform
-from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, random_resized_crop, resize_center_crop
+from shardfeed.pipelines.torch.images import (
+    GeometricTransform,
+    ImageAndLabel,
+    ImageTransformed,
+    check_image_transform,
+    check_transform,
+    random_resized_crop,
+    resize_center_crop,
+)
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.samples import Following, TorchSamples, Transform, runs_no_python

@@ -22,9 +22,9 @@ from shardfeed.pipelines.objects import (
     raster_keys,
     see_objects,
 )
+from shardfeed.pipelines.torch.collate import Target
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.samples import Following
-from shardfeed.pipelines.torch.targets import Target
 from shardfeed.schema import SOURCE_ID, Schema
 
 Crowd = Literal["keep", "drop"]

@@ -16,8 +16,8 @@ from shardfeed.pipelines.caching.client import reads_in_turn
 from shardfeed.pipelines.decoding.batch import Decode, Rooms
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader, Parser, Records
 from shardfeed.pipelines.geometry import View
+from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.orders.order import Drawn
-from shardfeed.pipelines.orders.permutation import hashed
 from shardfeed.pipelines.samples import named
 from shardfeed.pipelines.torch.encoded import parts_of
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, apart

@@ -2,7 +2,7 @@
 
 namespace {
 
-constexpr int MARGIN = 2;  // as in pipelines/decoding/seekable.py, pixels around a window that colours are smoothed with
+constexpr int MARGIN = 2;  // as in pipelines/decoding/pixels.py, pixels around a window that colours are smoothed with
 constexpr double WORTH = 0.9;
 constexpr uint8_t DHT = 0xC4, RST0 = 0xD0, EOI = 0xD9, SOS = 0xDA, DQT = 0xDB, DRI = 0xDD, APP0 = 0xE0,
                   APP14 = 0xEE, YCBCR = 1;

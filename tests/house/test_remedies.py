@@ -16,7 +16,6 @@ EXCEPTIONS: dict[str, str] = {
     "pipelines/caching/cache.py: smaller images": "a full disk",
     "pipelines/caching/copies.py: run `shardfeed verify DIR`": "a shard that changes while it is copied",
     "pipelines/caching/sparse.py: run `shardfeed verify DIR`": "a bucket that ends early",
-    "pipelines/decoding/seekable.py: `shardfeed verify DIR --deep`": "restart markers that contradict their record",
     "readers/shards.py: restore it": "a file that vanishes between two looks",
     "shardfeed/column.py: `shardfeed rebuild DIR`": "behind the checksum of the column",
     "shardfeed/formats/containers/mds.py: give more --shards": "a shard of 4 GB",

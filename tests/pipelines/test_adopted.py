@@ -18,7 +18,7 @@ from shardfeed.manifest import read_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.pipelines import eval_batches, make_batches, mix, random_resized_crop, train_batches
 from shardfeed.pipelines.orders.choices import Global
-from shardfeed.pipelines.tensorflow.unverified_images import as_jpeg_or_png, tensorflow_decodes
+from shardfeed.pipelines.tensorflow.decode import as_jpeg_or_png, tensorflow_decodes
 from shardfeed.pipelines.torch import torch_eval_loader, torch_loader
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, LABEL

@@ -17,7 +17,7 @@ from shardfeed.pipelines.torch import Ranks, torch_loader
 from shardfeed.pipelines.torch import detection as torch_detection
 from shardfeed.pipelines.torch import random_resized_crop as torch_crop
 from shardfeed.readers import Split
-from shardfeed.readers.rarest_class import rarest_classes
+from shardfeed.readers.columns import rarest_classes
 
 from repository import ROOT
 
@@ -45,7 +45,11 @@ def expected(train: Split) -> list[list[int]]:
 
 def test_there_is_one_of_each_class_in_each_batch(train: Split, expected: list[list[int]]) -> None:
     rarest = dict(
-        zip(train.column("image/source_id").tolist(), rarest_classes(train, OBJECT_LABEL).tolist(), strict=True)
+        zip(
+            train.column("image/source_id").tolist(),
+            rarest_classes(train.shards, train.schema, OBJECT_LABEL, np.arange(len(train))).tolist(),
+            strict=True,
+        )
     )
     assert all(sorted(rarest[b"%d" % number] for number in batch) == [0, 1, 2, 3] for batch in expected)
 

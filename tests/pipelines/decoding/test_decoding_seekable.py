@@ -12,8 +12,7 @@ from seekable_images import any_picture, cut_jpeg, drawn, jpeg
 
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.restarts import grid_of, row_lengths
-from shardfeed.pipelines.decoding.pixels import plan_view
-from shardfeed.pipelines.decoding.seekable import splice
+from shardfeed.pipelines.decoding.pixels import plan_view, splice
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.windows import Window
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
+from shardfeed.pipelines.orders.arithmetic import apportion
 from shardfeed.pipelines.orders.order import (
     ORDERS,
     BlockOrder,
@@ -25,7 +26,6 @@ from shardfeed.pipelines.orders.order import (
     in_share,
     order_from_json,
 )
-from shardfeed.pipelines.orders.quotas import apportion
 
 DATASET = "0123456789abcdef" * 2
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.pipelines.orders.permutation import MAX_SIZE, hashed, permuted
+from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, hashed, permuted
 
 
 def test_every_size_to_2000_is_a_permutation() -> None:

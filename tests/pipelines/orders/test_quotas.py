@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.orders.quotas import apportion, floor_sum, golden_stride
+from shardfeed.pipelines.orders.arithmetic import apportion, floor_sum, golden_stride
 
 
 @given(st.integers(0, 500), st.lists(st.floats(0, 100), min_size=1, max_size=20).filter(lambda w: sum(w) > 1e-6))

@@ -21,8 +21,8 @@ from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.errors import RecordError, UsageError
 from shardfeed.pipelines import Global, Position, cached, mix, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StratifiedOrder
-from shardfeed.readers import Dataset, Split, columns, rarest_class
-from shardfeed.readers.rarest_class import rarest, rarest_classes
+from shardfeed.readers import Dataset, Split, columns
+from shardfeed.readers.columns import rarest, rarest_classes
 from shardfeed.schema import LABEL, Feature, Schema
 
 NAMES = ("cat", "dog", "eel", "fox")
@@ -84,8 +84,12 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return read_values(shards, schema, key)
 
     read_values = columns.read_values
-    monkeypatch.setattr(rarest_class, "read_values", noted)
+    monkeypatch.setattr(columns, "read_values", noted)
     return found
+
+
+def rarest_of(split: Split) -> np.ndarray:
+    return rarest_classes(split.shards, split.schema, OBJECT_LABEL, split.places(np.arange(len(split))))
 
 
 def slowly(records: list[list[int]], classes: int) -> list[int]:
@@ -114,12 +118,12 @@ def test_of_any_view(dataset: Dataset, data: st.DataObject) -> None:
     """A class is as rare as it is among the samples that the view has, however often each."""
     train = dataset["train"]
     view = train.select(np.array(data.draw(st.lists(st.integers(0, len(train) - 1))), np.int64))
-    assert rarest_classes(view, OBJECT_LABEL).tolist() == slowly(labels_of(view), len(NAMES))
+    assert rarest_of(view).tolist() == slowly(labels_of(view), len(NAMES))
 
 
 @pytest.mark.parametrize("view", [slice(None), slice(5, 30), slice(None, None, -2), slice(0.5, 1.0), slice(3, 3)])
 def test_of_slices(train: Split, view: slice) -> None:
-    assert rarest_classes(train[view], OBJECT_LABEL).tolist() == slowly(labels_of(train[view]), len(NAMES))
+    assert rarest_of(train[view]).tolist() == slowly(labels_of(train[view]), len(NAMES))
 
 
 def test_each_class_has_its_share_of_each_batch(train: Split) -> None:
@@ -168,7 +172,7 @@ def test_records_are_read_once(train: Split, readings: list[str], tmp_path: Path
 
 def test_what_is_kept_is_small(train: Split) -> None:
     before = len(pickle.dumps(train))
-    rarest_classes(train, OBJECT_LABEL)
+    rarest_of(train)
     counts, labels = train.shards.class_sets[OBJECT_LABEL]
     assert counts.nbytes + labels.nbytes == len(train) + sum(len(set(labels)) for labels in CLASSES)
     assert len(pickle.dumps(train)) < before + counts.nbytes + labels.nbytes + 500

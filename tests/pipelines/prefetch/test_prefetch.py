@@ -24,7 +24,7 @@ from repository import SUPPORT
 
 COUNTS, batch, tag = producers.COUNTS, producers.batch, producers.tag
 
-multiprocessing.set_forkserver_preload(["shardfeed.pipelines.prefetch.process_worker", "prefetch_producers"])
+multiprocessing.set_forkserver_preload(["shardfeed.pipelines.prefetch.process_workers", "prefetch_producers"])
 
 MAKERS: dict[str, Callable[..., Prefetcher]] = {
     "threads": prefetch_threads,

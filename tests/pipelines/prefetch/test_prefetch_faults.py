@@ -22,7 +22,7 @@ from shardfeed.pipelines.prefetch import Prefetcher, prefetch_processes, prefetc
 import prefetch_producers as producers
 from repository import ROOT, SUPPORT
 
-multiprocessing.set_forkserver_preload(["shardfeed.pipelines.prefetch.process_worker", "prefetch_producers"])
+multiprocessing.set_forkserver_preload(["shardfeed.pipelines.prefetch.process_workers", "prefetch_producers"])
 SECONDS = 60  # before a test gives up on what should be prompt: a second on a quiet machine
 
 MAKERS: dict[str, Callable[..., Prefetcher]] = {

@@ -31,7 +31,7 @@ from shardfeed.pipelines import (
     train_batches,
 )
 from shardfeed.pipelines.decoding import pixels
-from shardfeed.pipelines.decoding.seekable import splice
+from shardfeed.pipelines.decoding.pixels import splice
 from shardfeed.pipelines.tensorflow import assembly, host_decoding
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.readers import Dataset, Skip, Split

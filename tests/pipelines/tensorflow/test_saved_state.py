@@ -11,7 +11,7 @@ import pytest
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.pipelines.orders.order import GlobalOrder
 from shardfeed.pipelines.orders.position import Position
-from shardfeed.pipelines.tensorflow.saved_state import SavedState
+from shardfeed.pipelines.tensorflow.backup import SavedState
 
 ORDER = GlobalOrder("ab" * 16, 1000, 8, 1000, 3)
 VALUES = [

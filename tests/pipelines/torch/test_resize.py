@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from shardfeed.pipelines.torch.resize import resize_views
+from shardfeed.pipelines.torch.encoded import resize_views
 
 from resize_cases import DTYPES, assert_near, interpolated, made, some_views
 

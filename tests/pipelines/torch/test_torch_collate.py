@@ -11,9 +11,8 @@ from torch.utils._pytree import tree_map
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from shardfeed.errors import StorageError, UsageError
-from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
+from shardfeed.pipelines.torch.collate import Collate, DamagedBatch, Target
 from shardfeed.pipelines.torch.samples import Fetched
-from shardfeed.pipelines.torch.targets import Target
 
 
 class Pair(NamedTuple):

@@ -1,15 +1,21 @@
-"""Pseudorandom permutations of [0, n) without a table: any position is computed by itself, for n up to 2^40.
+"""The arithmetic of orders, without a table: pseudorandom permutations of [0, n), and shares in whole numbers.
 
-A generalised Feistel network: a number is written as (left, right) with left < a, right < b and a * b just above n;
-each round adds to one half, modulo its size, a keyed hash of the other, which can be undone and so is a permutation of
-[0, a * b). Results outside [0, n) are permuted again until they fall inside ("cycle walking"), which is rare, because a
-* b - n < a. Source: Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains", section 5.
+Any position of a permutation is computed by itself, for n up to 2^40, by a generalised Feistel network: a number is
+written as (left, right) with left < a, right < b and a * b just above n; each round adds to one half, modulo its size,
+a keyed hash of the other, which can be undone and so is a permutation of [0, a * b). Results outside [0, n) are
+permuted again until they fall inside ("cycle walking"), which is rare, because a * b - n < a. Source: Black and Rogaway
+2002, "Ciphers with Arbitrary Finite Domains", section 5.
 
 The numbers are part of what a resumed run relies on: they are the same on every machine and in every release, and a
 test holds golden values.
 """
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
+
+from shardfeed.errors import UsageError
 
 MAX_SIZE = 2**40
 
@@ -78,3 +84,47 @@ def _unsigned(words: int | np.ndarray) -> np.ndarray:
     if isinstance(words, int):
         return np.array(words & _MASK, np.uint64)
     return np.asarray(words).astype(np.uint64)
+
+
+def apportion(total: int, weights: Sequence[float]) -> tuple[int, ...]:
+    """`total` in whole numbers in proportion to `weights`: each share rounded down or up, together `total`.
+
+    The largest remainders are rounded up (Hamilton's method), and the first ones if they are equal. Raises UsageError
+    for weights that are negative or not finite, or all zero.
+    """
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
+        raise UsageError("weights", f"got {list(weights)[:8]}, expected numbers of at least 0, and one above 0")
+    whole = math.fsum(weights)
+    exact = [total * weight / whole for weight in weights]
+    # 3 times a third is not always 1 in floating point: values within a billionth of a whole number are rounded to it.
+    floors = [
+        round(share) if abs(share - round(share)) < 1e-9 * max(1.0, share) else math.floor(share) for share in exact
+    ]
+    by_remainder = sorted(range(len(exact)), key=lambda i: (floors[i] - exact[i], i))
+    for i in by_remainder[: total - sum(floors)]:
+        floors[i] += 1
+    return tuple(floors)
+
+
+def golden_stride(count: int) -> int:
+    """The number nearest to `count` over the golden ratio that has no factor in common with it."""
+    wanted = round(count * (math.sqrt(5) - 1) / 2)
+    return next(n for step in range(count + 1) for n in (wanted - step, wanted + step) if math.gcd(n, count) == 1)
+
+
+def floor_sum(counts: np.ndarray, modulus: int, factor: int, offsets: np.ndarray) -> np.ndarray:
+    """The sum of (factor * i + offset) // modulus over i from 0 to count - 1, for each count and offset, int64 [k].
+
+    By Euclid's algorithm on factor and modulus, as in Graham, Knuth and Patashnik, "Concrete Mathematics", section 3.5.
+    """
+    totals = np.zeros_like(counts)
+    while True:
+        totals += counts * (counts - 1) // 2 * (factor // modulus) + counts * (offsets // modulus)
+        factor, offsets = factor % modulus, offsets % modulus
+        reached = factor * counts + offsets
+        counts = reached // modulus
+        if not counts.any():
+            return totals
+        # Count the lattice points below the line from the other side.
+        offsets = reached % modulus
+        modulus, factor = factor, modulus
