@@ -23,13 +23,13 @@ from shardfeed.pipelines.arguments import (
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher, reads_in_turn
-from shardfeed.pipelines.decoding.batch import Rooms
+from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
-from shardfeed.pipelines.orders.order import Drawn, IndexedOrder, progress
+from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progress
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, even_cuts, given_ranks, ranks_of_environment, ranks_of_jax
 from shardfeed.pipelines.samples import Samples
@@ -222,7 +222,10 @@ class ArrayBatches(Iterable[Any]):
         self._read = DrawnReader(samples, order, fill=self._fill, may_be_empty=empty)
         self._note = None if damaged is None else damaged.note
         self._samples, self._parts, self._process = samples, parts, process
-        options: Any = {"threads": threads, "room": Rooms()}  # for all iterations: each would take memory of its own
+        options: Any = {
+            "threads": threads,
+            "allocate": ReusedMemory(),
+        }  # for all iterations: each would take memory of its own
         self._make_maker = partial(BatchMaker[Any], samples, crop, parts.needed, parts.finish, **options)
         self._running: weakref.ref[Ahead[Any]] | None = None
 
@@ -252,21 +255,21 @@ class ArrayBatches(Iterable[Any]):
     def _cuts(self) -> list[int]:
         return even_cuts(self.order.samples, self.order.batch_size, self._process.rank, self._process.ranks)
 
-    def _drawn(self, step: int) -> tuple[Drawn, int | None]:
+    def _drawn(self, step: int) -> tuple[DrawnSamples, int | None]:
         """The samples of a step, and the chunk of the order in which they are read."""
         indices = np.arange(*self._cuts[step : step + 2])
-        return Drawn(indices, np.zeros_like(indices)), step if self._process.ranks == 1 else None
+        return DrawnSamples(indices, np.zeros_like(indices)), step if self._process.ranks == 1 else None
 
     def _ahead(self, steps: range) -> Ahead[Any]:
         self.close()
         maker = self._make_maker()
         if steps:
             begin_reading(self._samples, chunk_of(self.order, steps[0]))
-        drawn, read, note, together = self._drawn, self._read, self._note, self._parts.together
+        drawn, read, note, collate = self._drawn, self._read, self._note, self._parts.collate
 
         def make(step: int) -> Any:
             records = read(*drawn(step), note)
-            return together(*maker(records)) if records.payloads else None
+            return collate(*maker(records)) if records.payloads else None
 
         ahead = Ahead(make, steps, maker.close, _READY, in_turn=reads_in_turn(self._samples, self.order))
         self._running = weakref.ref(ahead)
@@ -334,7 +337,7 @@ class TrainingArrays(ArrayBatches):
         self.step += 1
         return batch
 
-    def _drawn(self, step: int) -> tuple[Drawn, int | None]:
+    def _drawn(self, step: int) -> tuple[DrawnSamples, int | None]:
         return self.order.drawn(step, self._process.rank, self._process.ranks), chunk_of(self.order, step)
 
 
@@ -380,7 +383,7 @@ class _Parts:
             found["raster"] = see_raster(decoded_mask(record[RASTER], view), view, self._void or 0).astype(np.int32)
         return found
 
-    def together(self, images: np.ndarray, records: list[dict[str, Any]]) -> Any:
+    def collate(self, images: np.ndarray, records: list[dict[str, Any]]) -> Any:
         """The batch."""
         batch: dict[str, Any] = {}
         for name in records[0]:

@@ -17,7 +17,7 @@ from shardfeed.pipelines.caching.client import reading
 from shardfeed.pipelines.decoding.batch import Batch, Decode, UndecodableError
 from shardfeed.pipelines.decoding.packed import decoder_of
 from shardfeed.pipelines.geometry import Crop, View
-from shardfeed.pipelines.orders.order import BlockOrder, Drawn, IndexedOrder
+from shardfeed.pipelines.orders.order import BlockOrder, DrawnSamples, IndexedOrder
 from shardfeed.pipelines.prefetch import prefetch_threads
 from shardfeed.pipelines.samples import Samples, checked, named
 from shardfeed.readers.skip import read_intact
@@ -49,7 +49,7 @@ class DrawnReader:
         self._fill, self._may_be_empty = fill, may_be_empty
         self._windows: tuple[int, ...] = ()  # of blocks, that were loaded last
 
-    def __call__(self, drawn: Drawn, chunk: int | None, note: Callable[[RecordError], None] | None) -> Records:
+    def __call__(self, drawn: DrawnSamples, chunk: int | None, note: Callable[[RecordError], None] | None) -> Records:
         """Read a batch. `chunk`: of the order, if it is known.
 
         `note` is called with the error of each damaged record, which is left out; None: it raises. What is repeated in
@@ -98,7 +98,7 @@ class ImageMaker:
     """Makes the images of records: the windows that `crop` cuts. Thread-safe.
 
     `threads`: images decoded at once; 0: by the caller. `decode`: where they become pixels; "cuda": they are `Packed`
-    for a GPU. `options`: `shrink` and `room` of `BatchDecoder`. `keys`: the features that are taken out of the records.
+    for a GPU. `options`: `shrink` and `allocate` of `BatchDecoder`. `keys`: the features taken out of the records.
     """
 
     def __init__(self, samples: Samples, crop: Crop, *, threads: int, decode: Decode = "cpu", **options: Any) -> None:

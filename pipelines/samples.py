@@ -96,7 +96,7 @@ class Mixture:
         return found
 
     def _by_part(self, indices: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """Yield (part, the `indices` in it) for the parts that occur."""
+        """Return (part, positions in `indices` of its samples) for the parts that occur."""
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"{self.name} has {len(self)} samples, got the index {indices.max()}")
         numbers = np.searchsorted(self._starts, indices, "right") - 1

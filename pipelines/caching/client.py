@@ -123,7 +123,7 @@ class FetcherClient:
     """A `Filler` that uses the fetcher: the dataset, the location of its files, and the order that is followed, if any.
 
     `limit`: bytes; 0: the directory is temporary. `asked`: time of the request, s: the latest one applies to all.
-    `view`: position of the first sample, and the distance between samples. `held`: see `Following`. `at_once`: bytes
+    `view`: place of the first sample, and the distance between samples. `held`: see `FollowedOrder`. `at_once`: bytes
     read together, in no order.
     """
 

@@ -29,8 +29,8 @@ from shardfeed.machine.processes import keep_heap
 from shardfeed.manifest import read_manifest
 from shardfeed.naming import dataset_name
 from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, identity, receive, send, temporary_prefix, use
-from shardfeed.pipelines.caching.reader import Following, Reader
-from shardfeed.pipelines.caching.sparse import Room, SparseCopy, free_range, leftovers_in
+from shardfeed.pipelines.caching.reader import CopyReader, FollowedOrder
+from shardfeed.pipelines.caching.sparse import CacheSpace, SparseCopy, free_range, leftovers_in
 from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
 from shardfeed.readers.dataset import Dataset
 from shardfeed.storage.address import located
@@ -57,7 +57,7 @@ class _Fetcher:
 
     def __init__(self, directory: str, limit: int) -> None:
         self.directory, self.temporary = directory, limit == 0
-        self.room = Room(limit, leftovers_in(directory), hard=not self.temporary)
+        self.room = CacheSpace(limit, leftovers_in(directory), hard=not self.temporary)
         self.connected = 0
         self._asked = 0.0  # when the current limit was requested
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class _Fetcher:
         threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
-        reader: Reader | None = None
+        reader: CopyReader | None = None
         copy: SparseCopy | None = None
         try:
             while True:
@@ -108,7 +108,7 @@ class _Fetcher:
                         self._size()
             connection.close()
 
-    def _answer(self, copy: SparseCopy, reader: Reader, head: dict[str, Any], places: np.ndarray) -> None:
+    def _answer(self, copy: SparseCopy, reader: CopyReader, head: dict[str, Any], places: np.ndarray) -> None:
         if "index" in head:
             copy.read_indexes({head["index"]}, reader)
         elif "begin" in head:
@@ -139,7 +139,7 @@ class _Fetcher:
             seen.append(given)
             return self._copies[key]
 
-    def _reader(self, copy: SparseCopy, head: dict[str, Any]) -> Reader:
+    def _reader(self, copy: SparseCopy, head: dict[str, Any]) -> CopyReader:
         """The process that a connection belongs to. The limit that was requested last applies from now on.
 
         Raises UsageError if the cache is too small for all readers.
@@ -149,7 +149,7 @@ class _Fetcher:
             order = order_from_json(head["order"])
             assert isinstance(order, IndexedOrder)
             held = head["held"] and tuple(head["held"])
-            following = Following(order, *head["view"], *head["share"], held=held)
+            following = FollowedOrder(order, *head["view"], *head["share"], held=held)
             if following.whole:  # by all ranks: its chunks need space only once
                 following = replace(following, part=0)
         with self._lock:
@@ -157,7 +157,7 @@ class _Fetcher:
             if not self.temporary and head["asked"] > self._asked:
                 self.room.limit, self._asked = head["limit"], head["asked"]
             reader = copy.readers.setdefault(
-                head["name"], Reader(head["name"], following, head.get("chunk"), head.get("chunk"))
+                head["name"], CopyReader(head["name"], following, head.get("chunk"), head.get("chunk"))
             )
             reader.at_once, reader.source = head["at_once"], (head["dataset"], identity(head["access"]))
             reader.connections += 1

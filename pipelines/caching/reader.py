@@ -14,7 +14,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Following:
+class FollowedOrder:
     """The order that a reader follows: the positions of each chunk, numbered over all epochs.
 
     `start`, `step`: position of the view's first sample, and the distance between samples. `part` of `parts`: the share
@@ -69,14 +69,14 @@ class Following:
 
 
 @dataclass
-class Reader:
+class CopyReader:
     """A process that reads over some connections. `oldest`, `newest`: chunks of its order that it is reading now.
 
     Both are None while it reads nothing: a process whose workers read must not hold the first chunks.
     """
 
     name: str
-    following: Following | None
+    following: FollowedOrder | None
     oldest: int | None = None
     newest: int | None = None
     fetched: int = field(default=-1)  # the last chunk that was fetched ahead
@@ -91,10 +91,10 @@ class Reader:
                 yield self.following.places(chunk)
 
 
-def next_uses(readers: Iterable[Reader], records: int) -> np.ndarray:
+def next_uses(readers: Iterable[CopyReader], records: int) -> np.ndarray:
     """Number of samples until each record is next needed by any reader: int64 [records]."""
     soonest = np.full(records, _NEVER)
-    slowest: dict[Following, int] = {}
+    slowest: dict[FollowedOrder, int] = {}
     for reader in readers:
         if reader.following is not None and reader.oldest is not None:
             slowest[reader.following] = min(reader.oldest, slowest.get(reader.following, reader.oldest))

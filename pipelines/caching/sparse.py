@@ -23,7 +23,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.naming import MANIFEST, dataset_name
-from shardfeed.pipelines.caching.reader import Reader, next_uses
+from shardfeed.pipelines.caching.reader import CopyReader, next_uses
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.shards import Shards
 from shardfeed.storage.objects import buffers
@@ -45,7 +45,7 @@ def leftovers_in(directory: str) -> dict[str, int]:
     return found
 
 
-class Room:
+class CacheSpace:
     """Space that all sparse copies of a directory share: `limit` bytes; if `hard`, never more.
 
     `leftovers`: copies of earlier processes that are not used again yet, and their bytes.
@@ -95,15 +95,15 @@ class SparseCopy:
     """The sparse copy of one split; thread-safe.
 
     `present`: bool [records], which records are in the files. `bytes`: their size, including records being fetched.
-    `sources`: the shards as each account reads them at one place, by `Reader.source`; `split` is read otherwise.
+    `sources`: the shards as each account reads them at one place, by `CopyReader.source`; `split` is read otherwise.
     """
 
-    def __init__(self, parent: str, dataset: Dataset, split: str, room: Room) -> None:
+    def __init__(self, parent: str, dataset: Dataset, split: str, room: CacheSpace) -> None:
         self.split = dataset[split].whole_split
         name = dataset_name(dataset.directory).replace("/", "_")
         self.directory = os.path.join(parent, f"{name}-{split}-{self.split.fingerprint[:16]}")
         self.present = np.zeros(len(self.split), bool)
-        self.readers: dict[str, Reader] = {}
+        self.readers: dict[str, CopyReader] = {}
         self.bytes = 0
         self._room = room
         self._coming = np.zeros(len(self.split), bool)
@@ -149,7 +149,7 @@ class SparseCopy:
             self._free(np.flatnonzero(~self.present & in_begun))
         return log
 
-    def read_indexes(self, shards: set[int], reader: Reader | None = None) -> None:
+    def read_indexes(self, shards: set[int], reader: CopyReader | None = None) -> None:
         """Create the files of these shards, with their indexes, unless they are there."""
         source, own = self._source(reader), self.split.shards
         with self._indexing:
@@ -182,11 +182,11 @@ class SparseCopy:
                     file.truncate(size)
                     self._forget(low + np.flatnonzero(self.present[low:high]))
 
-    def _source(self, reader: Reader | None) -> Shards:
+    def _source(self, reader: CopyReader | None) -> Shards:
         """Return the shards as a reader's program reads them."""
         return self.sources.get(reader and reader.source, self.split.shards)
 
-    def fill(self, places: np.ndarray, reader: Reader | None = None, *, ahead: bool = True) -> None:
+    def fill(self, places: np.ndarray, reader: CopyReader | None = None, *, ahead: bool = True) -> None:
         """Wait until the records at `places`, int64 [k], are in the files; start fetching the reader's next chunks.
 
         Without `ahead` only these records are fetched. Raises StorageError, IntegrityError.
@@ -208,12 +208,12 @@ class SparseCopy:
                     self._fill(following.places(newest + 1), reader)
         self._fill(places, reader)
 
-    def begin(self, reader: Reader, chunk: int) -> None:
+    def begin(self, reader: CopyReader, chunk: int) -> None:
         """Start fetching a chunk that this reader, or its workers, will read next."""
         if reader.following is not None:
             self._ahead.submit(self._fill_ahead, reader, reader.following.places(chunk), chunk)
 
-    def again(self, places: np.ndarray, reader: Reader | None = None) -> None:
+    def again(self, places: np.ndarray, reader: CopyReader | None = None) -> None:
         """Fetch records again whose copies are damaged, or missing."""
         self._asked[threading.get_ident()] = places
         self.read_indexes(set((np.searchsorted(self.split.shards.firsts, places, "right") - 1).tolist()), reader)
@@ -234,13 +234,13 @@ class SparseCopy:
         if self._room.hard:
             self._room.shrink()
 
-    def _fill_ahead(self, reader: Reader, places: np.ndarray, chunk: int) -> None:
+    def _fill_ahead(self, reader: CopyReader, places: np.ndarray, chunk: int) -> None:
         if reader.newest is not None and chunk <= reader.newest:
             return  # it was faster, and the records it has read may be removed already, as they are needed last
         with suppress(Exception):  # readers of these records will get the error
             self._fill(places, reader, ahead=True)
 
-    def _fill(self, places: np.ndarray, reader: Reader | None, *, ahead: bool = False) -> None:
+    def _fill(self, places: np.ndarray, reader: CopyReader | None, *, ahead: bool = False) -> None:
         places, source = np.unique(places), self._source(reader)
         while True:
             with self._changed:
@@ -272,7 +272,7 @@ class SparseCopy:
                     self._coming[mine] = False
                     self._changed.notify_all()
 
-    def _fetch(self, places: np.ndarray, reader: Reader | None, ahead: bool) -> bool:
+    def _fetch(self, places: np.ndarray, reader: CopyReader | None, ahead: bool) -> bool:
         """Fetch missing records, ascending; return whether there was room for them."""
         shards = self._source(reader)
         runs = shards.runs(places)
@@ -363,7 +363,7 @@ class SparseCopy:
         return freed
 
     def _free(self, places: np.ndarray) -> None:
-        """Return the space of records, ascending, to the file system. The caller holds the lock."""
+        """Free the space of records, ascending. The caller holds the lock."""
         if not len(places):
             return
         shards = self.split.shards
@@ -412,7 +412,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def free_range(fd: int, start: int, end: int) -> None:
-    """Return bytes `start` to `end` of a file to its file system; they then read as zeros.
+    """Free bytes `start` to `end` of a file; they then read as zeros.
 
     Raises OSError: EOPNOTSUPP if the file system cannot do that (NFS).
     """

@@ -15,7 +15,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
 from shardfeed.machine.released import Released
-from shardfeed.pipelines.decoding.compiled import MakeRoom, compiled_decoder
+from shardfeed.pipelines.decoding.compiled import Allocate, compiled_decoder
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
@@ -49,7 +49,7 @@ class BatchDecoder:
     """Makes batches of the windows that `crop` cuts from images. Thread-safe.
 
     `schema`: of the records. `formats`: all values of `image/format`. `threads`: images decoded at once; 0: by the
-    caller alone. `shrink`: see `fit`. `room`: makes the arrays of batches; None: memory is used again once nothing
+    caller alone. `shrink`: see `fit`. `allocate`: makes the arrays of batches; None: memory is used again once nothing
     refers to it. `like_cuda`: see `plan_view`. `keys`: the features that a batch's Examples omit.
     """
 
@@ -61,7 +61,7 @@ class BatchDecoder:
         threads: int,
         *,
         shrink: Shrink | None = None,
-        room: MakeRoom | None = None,
+        allocate: Allocate | None = None,
         like_cuda: bool = False,
     ) -> None:
         self._crop, self._shrink, self._like_cuda = crop, shrink, like_cuda
@@ -72,12 +72,12 @@ class BatchDecoder:
         self.keys = list(self._names)
         self._threads = max(1, threads)
         self._pool = ThreadPoolExecutor(threads, "shardfeed-decode") if threads else None
-        self._room = room or Rooms()
+        self._allocate = allocate or ReusedMemory()
         self._compiled = None if self._beside else compiled_decoder(crop, self.keys, like_cuda)
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
         """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
-        images = self._room((len(payloads), *self._crop.target, 3))
+        images = self._allocate((len(payloads), *self._crop.target, 3))
         if self._compiled is None or self._crop.letterboxes or not len(payloads):
             views, others = self._one_by_one(range(len(payloads)), payloads, seeds, images)
             return Batch(images, views, others)
@@ -153,7 +153,7 @@ class BatchDecoder:
         return record, others
 
 
-class Rooms:
+class ReusedMemory:
     """Memory of arrays, reused once nothing refers to them: fresh pages cost more than filling. Copies are empty."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class Rooms:
         self._lent: Released[np.ndarray] = Released()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Rooms, ()
+        return ReusedMemory, ()
 
     def __call__(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return an uninitialised array of bytes, at an address that is a multiple of _ALIGNED."""
@@ -169,13 +169,13 @@ class Rooms:
         self._free += self._lent.take()
         del self._free[_FREE:]
         try:
-            room = self._free.pop()
+            memory = self._free.pop()
         except IndexError:
-            room = np.empty(0, np.uint8)
-        if len(room) < size:
-            room = np.empty(size, np.uint8)
+            memory = np.empty(0, np.uint8)
+        if len(memory) < size:
+            memory = np.empty(size, np.uint8)
         # All its views refer to this array, not to the memory, which is released with the last view.
-        whole = np.frombuffer(room.data, np.uint8)
-        self._lent.hold(whole, room)
-        start = -room.ctypes.data % _ALIGNED
+        whole = np.frombuffer(memory.data, np.uint8)
+        self._lent.hold(whole, memory)
+        start = -memory.ctypes.data % _ALIGNED
         return whole[start : start + math.prod(shape)].reshape(shape)

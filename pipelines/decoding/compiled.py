@@ -16,7 +16,7 @@ from shardfeed.pipelines.geometry import Crop, View, cropped
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, RESTARTS
 
-MakeRoom = Callable[[tuple[int, ...]], np.ndarray]  # from a shape to an array of bytes that no one else uses
+Allocate = Callable[[tuple[int, ...]], np.ndarray]  # from a shape to an array of bytes that no one else uses
 
 # As native.h has them.
 _RECORD = np.dtype(
@@ -80,8 +80,8 @@ class CompiledImages:
             _address(self._next),
         )
 
-    def pack(self, room: MakeRoom, check: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Copy what shows the views into memory from `room`: see `Packed`, whose parts are returned.
+    def pack(self, allocate: Allocate, check: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Copy what shows the views into memory from `allocate`: see `Packed`, whose parts are returned.
 
         Images that are not `made` have room for their pixels, and no place.
         """
@@ -93,7 +93,7 @@ class CompiledImages:
         pixels = 3 * math.prod(target)
         size = int(np.where(self._records["known"] != 0, self._records["image_size"], pixels).sum())
         while True:
-            data = room((size,))
+            data = allocate((size,))
             arrays = map(_address, (self._records, self._views, data, ends, places))
             self._library.shardfeed_pack(count, check, ctypes.c_int64(pixels), ctypes.c_int64(size), *arrays)
             if ends[-1] <= size:
@@ -119,9 +119,9 @@ class CompiledImages:
     def others(self) -> list[bytes]:
         """Return the Examples without their images; b"" for unknown Examples."""
         sizes = self._records["others"] * (self._records["known"] != 0)
-        room = np.empty(int(sizes.sum()), np.uint8)
-        self._library.shardfeed_others(len(sizes), _address(self._records), _address(room))
-        joined, ends = room.tobytes(), sizes.cumsum().tolist()
+        whole = np.empty(int(sizes.sum()), np.uint8)
+        self._library.shardfeed_others(len(sizes), _address(self._records), _address(whole))
+        joined, ends = whole.tobytes(), sizes.cumsum().tolist()
         return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 

@@ -17,7 +17,7 @@ from shardfeed.jpeg.markers import SIGNATURE
 from shardfeed.jpeg.restarts import Header, header_of
 from shardfeed.native.codes import is_whole
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
-from shardfeed.pipelines.decoding.pixels import Spliced, splice
+from shardfeed.pipelines.decoding.pixels import PartialJpeg, join_pieces
 from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.schema import ENCODED, FORMAT, RESTARTS
 
@@ -45,7 +45,7 @@ class Packed(NamedTuple):
 
 
 class Packer(BatchDecoder):
-    """Makes batches whose images are `Packed`, in `data` from `room`; otherwise as `BatchDecoder`. Thread-safe.
+    """Makes batches whose images are `Packed`, in `data` from `allocate`; otherwise as `BatchDecoder`. Thread-safe.
 
     `check`: whether JPEGs may be damaged: then each code is read, and what is not whole is decoded here, where damage
     is an error. Without the compiled module this is all of them.
@@ -61,7 +61,7 @@ class Packer(BatchDecoder):
             packed, views, others = self._by_python(payloads, seeds)
         else:
             found = self._compiled(payloads, seeds)
-            packed = Packed(*found.pack(self._room, self._check))
+            packed = Packed(*found.pack(self._allocate, self._check))
             views, others = found.views(), found.others()
         rest, target = np.flatnonzero(~packed.is_jpeg).tolist(), self._crop.target
         packed.places[rest] = (*target, 0, 0, *target, 0, 0, *target, 0)
@@ -75,7 +75,7 @@ class Packer(BatchDecoder):
         parts = [self._part(*each) for each in zip(payloads, self._crop.choices(seeds), strict=True)]
         pixels = 3 * math.prod(self._crop.target)
         ends = np.cumsum([len(part[0].data) if part else pixels for part in parts], dtype=np.int64)
-        data = self._room((int(ends[-1]) if parts else 0,))
+        data = self._allocate((int(ends[-1]) if parts else 0,))
         places = np.empty((len(parts), 11), np.int32)
         for part, end, place in zip(parts, ends.tolist(), places, strict=True):
             if part is not None:
@@ -85,7 +85,7 @@ class Packer(BatchDecoder):
         packed = Packed(data, ends, np.array([part is not None for part in parts], bool), places)
         return packed, [part and part[1] for part in parts], [part[2] if part else b"" for part in parts]
 
-    def _part(self, payload: bytes, choose: ChooseView) -> tuple[Spliced, View, bytes] | None:
+    def _part(self, payload: bytes, choose: ChooseView) -> tuple[PartialJpeg, View, bytes] | None:
         """The JPEG to hand on, its view, and the rest of its record; None if the image is to be made here."""
         with suppress(IntegrityError):  # `_one_by_one` raises it again
             record, others = self._record(payload)
@@ -94,13 +94,13 @@ class Packer(BatchDecoder):
             if raw or (header := header_of(data)) is None or not _suits(header):
                 return None
             view = choose(header.height, header.width)
-            part = splice(data, restarts, view.window, 1) if restarts else None
+            part = join_pieces(data, restarts, view.window, 1) if restarts else None
             if part is None:
                 foreign = _FOREIGN.search(data, header.scan)
                 if foreign is None or not foreign[0] == data[-2:] == _END:
                     return None
                 # Without what no pixel depends on here: TorchCodec turns an image by its Exif orientation.
-                part = Spliced(header.needed + data[header.scan :], 0, 0, header.height, header.width)
+                part = PartialJpeg(header.needed + data[header.scan :], 0, 0, header.height, header.width)
             if 3 * part.height * part.width <= MOST_DECODED and (not self._check or is_whole(bytes(part.data))):
                 return part, view, others
         return None

@@ -123,7 +123,7 @@ def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes, like_cu
     scaled = Window(*(side // ratio for side in window))
     if ratio > 1:
         view = view._replace(window=Window(*(side // ratio * ratio for side in window)))
-    part = splice(encoded, restarts, window, ratio) if restarts else None
+    part = join_pieces(encoded, restarts, window, ratio) if restarts else None
     if part is not None:
         scaled = scaled._replace(top=scaled.top - part.top // ratio, left=scaled.left - part.left // ratio)
         decode = partial(_decoded, part.data, part.data, part.height, part.width, ratio, scaled, like_cuda)
@@ -240,7 +240,7 @@ def fit(pixels: np.ndarray, view: View, image: np.ndarray, fill: int, shrink: Sh
         image[:] = pixels
 
 
-class Spliced(NamedTuple):
+class PartialJpeg(NamedTuple):
     """A JPEG of `height` x `width` pixels of the image, from row `top` and column `left` on."""
 
     data: bytes | bytearray
@@ -250,7 +250,7 @@ class Spliced(NamedTuple):
     width: int
 
 
-def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int) -> Spliced | None:
+def join_pieces(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int) -> PartialJpeg | None:
     """Cut out the part of a JPEG that shows `window`, for a decoder that shrinks it by `ratio`, 1, 2, 4 or 8.
 
     `restarts`: the record's `image/restarts`. None if decoding the whole image takes no longer. Raises IntegrityError
@@ -306,7 +306,7 @@ def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int
     codes = np.frombuffer(joined, np.uint8)
     codes[markers] = restart_codes(len(markers))
     codes[-1] = EOI
-    return Spliced(joined, top, left, height, width)
+    return PartialJpeg(joined, top, left, height, width)
 
 
 def _wrong_restarts() -> IntegrityError:

@@ -23,7 +23,7 @@ from shardfeed.pipelines.orders.arithmetic import floor_sum, golden_stride, hash
 _EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)
 
 
-class Drawn(NamedTuple):
+class DrawnSamples(NamedTuple):
     """Samples at some positions, int64 [k].
 
     `indices`: of the samples, 0 to samples - 1. `passes`: number of completed passes over the sample's stratum (all
@@ -85,7 +85,7 @@ class StreamOrder(Order):
 class IndexedOrder(Order):
     """An order with random access to its positions."""
 
-    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+    def draw(self, epoch: int, positions: np.ndarray) -> DrawnSamples:
         """The samples at `positions` of an epoch, int64 [k], each within 0..epoch_samples - 1. `epoch` is 0 or more."""
         raise NotImplementedError
 
@@ -99,7 +99,7 @@ class IndexedOrder(Order):
         """Chunks per epoch; the last one may be smaller."""
         return -(-self.epoch_samples // self.chunk)
 
-    def drawn(self, step: int, part: int = 0, parts: int = 1) -> Drawn:
+    def drawn(self, step: int, part: int = 0, parts: int = 1) -> DrawnSamples:
         """Draw the samples of step `step` of the run; if `parts` share a batch, only share `part`."""
         epoch, number = divmod(step, self.steps_per_epoch)
         start = number * self.batch_size
@@ -121,9 +121,9 @@ class StoredOrder(IndexedOrder):
 
     kind = "stored"
 
-    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+    def draw(self, epoch: int, positions: np.ndarray) -> DrawnSamples:
         passes, indices = np.divmod(positions, self.samples)
-        return Drawn(indices, epoch * -(-self.epoch_samples // self.samples) + passes)
+        return DrawnSamples(indices, epoch * -(-self.epoch_samples // self.samples) + passes)
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,9 @@ class GlobalOrder(IndexedOrder):
 
     kind = "global"
 
-    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+    def draw(self, epoch: int, positions: np.ndarray) -> DrawnSamples:
         indices = permuted(positions, self.samples, hashed(self.seed, _EPOCH, epoch))
-        return Drawn(indices, np.full_like(positions, epoch))
+        return DrawnSamples(indices, np.full_like(positions, epoch))
 
 
 @dataclass(frozen=True)
@@ -163,13 +163,13 @@ class BlockOrder(IndexedOrder):
     def chunk(self) -> int:
         return self.window
 
-    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+    def draw(self, epoch: int, positions: np.ndarray) -> DrawnSamples:
         number = int(positions[0]) // self.window if len(positions) else 0
         if (positions // self.window == number).all():
             indices = _drawn_window(self, epoch, number)[positions - number * self.window]
         else:
             indices = self.indices(epoch, positions)
-        return Drawn(indices, np.full_like(positions, epoch))
+        return DrawnSamples(indices, np.full_like(positions, epoch))
 
     def indices(self, epoch: int, positions: np.ndarray) -> np.ndarray:
         """The samples at `positions`, computed for each."""
@@ -226,7 +226,7 @@ class StratifiedOrder(IndexedOrder):
         shares = ", ".join(f"{quota / self.epoch_samples:.3g}" for quota in self.quotas[:8])
         return f"{super().__str__()}; shares {shares}{', ...' if len(self.quotas) > 8 else ''}"
 
-    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+    def draw(self, epoch: int, positions: np.ndarray) -> DrawnSamples:
         count = self.steps_per_epoch
         steps, slots = np.divmod(positions, self.batch_size)
         stride = golden_stride(count)
@@ -248,7 +248,7 @@ class StratifiedOrder(IndexedOrder):
         passes, places = np.divmod(epoch * quota + before + within, sizes[strata])
         starts = np.cumsum(sizes) - sizes
         indices = starts[strata] + permuted(places, sizes[strata], hashed(self.seed, _PASS, strata, passes))
-        return Drawn(indices, passes)
+        return DrawnSamples(indices, passes)
 
 
 ORDERS: Mapping[str, type[Order]] = {

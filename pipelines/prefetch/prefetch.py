@@ -79,11 +79,11 @@ def prefetch_ray(
     """
     with needing_extra("prefetch_ray"):
         from shardfeed.machine.ray_cluster import check_address
-        from shardfeed.pipelines.prefetch.ray_workers import RayWorkers, cloudpickle
+        from shardfeed.pipelines.prefetch.ray_workers import ActorWorkers, cloudpickle
 
     check_address(address)
     checked = check_producers(producers)
     remedy = "create locks, files and similar objects in the worker"
     payloads = pickled(checked, cloudpickle.dumps, "an actor", remedy)  # pyright: ignore[reportPrivateImportUsage]
-    workers = partial(RayWorkers, payloads, buffer, address)
+    workers = partial(ActorWorkers, payloads, buffer, address)
     return Prefetcher(checked, workers, buffer=buffer, ordered=ordered, seed=seed)

@@ -1,6 +1,6 @@
 """Base of all prefetchers: the order of batches, successive passes, errors, the end, statistics.
 
-Prefetchers differ in where producers run: `Workers` is the only extension point, `ThreadWorkers` are the simplest ones.
+Prefetchers differ in where producers run: `ProducerWorkers` is the only extension point, `ThreadWorkers` the simplest.
 """
 
 import os
@@ -17,11 +17,11 @@ import numpy as np
 
 from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.prefetch.producers import (
-    Batch,
     Failure,
     Item,
     Producer,
     Worker,
+    Yielded,
     check_epoch,
     items_of,
     make_workers,
@@ -65,7 +65,7 @@ class Statistics:
         )
 
 
-class Waits:
+class WaitTimes:
     """Counts the numbers of `Statistics`."""
 
     clock = staticmethod(time.perf_counter)
@@ -109,7 +109,7 @@ class Waits:
         )
 
 
-class Workers(ABC):
+class ProducerWorkers(ABC):
     """Running producers, one lane each: a lane has its producer's items in order, with at most `buffer` batches ready.
 
     Used by one thread at a time, except `stop`, which may be called from anywhere, even from a finalizer.
@@ -154,7 +154,13 @@ class Prefetcher:
     """
 
     def __init__(
-        self, producers: Sequence[Producer], make: Callable[[], Workers], *, buffer: int, ordered: bool, seed: int
+        self,
+        producers: Sequence[Producer],
+        make: Callable[[], ProducerWorkers],
+        *,
+        buffer: int,
+        ordered: bool,
+        seed: int,
     ) -> None:
         self._producers = producers
         self._make = make
@@ -163,10 +169,10 @@ class Prefetcher:
         self._seed = at_least("seed", seed, 0)
         self._epoch = 0
         self._closed = False
-        self._workers: Workers | None = None
+        self._workers: ProducerWorkers | None = None
         self._stop: weakref.finalize[..., Prefetcher] | None = None
         self._pass: weakref.ref[Batches] | None = None
-        self._waits = Waits(len(self._producers), buffer)
+        self._waits = WaitTimes(len(self._producers), buffer)
 
     def __iter__(self) -> "Batches":
         """Start the next epoch. An epoch that has not ended is stopped, and its iterator raises UsageError.
@@ -183,7 +189,7 @@ class Prefetcher:
             self._end_workers()
             self._workers = self._make()
             self._stop = weakref.finalize(self, self._workers.stop)
-        self._waits = Waits(len(self._producers), self._buffer)
+        self._waits = WaitTimes(len(self._producers), self._buffer)
         epoch, self._epoch = self._epoch, self._epoch + 1
         try:
             self._workers.start(make_workers(len(self._producers), epoch, self._seed))
@@ -225,7 +231,9 @@ class Batches(Iterator[Any]):
             print(batches.statistics)
     """
 
-    def __init__(self, owner: Prefetcher, workers: Workers, waits: Waits, lanes: int, ordered: bool) -> None:
+    def __init__(
+        self, owner: Prefetcher, workers: ProducerWorkers, waits: WaitTimes, lanes: int, ordered: bool
+    ) -> None:
         self._owner = owner  # stays as long as it is iterated
         self._workers = workers
         self._waits = waits
@@ -255,7 +263,7 @@ class Batches(Iterator[Any]):
                 self._workers.wait(self._alive if not self._ordered else [self._alive[self._turn]])
                 continue
             item = self._workers.take(lane)
-            if isinstance(item, Batch):
+            if isinstance(item, Yielded):
                 self._turn = (self._alive.index(lane) + 1) % len(self._alive)
                 self._waits.took(lane, began, occupied)
                 return item.value
@@ -291,7 +299,7 @@ class Batches(Iterator[Any]):
         raise failure.error
 
 
-class ThreadWorkers(Workers):
+class ThreadWorkers(ProducerWorkers):
     """A thread for each producer. Batches are passed on as they are, without a copy."""
 
     def __init__(self, producers: Sequence[Producer], buffer: int) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.machine.processes import GUARD, hold_lifeline, loss, signals_later, without_main
 from shardfeed.pipelines.nests import take_apart
-from shardfeed.pipelines.prefetch.prefetcher import Workers
-from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Producer, Worker, items_of, portable
+from shardfeed.pipelines.prefetch.prefetcher import ProducerWorkers
+from shardfeed.pipelines.prefetch.producers import Failure, Item, Producer, Worker, Yielded, items_of, portable
 from shardfeed.pipelines.prefetch.slots import DroppedSlot, NewSlot, SlotBatch, SlotReader, SlotWriter
 
 _LOOK = 0.5  # seconds between checks whether a worker lives, in case its child process keeps the connection open
@@ -81,7 +81,7 @@ class _WorkerConnection:
         self.lost = True
 
 
-class ProcessWorkers(Workers):
+class ProcessWorkers(ProducerWorkers):
     """A process for each producer."""
 
     def __init__(self, producers: Sequence[bytes], buffer: int, start_method: str) -> None:
@@ -128,7 +128,7 @@ class ProcessWorkers(Workers):
                 return item
             value = ours.slots.read(item)
             ours.send(ours.slots.released())  # each such message makes space for one more
-            return Batch(value)
+            return Yielded(value)
 
     def stop(self) -> None:
         self.stopped = True
@@ -186,7 +186,7 @@ class _ConsumerConnection:
             if self._receive() is None:
                 return False
         message: Any = item
-        if isinstance(item, Batch):
+        if isinstance(item, Yielded):
             if self._slots is None:
                 self._slots = SlotWriter(self._connection, self._buffer, workers)
             rest, arrays = take_apart(item.value)

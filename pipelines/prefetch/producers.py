@@ -54,13 +54,13 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A batch that a producer yielded."""
+class Yielded:
+    """A batch of a producer."""
 
     value: Any
 
 
-Item = Batch | Ended | Failure
+Item = Yielded | Ended | Failure
 
 
 def make_workers(count: int, epoch: int, seed: int) -> list[Worker]:
@@ -115,14 +115,14 @@ def check_epoch(producers: Sequence[Producer], epoch: int) -> None:
 
 
 def items_of(producer: Producer, worker: Worker) -> Generator[Item, None, None]:
-    """Each batch as a `Batch`, then `Ended` or a `Failure`. Closing it closes the producer, if that is a generator."""
+    """Each batch as a `Yielded`, then `Ended` or a `Failure`. Closing it closes a producer that is a generator."""
     batches: Iterator[Any] | None = None
     last: Item = Ended()
     given = False  # to the consumer, which may close this meanwhile
     try:
         batches = iter(producer(worker) if callable(producer) else producer)
         for value in batches:
-            batch = Batch(value)
+            batch = Yielded(value)
             del value  # do not keep a batch while the next is made
             given = True
             yield batch

@@ -22,7 +22,7 @@ from ray.exceptions import RayError, RayTaskError
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.ray_cluster import Cluster
 from shardfeed.pipelines.prefetch.prefetcher import ThreadWorkers
-from shardfeed.pipelines.prefetch.producers import Batch, Ended, Failure, Item, Worker, items_of, portable
+from shardfeed.pipelines.prefetch.producers import Ended, Failure, Item, Worker, Yielded, items_of, portable
 
 _TRIES = 3  # consecutive losses, without a batch in between, before giving up
 _LOOK = 0.1  # seconds between checks whether all was stopped
@@ -47,14 +47,14 @@ class Runner:
                 return Failure(UsageError("producers", problem, "install its modules on every node"))
             for _ in range(number):
                 item = next(self._items)
-                if not isinstance(item, Batch):  # it does not produce the same batches again
+                if not isinstance(item, Yielded):  # it does not produce the same batches again
                     return portable(item) if isinstance(item, Failure) else item
         self._at = (worker.epoch, number + 1)
         item = next(self._items, Ended())
         return portable(item) if isinstance(item, Failure) else item
 
 
-class RayWorkers(ThreadWorkers):
+class ActorWorkers(ThreadWorkers):
     """An actor for each producer, on the cluster at `address`; its items are fetched by a thread of this process."""
 
     def __init__(self, producers: Sequence[bytes], buffer: int, address: str | None) -> None:
@@ -109,7 +109,7 @@ class RayWorkers(ThreadWorkers):
                 asked.clear()
                 continue
             del asked[0]
-            if not self._give(lane, item) or not isinstance(item, Batch):
+            if not self._give(lane, item) or not isinstance(item, Yielded):
                 return
             got, losses = got + 1, 0
             del item  # else it would be kept while the next is made

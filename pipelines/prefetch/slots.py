@@ -47,7 +47,7 @@ class DroppedSlot:
 
 
 @dataclass(frozen=True)
-class Placed:
+class SlotArray:
     """Location of an array in its slot."""
 
     offset: int  # bytes
@@ -64,16 +64,16 @@ class SlotBatch:
     """A batch: `rest` as `take_apart` gives it, the arrays in slot `number` (None when there are none)."""
 
     number: int | None
-    placed: list[Placed]
+    placed: list[SlotArray]
     rest: Any
 
 
-def plan(arrays: Sequence[np.ndarray]) -> tuple[list[Placed], int]:
+def plan(arrays: Sequence[np.ndarray]) -> tuple[list[SlotArray], int]:
     """Return the position of each array in a slot, and the slot's size in bytes."""
     placed, end = [], 0
     for array in arrays:
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-        placed.append(Placed(end, array.shape, array.dtype, order))
+        placed.append(SlotArray(end, array.shape, array.dtype, order))
         end += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
     return placed, end
 

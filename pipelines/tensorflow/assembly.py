@@ -80,7 +80,7 @@ class Share:
     parts: int = 1
 
 
-class _Reading(NamedTuple):
+class _ReadOptions(NamedTuple):
     """How samples are read: see `assemble_batches`."""
 
     start_step: int | None
@@ -160,7 +160,7 @@ def assemble_batches(
         made = transform(features, seed)
         return made if batch_transform is None else (made, seed)
 
-    def beside(*ready: tf.Tensor) -> Any:
+    def finished(*ready: tf.Tensor) -> Any:
         assert on_host is not None
         made = on_host.finish(spec, aliases, *ready)
         return made if batch_transform is None else (made, ready[0])
@@ -169,7 +169,7 @@ def assemble_batches(
         return _batch(records.map(function, num_parallel_calls=_IN_FLIGHT * parallelism), size, whole, pad)
 
     limit_arenas(parallelism)
-    how, in_turn = _Reading(start_step, share, damaged, fill), reads_in_turn(samples, order)
+    how, in_turn = _ReadOptions(start_step, share, damaged, fill), reads_in_turn(samples, order)
 
     # From here on, steps are in the order in which they happen.
     if isinstance(order, IndexedOrder):
@@ -186,7 +186,7 @@ def assemble_batches(
     if on_host is not None:
         made = on_host.of_batches(given, read, size if whole else None, in_turn=in_turn)
         made = made if counted else made.filter(lambda seeds, *_: tf.size(seeds) > 0)
-        batches = batched(made.unbatch(), beside) if on_host.follows else made.map(beside)
+        batches = batched(made.unbatch(), finished) if on_host.follows else made.map(finished)
     else:
         if isinstance(order, IndexedOrder):
             at_once = 1 if in_turn else max(2, min(parallelism, _MOST_READ))
@@ -208,7 +208,7 @@ def assemble_batches(
 
 
 def _drawn(
-    samples: Samples, order: IndexedOrder, how: _Reading, evaluates: bool
+    samples: Samples, order: IndexedOrder, how: _ReadOptions, evaluates: bool
 ) -> tuple[tf.data.Dataset, Callable[..., Records]]:
     """Numbers of replica batches, from any on at no cost, and a function that draws and reads the records of one."""
     start_step, share, damaged, fill = how
@@ -247,7 +247,7 @@ def _drawn(
 
 
 def _streamed(
-    split: Split, order: StreamOrder, how: _Reading, parallelism: int, by_place: bool
+    split: Split, order: StreamOrder, how: _ReadOptions, parallelism: int, by_place: bool
 ) -> tuple[tf.data.Dataset, Callable[..., Records]]:
     """(seed of the epoch, (place, record)), read shard by shard; with `by_place` (seed of the epoch, place).
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
-from shardfeed.pipelines.tensorflow.views import View
+from shardfeed.pipelines.tensorflow.views import ViewTensors
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow
 
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
@@ -26,7 +26,7 @@ Draw = Callable[[tf.Tensor], tuple[ChooseWindow, tf.Tensor | None]]
 _PHILOX = 1  # TensorFlow's number of that generator, the same on every device
 
 
-class GeometricTransform:
+class GraphTransform:
     """An image transform that can also return its view: the window of the image, and its place in the output.
 
     Args:
@@ -44,16 +44,16 @@ class GeometricTransform:
         return self.see(features, seed)[0]
 
     @property
-    def image(self) -> "GeometricTransform":
+    def image(self) -> "GraphTransform":
         """The transform itself, as for `HostTransform`."""
         return self
 
-    def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+    def finish_batch(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
         """Return `images`, the finished images of a batch."""
         del features, seeds
         return images
 
-    def see(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, View]:
+    def see(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ViewTensors]:
         """The image, and its view: the window of the stored image that it shows."""
         choose, mirrored = self._draw(seed)
         decoded = decode_window(features, choose, antialias=self.antialias)
@@ -67,7 +67,7 @@ class GeometricTransform:
             content = tf.concat([before, decoded.target], 0)
         if mirrored is not None:
             image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
-        view = View(decoded.shape, decoded.window, content, self.target, mirrored)
+        view = ViewTensors(decoded.shape, decoded.window, content, self.target, mirrored)
         return tf.ensure_shape(image, [*self.target, 3]), view
 
 
@@ -78,7 +78,7 @@ def random_resized_crop(
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
     antialias: bool = False,
-) -> GeometricTransform:
+) -> GraphTransform:
     """Crop a random window of the image, resize it to `size`, and flip it half of the time: the usual training crop.
 
     Returns uint8 [height, width, 3]. The same seed gives the same window, here and in `pipelines.torch`. Source:
@@ -112,7 +112,7 @@ def random_resized_crop(
         window, coin = windows(seed)
         return lambda shape: (window(shape), tf.constant(crop.target)), coin < 0.5 if flip else None
 
-    return GeometricTransform(crop, draw, antialias=antialias)
+    return GraphTransform(crop, draw, antialias=antialias)
 
 
 def random_windows(
@@ -158,7 +158,7 @@ def own_uniforms(seed: tf.Tensor, shape: Sequence[int] | tf.TensorShape) -> tf.T
     return tf.raw_ops.StatelessRandomUniformV2(shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.float32)
 
 
-def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> GeometricTransform:
+def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> GraphTransform:
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
     Returns uint8 [height, width, 3]. The window is centred and as large as possible with the aspect ratio of `size`,
@@ -185,10 +185,10 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
         window = tf.maximum(1, tf.cast(tf.round(tf.cast(target, tf.float64) * scale), tf.int32))
         return tf.concat([(shape - window) // 2, window], 0), target
 
-    return GeometricTransform(crop, lambda seed: (choose, None), antialias=antialias)
+    return GraphTransform(crop, lambda seed: (choose, None), antialias=antialias)
 
 
-def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> GeometricTransform:
+def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> GraphTransform:
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
     Returns uint8 [height, width, 3]. An image of h x w is resized to h' x w' = round(h * s) x round(w * s) pixels with
@@ -213,4 +213,4 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> Geometri
         target = tf.maximum(1, tf.cast(tf.round(tf.cast(shape, tf.float64) * scale), tf.int32))
         return tf.concat([[0, 0], shape], 0), target
 
-    return GeometricTransform(crop, lambda seed: (choose, None), antialias=antialias)
+    return GraphTransform(crop, lambda seed: (choose, None), antialias=antialias)

@@ -185,9 +185,9 @@ class _Masked:
     def __call__(self, features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[Any, ...]:
         return self._with_mask(self.sample(features, seed), seed[0])
 
-    def beside(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tuple[Any, ...]:
+    def finish_batch(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tuple[Any, ...]:
         """Return the outputs of a batch, with its mask."""
-        return self._with_mask(self.sample.beside(features, seeds, images), seeds[:, 0])
+        return self._with_mask(self.sample.finish_batch(features, seeds, images), seeds[:, 0])
 
     def _with_mask(self, made: Any, passes: tf.Tensor) -> tuple[Any, ...]:
         mask = tf.equal(passes, self.first_pass)

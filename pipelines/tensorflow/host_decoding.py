@@ -15,8 +15,8 @@ from shardfeed.pipelines.decoding.pixels import has_opencv
 from shardfeed.pipelines.engine import ImageMaker, Records
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.tensorflow.augment import GeometricTransform
-from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, View, row_view
+from shardfeed.pipelines.tensorflow.augment import GraphTransform
+from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, ViewTensors, row_view
 from shardfeed.readers.tensorflow.indexed import ParseSpec, python_map
 
 _MOST_WAITING = 4  # batches read and made at once, all held in memory
@@ -26,13 +26,13 @@ _MOST_WAITING = 4  # batches read and made at once, all held in memory
 class HostTransform(Protocol):
     """A transform whose image comes from `image`, and which needs no pixels for the rest of a sample.
 
-    `beside` applies the transform to a batch instead of a sample: from features as `tf.io.parse_example` gives them
-    (without the image), seeds, int64 [b, 2], and images, uint8 [b, height, width, 3], to the batch.
+    `finish_batch` makes a batch instead of a sample: from features as `tf.io.parse_example` gives them
+    (without the image), seeds, int64 [b, 2], and images, uint8 [b, height, width, 3].
     """
 
     image: Any
 
-    def beside(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> Any: ...
+    def finish_batch(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> Any: ...
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class ViewFollower(Protocol):
 
     image: Any
 
-    def follow(self, features: dict[str, Any], seed: tf.Tensor, image: tf.Tensor, view: View) -> Any: ...
+    def follow(self, features: dict[str, Any], seed: tf.Tensor, image: tf.Tensor, view: ViewTensors) -> Any: ...
 
 
 def images_on_host(samples: Samples, transform: Any, parallelism: int) -> "HostImages | None":
@@ -55,7 +55,7 @@ def images_on_host(samples: Samples, transform: Any, parallelism: int) -> "HostI
     without the compiled module.
     """
     image = transform.image if isinstance(transform, HostTransform | ViewFollower) else None
-    if not isinstance(image, GeometricTransform) or image.antialias or not has_opencv():
+    if not isinstance(image, GraphTransform) or image.antialias or not has_opencv():
         return None
     return HostImages(samples, transform, image.crop, parallelism)
 
@@ -97,7 +97,7 @@ class HostImages:
         if isinstance(self._transform, ViewFollower) and views is not None:
             return self._transform.follow(features, seeds, images, row_view(views, self._crop))
         assert isinstance(self._transform, HostTransform)
-        return self._transform.beside(features, seeds, images)
+        return self._transform.finish_batch(features, seeds, images)
 
     def of_batches(
         self, numbers: tf.data.Dataset, read: Callable[..., Records], size: int | None, *, in_turn: bool

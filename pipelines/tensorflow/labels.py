@@ -32,7 +32,9 @@ class Labelled:
         found = features[self.label]
         return self.image(features, seed), found if self.classes is None else multi_hot(found, self.classes)
 
-    def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def finish_batch(
+        self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return images and labels of a batch whose images are finished; tags come in as a `tf.RaggedTensor`."""
         del seeds
         found = features[self.label]

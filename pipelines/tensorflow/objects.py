@@ -15,8 +15,8 @@ from shardfeed.pipelines.geometry import MIN_VISIBLE
 from shardfeed.pipelines.objects import BoxFormat, box_columns, check_detection, check_image, object_keys, raster_keys
 from shardfeed.pipelines.tensorflow import views
 from shardfeed.pipelines.tensorflow.assembly import Transform
-from shardfeed.pipelines.tensorflow.augment import GeometricTransform
-from shardfeed.pipelines.tensorflow.views import SeenBoxes, View, see_raster
+from shardfeed.pipelines.tensorflow.augment import GraphTransform
+from shardfeed.pipelines.tensorflow.views import SeenBoxTensors, ViewTensors, see_raster
 from shardfeed.schema import SOURCE_ID, Schema
 
 Crowd = Literal["keep", "flag", "drop"]
@@ -26,7 +26,7 @@ _GRAY = 0  # PNG's colour type for pixels that are the values themselves
 
 
 def detection(
-    image: GeometricTransform,
+    image: GraphTransform,
     *,
     boxes: BoxFormat = "xyxy",
     max_objects: int = 100,
@@ -37,7 +37,7 @@ def detection(
     keypoints: bool = False,
     area: bool = False,
     image_id: bool = False,
-) -> "Detection":
+) -> "GraphDetection":
     """A transform for detectors: the cropped image, and the objects in the crop, padded to a fixed number.
 
     It returns a dict as Keras' own layers expect it, here for `max_objects` = m and images of height x width:
@@ -83,17 +83,17 @@ def detection(
         # Inside your own transform:
         keys, detect = detection(letterbox(512)).bind(data["train"].schema)
     """
-    check_image(image, GeometricTransform, "shardfeed.pipelines")
+    check_image(image, GraphTransform, "shardfeed.pipelines")
     check_detection(boxes, crowd, get_args(Crowd), min_visible)
     most, offset = at_least("max_objects", max_objects, 1), at_least("label_offset", label_offset, 0)
-    return Detection(image, boxes, most, float(min_visible), offset, crowd, masks, keypoints, area, image_id)
+    return GraphDetection(image, boxes, most, float(min_visible), offset, crowd, masks, keypoints, area, image_id)
 
 
 @dataclass(frozen=True)
-class Detection:
+class GraphDetection:
     """Transform that `detection` returns; usable once `bind` has set the schema."""
 
-    image: GeometricTransform
+    image: GraphTransform
     boxes: BoxFormat
     max_objects: int
     min_visible: float
@@ -111,17 +111,22 @@ class Detection:
         keys, meaning = object_keys(schema, *optional, **asked, mirrors=self.image.crop.mirrors)
         names, flip = (0, None) if meaning is None else (len(meaning.names), meaning.flip)
 
-        def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View) -> dict[str, Any]:
+        def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors) -> dict[str, Any]:
             return self._sample(features, image, view, names, flip)
 
-        return keys, _Following(self.image, sample)
+        return keys, _BoundTransform(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
         """Raise UsageError: `bind` must set the schema first."""
         raise _unbound("detection")
 
     def _sample(
-        self, features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View, names: int, flip: tuple[int, ...] | None
+        self,
+        features: Mapping[str, tf.Tensor],
+        image: tf.Tensor,
+        view: ViewTensors,
+        names: int,
+        flip: tuple[int, ...] | None,
     ) -> dict[str, Any]:
         """The dict. `names`: number of keypoints per object."""
         columns = [features[key] for key in BOX]
@@ -167,7 +172,7 @@ class Detection:
         return tf.ensure_shape(values, [self.max_objects, *rest])
 
 
-def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void: int | None = None) -> "Segmentation":
+def segmentation(image: GraphTransform, *, sample_weight: bool = False, void: int | None = None) -> "GraphSegmentation":
     """A transform for semantic segmentation: (image, mask), where the mask has a class for each pixel of the image.
 
     Image uint8 [height, width, 3], mask uint8 [height, width, 1]; uint16 if the dataset has too many classes for uint8.
@@ -189,17 +194,17 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
         train = make_batches(data["train"], segmentation(random_resized_crop(512)), batch_size=16)
         model.fit(train, epochs=3)
     """
-    check_image(image, GeometricTransform, "shardfeed.pipelines")
+    check_image(image, GraphTransform, "shardfeed.pipelines")
     if void is not None:
         at_least("void", void, 0, 65_535)
-    return Segmentation(image, sample_weight, void)
+    return GraphSegmentation(image, sample_weight, void)
 
 
 @dataclass(frozen=True)
-class Segmentation:
+class GraphSegmentation:
     """Transform that `segmentation` returns; usable once `bind` has set the schema."""
 
-    image: GeometricTransform
+    image: GraphTransform
     sample_weight: bool
     void: int | None
 
@@ -210,14 +215,14 @@ class Segmentation:
         classes, padding = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
         dtype = tf.uint16 if max(classes - 1, padding) > 255 else tf.uint8
 
-        def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View) -> tuple[tf.Tensor, ...]:
+        def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors) -> tuple[tf.Tensor, ...]:
             raster = see_raster(_values(features[RASTER], view, dtype), view, padding)
             if not self.sample_weight:
                 return image, raster[:, :, None]
             classed = raster != tf.cast(padding, dtype)
             return image, tf.where(classed, raster, 0)[:, :, None], tf.cast(classed, tf.float32)
 
-        return keys, _Following(self.image, sample)
+        return keys, _BoundTransform(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Raise UsageError: `bind` must set the schema first."""
@@ -225,18 +230,18 @@ class Segmentation:
 
 
 @dataclass(frozen=True)
-class _Following:
+class _BoundTransform:
     """A transform that makes the image and its view, and leaves the rest to `sample`."""
 
-    image: GeometricTransform
-    sample: Callable[[Mapping[str, tf.Tensor], tf.Tensor, View], Any]
+    image: GraphTransform
+    sample: Callable[[Mapping[str, tf.Tensor], tf.Tensor, ViewTensors], Any]
 
     @tf.autograph.experimental.do_not_convert  # needs no conversion, which takes a while
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> Any:
         return self.sample(features, *self.image.see(features, seed))
 
     @tf.autograph.experimental.do_not_convert
-    def follow(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor, image: tf.Tensor, view: View) -> Any:
+    def follow(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor, image: tf.Tensor, view: ViewTensors) -> Any:
         """Apply the transform to a sample whose image is finished."""
         del seed
         return self.sample(features, image, view)
@@ -247,8 +252,8 @@ def _unbound(name: str) -> UsageError:
     return UsageError(name, problem, f"keys, transform = {name}(...).bind(split.schema), and call that")
 
 
-def _chosen(seen: SeenBoxes, chosen: tf.Tensor) -> SeenBoxes:
-    return SeenBoxes(*(tf.gather(values, chosen) for values in seen))
+def _chosen(seen: SeenBoxTensors, chosen: tf.Tensor) -> SeenBoxTensors:
+    return SeenBoxTensors(*(tf.gather(values, chosen) for values in seen))
 
 
 def _crowd(features: Mapping[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:
@@ -267,7 +272,7 @@ def formatted(boxes: tf.Tensor, form: str, target: tuple[int, int]) -> tf.Tensor
     return tf.stack(box_columns(form, *tf.unstack(boxes, axis=1)), 1)
 
 
-def _masks(encoded: tf.Tensor, view: View) -> tf.Tensor:
+def _masks(encoded: tf.Tensor, view: ViewTensors) -> tf.Tensor:
     """PNGs, [k], as uint8 [k, height, width] of the target, 0 or 1; 255, as other programs write, becomes 1."""
 
     def mask(png: tf.Tensor) -> tf.Tensor:
@@ -278,7 +283,7 @@ def _masks(encoded: tf.Tensor, view: View) -> tf.Tensor:
     return tf.map_fn(mask, encoded, fn_output_signature=tf.TensorSpec(view.target, tf.uint8))
 
 
-def _values(png: tf.Tensor, view: View, dtype: tf.DType) -> tf.Tensor:
+def _values(png: tf.Tensor, view: ViewTensors, dtype: tf.DType) -> tf.Tensor:
     """A raster's values, [height, width] of the image."""
     # A PNG read as the wrong type silently gives other values: the brightness of colours, the upper 8 of 16 bits. Its
     # header has the type: one byte for the bits, one for the colour type.
@@ -296,6 +301,6 @@ def _values(png: tf.Tensor, view: View, dtype: tf.DType) -> tf.Tensor:
         return tf.identity(pixels)
 
 
-def _same_size(pixels: tf.Tensor, view: View) -> Any:
+def _same_size(pixels: tf.Tensor, view: ViewTensors) -> Any:
     message = "a mask or raster differs in size from its image: convert the dataset again"
     return tf.debugging.assert_equal(tf.shape(pixels), view.size, message)

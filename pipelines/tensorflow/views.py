@@ -12,7 +12,7 @@ import tensorflow as tf
 from shardfeed.pipelines.geometry import LEAST_SIDE, Crop
 
 
-class View(NamedTuple):
+class ViewTensors(NamedTuple):
     """`geometry.View` as tensors.
 
     `size`: int32 [2], height and width of the image. `window`, `content`: int32 [4], top, left, height, width; of the
@@ -29,13 +29,13 @@ class View(NamedTuple):
 VIEW_NUMBERS = 11  # of a view in one row: size, window, content, and whether it is mirrored
 
 
-def row_view(row: tf.Tensor, crop: Crop) -> View:
+def row_view(row: tf.Tensor, crop: Crop) -> ViewTensors:
     """The view by `crop` that a row of numbers encodes, int32 [11]."""
     size, window, content, mirrored = tf.split(row, [2, 4, 4, 1])
-    return View(size, window, content, crop.target, mirrored[0] > 0 if crop.mirrors else None)
+    return ViewTensors(size, window, content, crop.target, mirrored[0] > 0 if crop.mirrors else None)
 
 
-class SeenBoxes(NamedTuple):
+class SeenBoxTensors(NamedTuple):
     """`geometry.SeenBoxes` as tensors: float32 [k, 4], int64 [k], float32 [k]."""
 
     boxes: tf.Tensor
@@ -43,7 +43,7 @@ class SeenBoxes(NamedTuple):
     visible: tf.Tensor
 
 
-def see_boxes(boxes: Sequence[tf.Tensor], view: View, min_visible: float) -> SeenBoxes:
+def see_boxes(boxes: Sequence[tf.Tensor], view: ViewTensors, min_visible: float) -> SeenBoxTensors:
     """`geometry.see_boxes`. `boxes`: xmin, ymin, xmax, ymax, float32 [n] each."""
     corners = tf.stack(boxes, 1)
     corners = tf.reshape(corners, [-1, 2, 2])  # of each object: minimum and maximum, of x and y
@@ -59,11 +59,11 @@ def see_boxes(boxes: Sequence[tf.Tensor], view: View, min_visible: float) -> See
     if view.mirrored is not None:
         turned = tf.stack([1.0 - tf.reverse(seen[:, :, 0], [1]), seen[:, :, 1]], 2)
         seen = tf.where(view.mirrored, turned, seen)
-    return SeenBoxes(tf.reshape(_in_target(seen, view), [-1, 4]), kept, visible)
+    return SeenBoxTensors(tf.reshape(_in_target(seen, view), [-1, 4]), kept, visible)
 
 
 def see_keypoints(
-    x: tf.Tensor, y: tf.Tensor, visibility: tf.Tensor, view: View, flip: Sequence[int] | None
+    x: tf.Tensor, y: tf.Tensor, visibility: tf.Tensor, view: ViewTensors, flip: Sequence[int] | None
 ) -> tf.Tensor:
     """`geometry.see_keypoints`: float32 [n, K, 3]. `x`, `y`: float32 [n, K]; `visibility`: int64 [n, K]."""
     places = _in_window(tf.stack([x, y], 2), view)
@@ -79,7 +79,7 @@ def see_keypoints(
     return tf.where(view.mirrored, turned, points(places))
 
 
-def see_raster(pixels: tf.Tensor, view: View, padding: int) -> tf.Tensor:
+def see_raster(pixels: tf.Tensor, view: ViewTensors, padding: int) -> tf.Tensor:
     """`geometry.see_raster`: [height, width] of the target, of any dtype."""
     rows, columns = source_pixels(view)
     seen = (rows >= 0)[:, None] & (columns >= 0)
@@ -88,7 +88,7 @@ def see_raster(pixels: tf.Tensor, view: View, padding: int) -> tf.Tensor:
     return tf.ensure_shape(picked, view.target)
 
 
-def source_pixels(view: View) -> tuple[tf.Tensor, tf.Tensor]:
+def source_pixels(view: ViewTensors) -> tuple[tf.Tensor, tf.Tensor]:
     """Nearest row and column of the image for each one of the target; -1 in the padding. int32."""
 
     def nearest(axis: int) -> tf.Tensor:
@@ -103,7 +103,7 @@ def source_pixels(view: View) -> tuple[tf.Tensor, tf.Tensor]:
     return nearest(0), nearest(1)
 
 
-def see_areas(areas: tf.Tensor, seen: SeenBoxes, view: View) -> tf.Tensor:
+def see_areas(areas: tf.Tensor, seen: SeenBoxTensors, view: ViewTensors) -> tf.Tensor:
     """`geometry.see_areas`: float32 [k]. `areas`: float32 [n]."""
     window, content = (tf.reduce_prod(tf.cast(part[2:], tf.float64)) for part in (view.window, view.content))
     scaled = tf.cast(tf.gather(areas, seen.kept), tf.float64) * (content / window)
@@ -121,21 +121,21 @@ def largest(boxes: tf.Tensor, most: int) -> tf.Tensor:
     return tf.sort(chosen)
 
 
-def to_source(view: View) -> tuple[tf.Tensor, tf.Tensor]:
+def to_source(view: ViewTensors) -> tuple[tf.Tensor, tf.Tensor]:
     """`geometry.to_source`: scale and offset, float32 [2] each, for x and y."""
     window, content = (tf.cast(tf.reverse(tf.reshape(part, [2, 2]), [1]), tf.float64) for part in view[1:3])
     scale = window[1] / content[1]
     return tf.cast(scale, tf.float32), tf.cast(window[0] - content[0] * scale, tf.float32)
 
 
-def _in_window(places: tf.Tensor, view: View) -> tf.Tensor:
+def _in_window(places: tf.Tensor, view: ViewTensors) -> tf.Tensor:
     """Fractions of the image, x and y in the last axis, as fractions of the window."""
     top, left, height, width = tf.unstack(tf.cast(view.window, tf.float32))
     size = tf.cast(tf.reverse(view.size, [0]), tf.float32)
     return (places * size - tf.stack([left, top])) / tf.stack([width, height])
 
 
-def _in_target(places: tf.Tensor, view: View) -> tf.Tensor:
+def _in_target(places: tf.Tensor, view: ViewTensors) -> tf.Tensor:
     """Fractions of the window as pixels of the target."""
     top, left, height, width = tf.unstack(tf.cast(view.content, tf.float32))
     return places * tf.stack([width, height]) + tf.stack([left, top])

@@ -16,8 +16,8 @@ from torch.utils.data import default_collate
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.encoded import EncodedImage, batch_of
-from shardfeed.pipelines.torch.samples import Fetched
-from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent, joined
+from shardfeed.pipelines.torch.samples import FetchedBatch
+from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, SharedBatch, joined
 from shardfeed.pipelines.torch.workers import batch_bytes
 
 _OWN_SEED = 0x0BA7C45EED  # so that a batch draws different numbers than its first sample
@@ -48,7 +48,7 @@ class DamagedBatch:
     If a loader of another program takes it for a batch, it raises the error when it is used.
     """
 
-    def __init__(self, fetched: Fetched, batch: Any) -> None:
+    def __init__(self, fetched: FetchedBatch, batch: Any) -> None:
         self.error, self.left_out, self.batch = fetched.error, tuple(fetched.left_out), batch
 
     def _refuse(self, *_: object) -> NoReturn:
@@ -80,9 +80,9 @@ class Collate:
     If `collate_fn` is given, it makes the batch instead, from a list of samples. In a loader, its draws from the
     generators of PyTorch, `random` and NumPy depend only on the batch's first sample and its epoch.
 
-    Loaders set `check_room` and `lends`. `check_room` is called with the bytes of the first batch, before it goes to
+    Loaders set `check_room` and `reuses`. `check_room` is called with the bytes of the first batch, before it goes to
     shared memory: it raises an error if there is no room, and returns how many batches' memory the worker may reuse.
-    `lends`: whether the worker fills the memory of image batches again, once the training process has released them.
+    `reuses`: whether the worker fills the memory of image batches again, once the training process has released them.
 
     Raises UsageError for `pad` together with `collate_fn`, for shapes that vary without `pad`, for dtypes that vary,
     for samples of different structure, and for other types.
@@ -99,10 +99,10 @@ class Collate:
             raise UsageError("collate_fn", f"got {collate_fn!r}, expected a function of a list of samples")
         self.pad, self.collate_fn = pad, collate_fn
         self.check_room: Callable[[int], int] | None = None
-        self.lends = False
+        self.reuses = False
 
     def __call__(self, samples: Sequence[Any]) -> Any:
-        if not isinstance(samples, Fetched):
+        if not isinstance(samples, FetchedBatch):
             return self._made(samples)
         batch = None
         try:
@@ -118,9 +118,9 @@ class Collate:
 
     def _made(self, samples: Sequence[Any]) -> Any:
         """Return a batch of at least one sample."""
-        return self._together(samples, "sample") if self.collate_fn is None else self.collate_fn(list(samples))
+        return self._collate_nested(samples, "sample") if self.collate_fn is None else self.collate_fn(list(samples))
 
-    def _together(self, values: Sequence[Any], place: str) -> Any:
+    def _collate_nested(self, values: Sequence[Any], place: str) -> Any:
         first = values[0]
         kinds = {type(value) for value in values}
         if len(kinds) > 1 and not kinds <= _NUMBERS:
@@ -144,20 +144,21 @@ class Collate:
         if isinstance(first, Mapping):
             if any(value.keys() != first.keys() for value in values):
                 raise UsageError(place, "samples have different keys", "return the same keys for every sample")
-            return {key: self._together([value[key] for value in values], f"{place}[{key!r}]") for key in first}
+            return {key: self._collate_nested([value[key] for value in values], f"{place}[{key!r}]") for key in first}
         if isinstance(first, list) and all(isinstance(item, bytes | str) for value in values for item in value):
             return list(values)
         if isinstance(first, tuple | list):
             if len({len(value) for value in values}) > 1:
                 raise UsageError(place, "samples have different lengths", "return arrays, which pad= can pad")
             columns = [
-                self._together(list(column), f"{place}[{n}]") for n, column in enumerate(zip(*values, strict=True))
+                self._collate_nested(list(column), f"{place}[{n}]")
+                for n, column in enumerate(zip(*values, strict=True))
             ]
             return type(first)(*columns) if hasattr(first, "_fields") else type(first)(columns)
         problem = f"got {type(first).__name__}, expected tensors, arrays, numbers, bytes, or containers of them"
         raise UsageError(place, problem)
 
-    def _tensors(self, tensors: Sequence[torch.Tensor], place: str) -> torch.Tensor | Lent:
+    def _tensors(self, tensors: Sequence[torch.Tensor], place: str) -> torch.Tensor | SharedBatch:
         dtypes = {tensor.dtype for tensor in tensors}
         if len(dtypes) > 1:  # in a worker PyTorch would take the first dtype, and large numbers would wrap
             names = ", ".join(sorted(map(str, dtypes)))
@@ -171,8 +172,8 @@ class Collate:
             longest = [max(sides) for sides in zip(*shapes, strict=True)]
             return default_collate([_padded(tensor, longest, self.pad, place) for tensor in tensors])
         whole = joined(tensors)
-        if whole is not None and self.lends:
-            whole = SHARED_IMAGES.lend(whole)
+        if whole is not None and self.reuses:
+            whole = SHARED_IMAGES.share(whole)
         if whole is not None:
             return whole
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):

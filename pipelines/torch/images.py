@@ -24,7 +24,7 @@ from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_vi
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.collate import seeded, writable
 from shardfeed.pipelines.torch.labels import Label
-from shardfeed.pipelines.torch.samples import Following
+from shardfeed.pipelines.torch.samples import ViewTransform
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, sample_seeds
 
 _REMEDY = "expected an image: a tensor [channels, height, width], an array [height, width, channels], or Pillow's"
@@ -109,7 +109,7 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "Geometri
 
 
 @dataclass(frozen=True)
-class GeometricTransform(Following[torch.Tensor]):
+class GeometricTransform(ViewTransform[torch.Tensor]):
     """An image transform that also returns the view: the window of the image and its place. `crop` draws it."""
 
     crop: Crop
@@ -129,10 +129,10 @@ class GeometricTransform(Following[torch.Tensor]):
 
     @property
     def image(self) -> "GeometricTransform":  # type: ignore[override]  # it is never set
-        """Itself, as the attribute of a `Following`."""
+        """Itself, as the attribute of a `ViewTransform`."""
         return self
 
-    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> torch.Tensor:
+    def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> torch.Tensor:
         del record, view
         return image
 
@@ -150,13 +150,13 @@ class GeometricTransform(Following[torch.Tensor]):
 
 
 @dataclass(frozen=True)
-class ImageAndLabel(Following[tuple[torch.Tensor, Any]]):
+class ImageAndLabel(ViewTransform[tuple[torch.Tensor, Any]]):
     """A transform to (image, label), made by `image` and `label`."""
 
     image: GeometricTransform
     label: Label
 
-    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Any]:
+    def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Any]:
         del view
         return image, self.label(record)
 

@@ -30,9 +30,9 @@ from shardfeed.pipelines.torch.images import (
 )
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
-from shardfeed.pipelines.torch.samples import Following, TorchSamples, Transform, runs_no_python
+from shardfeed.pipelines.torch.samples import TorchSamples, Transform, ViewTransform, runs_no_python
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps, this_process
-from shardfeed.pipelines.torch.workers import Planned, Workers, plan_workers
+from shardfeed.pipelines.torch.workers import WorkerPlan, Workers, plan_workers
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL
@@ -324,7 +324,7 @@ def _check_decode(decode: Decode, transform: Transform, collate_fn: Any) -> None
     got, remedy = None, "call functions of yours with the batch on the GPU (docs/gpu-decoding.md)"
     if collate_fn is not None:
         got = "a collate_fn, which gets decoded images"
-    elif not (isinstance(transform, Following) and runs_no_python(transform)):
+    elif not (isinstance(transform, ViewTransform) and runs_no_python(transform)):
         got = "a transform of yours, which gets decoded images"
         remedy = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
     elif transform.image.shrink is None:
@@ -335,7 +335,7 @@ def _check_decode(decode: Decode, transform: Transform, collate_fn: Any) -> None
 
 def _plan(
     workers: int | Workers | None, transform: Transform, collate_fn: Any, batch_size: int, process: Ranks
-) -> Planned:
+) -> WorkerPlan:
     """Plan the workers for this rank's part of a batch of images, if their size is known."""
     height, width = transform.image.crop.target if isinstance(transform, ImageAndLabel) else (0, 0)
     size, ours = -(-batch_size // process.ranks) * 3 * height * width, collate_fn is None and runs_no_python(transform)

@@ -29,7 +29,7 @@ from shardfeed.pipelines.ranks import Ranks
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import EvenSteps, SharedSteps, Steps, check_unchanged
-from shardfeed.pipelines.torch.workers import Planned, shared_memory_check, start_method
+from shardfeed.pipelines.torch.workers import WorkerPlan, shared_memory_check, start_method
 from shardfeed.readers.skip import Skip, check_skip
 
 _END = object()
@@ -130,13 +130,13 @@ class SampleLoader(DataLoader[Any]):
         pad: float | None,
         collate_fn: Callable[[list[Any]], Any] | None,
         damaged: Skip | None,
-        workers: Planned,
+        workers: WorkerPlan,
         process: Ranks,
         given_ranks: bool,
     ) -> None:
         check_skip(damaged)
         collate = Collate(pad, collate_fn)
-        collate.lends = workers.count > 0
+        collate.reuses = workers.count > 0
         super().__init__(
             dataset,
             batch_sampler=sampler,

@@ -24,7 +24,7 @@ from shardfeed.pipelines.objects import (
 )
 from shardfeed.pipelines.torch.collate import Target
 from shardfeed.pipelines.torch.images import GeometricTransform
-from shardfeed.pipelines.torch.samples import Following
+from shardfeed.pipelines.torch.samples import ViewTransform
 from shardfeed.schema import SOURCE_ID, Schema
 
 Crowd = Literal["keep", "drop"]
@@ -135,7 +135,7 @@ def segmentation(
 
 
 @dataclass(frozen=True)
-class Detection(Following[tuple[torch.Tensor, Target]]):
+class Detection(ViewTransform[tuple[torch.Tensor, Target]]):
     """See `detection`. `meaning`: that of the keypoints, once the dataset is known. Pickles."""
 
     image: GeometricTransform
@@ -154,7 +154,7 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
         keys, meaning = object_keys(schema, *optional, masks=self.masks, keypoints=self.keypoints, mirrors=mirrors)
         return keys, replace(self, meaning=meaning)
 
-    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
+    def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
         """The image, and the record's objects as the view shows them."""
         if self.keypoints and self.meaning is None:
             raise UsageError("detection", "it was called before it was bound to a schema", "call what `bind` returns")
@@ -186,7 +186,7 @@ class Detection(Following[tuple[torch.Tensor, Target]]):
 
 
 @dataclass(frozen=True)
-class Segmentation(Following[tuple[torch.Tensor, torch.Tensor]]):
+class Segmentation(ViewTransform[tuple[torch.Tensor, torch.Tensor]]):
     """See `segmentation`. Pickles."""
 
     image: GeometricTransform
@@ -198,7 +198,7 @@ class Segmentation(Following[tuple[torch.Tensor, torch.Tensor]]):
         keys, void = raster_keys(schema, self.void, letterboxes=self.image.crop.letterboxes)
         return keys, replace(self, void=void)
 
-    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
+    def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
         """The image, and the record's raster as the view shows it."""
         raster = see_raster(decoded_mask(record[RASTER], view), view, self.void or 0)
         return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)

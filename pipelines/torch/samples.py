@@ -13,11 +13,11 @@ from torch.utils.data import Dataset, get_worker_info
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.pipelines.caching.client import reads_in_turn
-from shardfeed.pipelines.decoding.batch import Decode, Rooms
+from shardfeed.pipelines.decoding.batch import Decode, ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader, Parser, Records
 from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.arithmetic import hashed
-from shardfeed.pipelines.orders.order import Drawn
+from shardfeed.pipelines.orders.order import DrawnSamples
 from shardfeed.pipelines.samples import named
 from shardfeed.pipelines.torch.encoded import parts_of
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, apart
@@ -29,29 +29,29 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
 # or a nest of these.
 Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
 T = TypeVar("T")
-# A sample's index, and its number of earlier passes: as `order.Drawn`, for one sample.
+# A sample's index, and its number of earlier passes: as `order.DrawnSamples`, for one sample.
 Key = tuple[int, int]
 
 
-class Following(ABC, Generic[T]):
+class ViewTransform(ABC, Generic[T]):
     """A transform whose sample follows from its image, which is that of the transform `image`, and the image's view.
 
-    `followed` makes the sample; `record` may lack the image.
+    `follow` makes the sample; `record` may lack the image.
     """
 
     image: Any
 
     @abstractmethod
-    def followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> T: ...
+    def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> T: ...
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> T:
-        return self.followed(record, *self.image.see(record, seed))
+        return self.follow(record, *self.image.see(record, seed))
 
 
 def runs_no_python(transform: Any) -> bool:
     """Whether the engine makes a transform's images, and only code of this package runs for a sample."""
-    both = isinstance(transform, Following) and (transform, transform.image)
-    return bool(both) and all(type(each).__call__ is Following.__call__ for each in both)
+    both = isinstance(transform, ViewTransform) and (transform, transform.image)
+    return bool(both) and all(type(each).__call__ is ViewTransform.__call__ for each in both)
 
 
 class StepKeys(list[Key]):
@@ -68,7 +68,7 @@ class StepKeys(list[Key]):
         return StepKeys, (list(self), self.chunk)
 
 
-class Fetched(list[Any]):
+class FetchedBatch(list[Any]):
     """The samples of a batch, for `collate`; and the damaged ones, to be reported to the user's process.
 
     `seed`: of the batch, equal to its first sample's. `error`: the reason if there is no batch. `left_out`: damaged
@@ -117,7 +117,7 @@ class TorchSamples(Dataset[Any]):
         return self._make.samples([self._keyed(key)], None, None)[0]
 
     def __getitems__(self, keys: Sequence[int | Key]) -> list[Any]:
-        """Return a batch with one read: `Fetched`, or a plain list for mere indices, from a sampler of other code."""
+        """Return a batch with one read: a `FetchedBatch`, or a list for mere indices, from a sampler of other code."""
         if isinstance(keys, StepKeys):
             ahead = self._threads.number and keys.source is not None and get_worker_info() is None
             return self._made_ahead(keys) if ahead else self._make.fetched(keys, keys.chunk)
@@ -130,7 +130,7 @@ class TorchSamples(Dataset[Any]):
         if running is not None:
             running.ahead.close()
 
-    def _made_ahead(self, keys: StepKeys) -> Fetched:
+    def _made_ahead(self, keys: StepKeys) -> FetchedBatch:
         """Return the batch of a step, and have the following ones made, if that has not begun."""
         source, step = keys.source, keys.step
         assert source is not None
@@ -141,7 +141,7 @@ class TorchSamples(Dataset[Any]):
             # Not `self`, which would live as long as the threads. A copy has an engine of its own.
             make, draw = copy(self._make), source.keys
 
-            def made(step: int) -> tuple[StepKeys, Fetched]:
+            def made(step: int) -> tuple[StepKeys, FetchedBatch]:
                 keys = draw(step)
                 return keys, make.fetched(keys, keys.chunk)
 
@@ -167,7 +167,7 @@ class TorchSamples(Dataset[Any]):
 class _Running:
     """The batches of some steps that this process makes ahead; `last`: the step of the one that was taken last."""
 
-    def __init__(self, source: Any, steps: range, ahead: Ahead[tuple[StepKeys, Fetched]]) -> None:
+    def __init__(self, source: Any, steps: range, ahead: Ahead[tuple[StepKeys, FetchedBatch]]) -> None:
         self.source, self.steps, self.ahead = source, steps, ahead
         self.last = steps.start - steps.step
         self._process = os.getpid()
@@ -208,15 +208,15 @@ class _Maker:
         self._wanted, self._parse = wanted, Parser(schema, wanted)
         self._engine: BatchMaker[Any] | None = None
         self._process = 0  # that made the engine: a fork has no threads
-        self._rooms = Rooms()  # of all iterations: each would take memory of its own
+        self._memory = ReusedMemory()  # of all iterations: each would take memory of its own
         self._shares = False  # in a worker, after its first batch, for which `Collate` looks for room
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None, "_process": 0}
 
-    def fetched(self, keys: Sequence[Key], chunk: int | None) -> Fetched:
+    def fetched(self, keys: Sequence[Key], chunk: int | None) -> FetchedBatch:
         """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead."""
-        fetched = Fetched()
+        fetched = FetchedBatch()
         if self._seeds:  # no `collate_fn` runs where threads may make the batches
             index, passed = np.array(keys[:1], np.int64).T
             fetched.seed = sample_seeds(self._read.order.sample_seeds(passed, self._read.samples.places(index)))[0]
@@ -231,7 +231,7 @@ class _Maker:
 
     def samples(self, keys: Sequence[Key], chunk: int | None, left_out: list[RecordError] | None) -> list[Any]:
         """Read and transform the samples; damaged records raise, or their errors are appended to `left_out`."""
-        drawn = Drawn(*np.array(keys, np.int64).reshape(-1, 2).T)
+        drawn = DrawnSamples(*np.array(keys, np.int64).reshape(-1, 2).T)
         records = self._read(drawn, chunk, None if left_out is None else left_out.append)
         if not records.payloads:
             return []
@@ -244,7 +244,7 @@ class _Maker:
 
     def begin(self) -> BatchMaker[Any]:
         """Make the engine of this process, and return it."""
-        transform: Any = self._transform  # a `Following`
+        transform: Any = self._transform  # a `ViewTransform`
         worker, encoded = get_worker_info() is not None, self._decode == "cuda"
         threads = 0 if worker else self._threads.number
         self._process = os.getpid()
@@ -252,11 +252,11 @@ class _Maker:
             self._read.samples,
             transform.image.crop,
             self._wanted,
-            transform.followed,
+            transform.follow,
             threads=threads,
             each=partial(parts_of, crop=transform.image.crop) if encoded else apart,
             shrink=transform.image.shrink,
-            room=self._shared if worker and not encoded else _pinned if self._threads.pinned else self._rooms,
+            allocate=self._shared if worker and not encoded else _pinned if self._threads.pinned else self._memory,
             decode=self._decode,
         )
         return self._engine

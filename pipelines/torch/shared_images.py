@@ -16,7 +16,7 @@ import torch
 _END = 64  # bytes behind the images; the last one is 1 as long as the trainer may use them
 
 
-class Lent:
+class SharedBatch:
     """A batch of images in a worker, which arrives in the trainer as a tensor.
 
     Its memory is the trainer's until nothing there refers to the tensor.
@@ -47,7 +47,7 @@ class SharedImages:
         self._taken = piece.data_ptr()
         return _bytes(piece)[: prod(shape)].view(shape)
 
-    def lend(self, images: torch.Tensor) -> Lent | None:
+    def share(self, images: torch.Tensor) -> SharedBatch | None:
         """Return the batch `images`, if `take` made its memory, the first time only."""
         piece = images.untyped_storage()
         if piece.data_ptr() != self._taken:
@@ -56,7 +56,7 @@ class SharedImages:
         piece[piece.nbytes() - 1] = 1
         if len(self._pieces) < self.kept:
             self._pieces.append(piece)
-        return Lent(images)
+        return SharedBatch(images)
 
 
 def apart(images: np.ndarray) -> list[torch.Tensor]:

@@ -77,7 +77,7 @@ class Threads(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Planned:
+class WorkerPlan:
     """Workers that a loader starts: `count` processes, each with `prefetch` batches ahead, or `threads`."""
 
     count: int
@@ -91,7 +91,9 @@ class Planned:
         return self.count * self.prefetch + 2
 
 
-def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int, *, threads: bool = False) -> Planned:
+def plan_workers(
+    asked: int | Workers | None, batch_bytes: int, local_ranks: int, *, threads: bool = False
+) -> WorkerPlan:
     """Return the workers: as requested, else one per available CPU, divided among this machine's processes.
 
     A daemon process starts no processes.
@@ -109,13 +111,13 @@ def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int
     pin_memory = torch.cuda.is_available() if workers.pin_memory is None else workers.pin_memory
     if threads:
         made = Threads(count, workers.prefetch or _AHEAD, pin_memory)
-        return Planned(0, 0, pin_memory, None, made)
-    planned = Planned(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method)
+        return WorkerPlan(0, 0, pin_memory, None, made)
+    planned = WorkerPlan(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method)
     large = planned.batches_in_memory() * batch_bytes * local_ranks > memory_budget() * _SHARE
     return replace(planned, prefetch=1) if large and workers.prefetch is None else planned
 
 
-def start_method(workers: Planned, samples: Samples) -> str | None:
+def start_method(workers: WorkerPlan, samples: Samples) -> str | None:
     """Return the start method: as requested; "forkserver" if workers read a storage that does not survive a fork.
 
     Raises UsageError for "fork" then: such workers could only fail.
@@ -130,7 +132,7 @@ def start_method(workers: Planned, samples: Samples) -> str | None:
     return workers.start_method or "forkserver"
 
 
-def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], int] | None:
+def shared_memory_check(workers: WorkerPlan, local_ranks: int) -> Callable[[int], int] | None:
     """Return a check that raises StorageError if batches of a given size overfill shared memory: a worker would die.
 
     It returns the number of batches whose memory each worker may keep for its next ones: 0 if that would not fit.
@@ -143,7 +145,7 @@ def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], i
     return partial(_check_batches, room_in(SHARED, kept_share=0), workers, local_ranks)
 
 
-def _check_batches(room: Room, workers: Planned, local_ranks: int, batch_bytes: int) -> int:
+def _check_batches(room: Room, workers: WorkerPlan, local_ranks: int, batch_bytes: int) -> int:
     ours = local_ranks * batch_bytes
     room.check(workers.batches_in_memory() * ours, "fewer workers, Workers(prefetch=1), smaller batches")
     kept = workers.prefetch + 1  # another one is in use

@@ -27,7 +27,7 @@ from shardfeed.errors import IntegrityError, StorageError, UsageError
 from shardfeed.pipelines import Blocks, Cache, Stored, Stream, cached, mix, order_samples
 from shardfeed.pipelines.caching import fetcher
 from shardfeed.pipelines.caching.client import FetcherClient, access, identity, read_through_fetcher, use
-from shardfeed.pipelines.caching.sparse import Room, SparseCopy
+from shardfeed.pipelines.caching.sparse import CacheSpace, SparseCopy
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder
 from shardfeed.pipelines.torch import Ranks, Workers, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset, Split
@@ -728,7 +728,7 @@ def test_what_a_killed_run_left_in_memory_is_removed_by_the_next(web: WebServer)
 
 
 def test_a_temporary_directory_with_a_file_of_the_user_keeps_it(tmp_path: Path, flowers: Dataset) -> None:
-    copy = SparseCopy(str(tmp_path), flowers, "train", Room(1 << 30, {}, hard=False))
+    copy = SparseCopy(str(tmp_path), flowers, "train", CacheSpace(1 << 30, {}, hard=False))
     copy.fill(np.arange(50))
     for name in ("fetcher.lock", "fetcher.log", "fetcher.clients", "notes"):
         (tmp_path / name).write_text("stays")

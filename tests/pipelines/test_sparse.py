@@ -14,8 +14,8 @@ import pytest
 import shardfeed
 from shardfeed.errors import RecordError, StorageError
 from shardfeed.pipelines import Blocks, Cache, cached, order_samples
-from shardfeed.pipelines.caching.reader import Following, Reader
-from shardfeed.pipelines.caching.sparse import Room, SparseCopy, leftovers_in
+from shardfeed.pipelines.caching.reader import CopyReader, FollowedOrder
+from shardfeed.pipelines.caching.sparse import CacheSpace, SparseCopy, leftovers_in
 from shardfeed.pipelines.orders.order import BlockOrder
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.readers import Dataset, Split
@@ -41,7 +41,7 @@ def test_records_that_share_a_page_with_removed_ones_stay(flowers: Dataset, tmp_
     train = flowers["train"]
     assert train.record_bytes / len(train) < 4096 / 2
     copy = SparseCopy(
-        str(tmp_path), shardfeed.open(flowers.directory), "train", Room(train.record_bytes // 2, {}, hard=False)
+        str(tmp_path), shardfeed.open(flowers.directory), "train", CacheSpace(train.record_bytes // 2, {}, hard=False)
     )
 
     def fill(seed: int) -> None:
@@ -65,7 +65,7 @@ def test_a_copy_of_a_killed_process_is_taken_over(flowers: Dataset) -> None:
     train = flowers["train"]
 
     def opened(directory: str) -> SparseCopy:
-        return SparseCopy(directory, shardfeed.open(flowers.directory), "train", Room(1 << 30, {}, hard=True))
+        return SparseCopy(directory, shardfeed.open(flowers.directory), "train", CacheSpace(1 << 30, {}, hard=True))
 
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         copy = opened(directory)
@@ -95,7 +95,7 @@ def test_a_copy_of_a_killed_process_is_taken_over(flowers: Dataset) -> None:
 def opened(
     flowers: Dataset, directory: Path, leftovers: dict[str, int] | None = None, limit: int = 1 << 30
 ) -> SparseCopy:
-    return SparseCopy(str(directory), flowers, "train", Room(limit, leftovers or {}, hard=True))
+    return SparseCopy(str(directory), flowers, "train", CacheSpace(limit, leftovers or {}, hard=True))
 
 
 SHARD, INDEX = "train-00001-of-00004.tfrecord", "index/train-00001-of-00004.tfindex"
@@ -208,10 +208,10 @@ def test_what_was_read_is_not_fetched_ahead_any_more(flowers: Dataset, tmp_path:
     _, order = order_samples(train, batch_size=8, seed=5, order=SMALL)
     assert isinstance(order, BlockOrder)
     copy = SparseCopy(
-        str(tmp_path), shardfeed.open(flowers.directory), "train", Room(train.record_bytes, {}, hard=True)
+        str(tmp_path), shardfeed.open(flowers.directory), "train", CacheSpace(train.record_bytes, {}, hard=True)
     )
-    following, late = Following(order, 0, 1), threading.Event()
-    copy.readers["reader"] = reader = Reader("reader", following)
+    following, late = FollowedOrder(order, 0, 1), threading.Event()
+    copy.readers["reader"] = reader = CopyReader("reader", following)
     for _ in range(copy._ahead._max_workers):
         copy._ahead.submit(late.wait)
     for chunk in range(3):
@@ -246,7 +246,7 @@ def test_a_network_that_is_down_is_one_error_for_all(flowers: Dataset, tmp_path:
     shutil.copytree(flowers.directory, tmp_path / "served" / "flowers")
     with web_server(tmp_path / "served") as web:
         dataset = shardfeed.open(f"{web.url}/flowers")
-        copy = SparseCopy(str(tmp_path / "copy"), dataset, "train", Room(1 << 30, {}, hard=False))
+        copy = SparseCopy(str(tmp_path / "copy"), dataset, "train", CacheSpace(1 << 30, {}, hard=False))
         copy.read_indexes(set(range(4)))
         first = threading.Event()
 

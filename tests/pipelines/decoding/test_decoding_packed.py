@@ -16,7 +16,7 @@ from shardfeed.errors import RecordError
 from shardfeed.jpeg.markers import header_segments
 from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.pipelines import mix, order_samples
-from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Rooms, UndecodableError
+from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, ReusedMemory, UndecodableError
 from shardfeed.pipelines.decoding.packed import Packer
 from shardfeed.pipelines.engine import DrawnReader, ImageMaker
 from shardfeed.pipelines.geometry import Crop, Letterbox, RandomCrop
@@ -40,9 +40,9 @@ PATHS = [pytest.param(COMPILED, marks=built, id="compiled"), PYTHON]
 RNG = random.Random(0)
 
 
-def packer(path: str, crop: Crop, *, check: bool = False, room: Any = None) -> Packer:
+def packer(path: str, crop: Crop, *, check: bool = False, allocate: Any = None) -> Packer:
     with path_taken(path):
-        made = Packer(crop, Schema(FEATURES), {"jpeg"}, 1, check=check, room=room)
+        made = Packer(crop, Schema(FEATURES), {"jpeg"}, 1, check=check, allocate=allocate)
     assert (made._compiled is None) == (path == PYTHON)
     return made
 
@@ -278,14 +278,14 @@ def test_an_empty_batch(path: str) -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_memory_is_asked_for_once_and_no_more_than_needed(path: str) -> None:
     asked: list[tuple[int, ...]] = []
-    rooms = Rooms()
+    memory = ReusedMemory()
 
-    def room(shape: tuple[int, ...]) -> np.ndarray:
+    def allocate(shape: tuple[int, ...]) -> np.ndarray:
         asked.append(shape)
-        return rooms(shape)
+        return memory(shape)
 
     payloads = [record(file, b"", RNG) for file in (YCBCR, PIXELS["PNG"], JPEGS["gray"])]
-    batch = packer(path, CROP, room=room)(payloads, SEEDS[:3])
+    batch = packer(path, CROP, allocate=allocate)(payloads, SEEDS[:3])
     assert asked == [batch.images.data.shape] == [(len(YCBCR) + 3 * 32 * 40 + len(JPEGS["gray"]),)]
 
 

@@ -12,7 +12,7 @@ from seekable_images import any_picture, cut_jpeg, drawn, jpeg
 
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.restarts import grid_of, row_lengths
-from shardfeed.pipelines.decoding.pixels import plan_view, splice
+from shardfeed.pipelines.decoding.pixels import join_pieces, plan_view
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.windows import Window
 
@@ -47,7 +47,7 @@ def check_windows(files: int, windows: int, seed: int) -> tuple[int, int]:
             assert seen == view
             assert np.array_equal(found, expected), (height, width, window, target)
             checked += 1
-            joined += bool(restarts) and splice(made, restarts, window, 1) is not None
+            joined += bool(restarts) and join_pieces(made, restarts, window, 1) is not None
     return checked, joined
 
 
@@ -65,9 +65,9 @@ def test_ten_thousand_windows_are_those_of_the_whole_image() -> None:
 
 def test_a_window_of_nearly_everything_is_decoded_whole() -> None:
     restarts = row_lengths(CUT)
-    assert splice(CUT, restarts, Window(0, 0, 375, 500), 1) is None
-    assert splice(CUT, restarts, Window(0, 0, 100, 500), 1) is None  # what is below is left out as ever
-    part = splice(CUT, restarts, MIDDLE, 1)
+    assert join_pieces(CUT, restarts, Window(0, 0, 375, 500), 1) is None
+    assert join_pieces(CUT, restarts, Window(0, 0, 100, 500), 1) is None  # what is below is left out as ever
+    part = join_pieces(CUT, restarts, MIDDLE, 1)
     assert part is not None
     assert len(part.data) < 0.3 * len(CUT)
 
@@ -100,7 +100,7 @@ def test_lies_are_an_error() -> None:
 
 def test_lengths_of_an_image_without_pieces_are_an_error() -> None:
     with pytest.raises(IntegrityError, match="image/restarts"):
-        splice(PHOTO, row_lengths(CUT), MIDDLE, 1)
+        join_pieces(PHOTO, row_lengths(CUT), MIDDLE, 1)
 
 
 def test_hostile_markers() -> None:

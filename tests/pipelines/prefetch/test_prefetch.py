@@ -17,7 +17,7 @@ import pytest
 
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.prefetch import Prefetcher, Worker, prefetch_processes, prefetch_ray, prefetch_threads
-from shardfeed.pipelines.prefetch.producers import Batch, Failure, items_of, make_workers
+from shardfeed.pipelines.prefetch.producers import Failure, Yielded, items_of, make_workers
 
 import prefetch_producers as producers
 from repository import SUPPORT
@@ -200,7 +200,7 @@ def test_a_producer_that_says_it_was_closed() -> None:
         raise GeneratorExit
 
     batch, failure = items_of(produce, make_workers(1, 0, 0)[0])
-    assert batch == Batch(1)
+    assert batch == Yielded(1)
     assert isinstance(failure, Failure)
     assert "ended with GeneratorExit" in str(failure.error)
     with prefetch_threads([produce]) as batches, pytest.raises(WorkerLostError, match="GeneratorExit"):

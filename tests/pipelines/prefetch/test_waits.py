@@ -2,12 +2,12 @@
 
 import pytest
 
-from shardfeed.pipelines.prefetch.prefetcher import Waits
+from shardfeed.pipelines.prefetch.prefetcher import WaitTimes
 
 
 def test_counts() -> None:
     """The first batch is apart; then the consumer takes 1 s a step and waits 0, 0.5 and 0.1 s."""
-    waits = Waits(2, buffer=4)
+    waits = WaitTimes(2, buffer=4)
     now = 0.0
     waits.clock = lambda: now  # type: ignore[method-assign]
     assert waits.statistics().batches == 0

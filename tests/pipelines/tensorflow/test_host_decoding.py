@@ -31,9 +31,9 @@ from shardfeed.pipelines import (
     train_batches,
 )
 from shardfeed.pipelines.decoding import pixels
-from shardfeed.pipelines.decoding.pixels import splice
+from shardfeed.pipelines.decoding.pixels import join_pieces
 from shardfeed.pipelines.tensorflow import assembly, host_decoding
-from shardfeed.pipelines.tensorflow.augment import GeometricTransform
+from shardfeed.pipelines.tensorflow.augment import GraphTransform
 from shardfeed.readers import Dataset, Skip, Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, RESTARTS, WIDTH, Feature, Schema
 
@@ -77,7 +77,7 @@ def train(flowers: Dataset) -> Split:
     return flowers["train"]
 
 
-def in_graph(crop: GeometricTransform) -> Callable[..., Any]:
+def in_graph(crop: GraphTransform) -> Callable[..., Any]:
     """The image and the label by a function of a user's, of which nobody knows what it does."""
     return lambda features, seed: (crop(features, seed), features[LABEL])
 
@@ -108,7 +108,7 @@ def photo(height: int, width: int, seed: int) -> np.ndarray:
     return np.clip(np.stack(waves, -1) + noise, 0, 255).astype(np.uint8)
 
 
-CROPS: dict[str, Callable[[tuple[int, int]], GeometricTransform]] = {
+CROPS: dict[str, Callable[[tuple[int, int]], GraphTransform]] = {
     "random": random_resized_crop,
     "narrow": lambda size: random_resized_crop(size, area=(0.01, 0.1), aspect_ratio=(0.2, 5)),
     "center": resize_center_crop,
@@ -254,16 +254,16 @@ def test_a_batch_stays_what_it_is_while_others_are_made(train: Split) -> None:
 
 
 def test_memory_is_used_again() -> None:
-    rooms = decoding_batch.Rooms()  # what it is for cannot be seen from outside
-    first = rooms((5, 7, 3))
+    memory = decoding_batch.ReusedMemory()  # what it is for cannot be seen from outside
+    first = memory((5, 7, 3))
     at = first.ctypes.data
     assert (at % 64, first.shape, first.dtype) == (0, (5, 7, 3), np.uint8)
     part = first[1:2].reshape(-1)
     del first
-    second = rooms((5, 7, 3))
+    second = memory((5, 7, 3))
     assert second.ctypes.data != at, "a part of it is still there"
     del part
-    assert rooms((5, 7, 3)).ctypes.data == at
+    assert memory((5, 7, 3)).ctypes.data == at
 
 
 @LONG
@@ -378,7 +378,7 @@ def test_of_seekable_jpegs_the_window_is_decoded(monkeypatch: pytest.MonkeyPatch
     plain = BatchDecoder(crop, SCHEMA, {"jpeg"}, 2)([encode(FEATURES, record)] * 20, seeds).images
 
     spliced = []
-    monkeypatch.setattr(pixels, "splice", lambda *given: spliced.append(splice(*given)) or spliced[-1])
+    monkeypatch.setattr(pixels, "join_pieces", lambda *given: spliced.append(join_pieces(*given)) or spliced[-1])
     decode = BatchDecoder(crop, Schema(features), {"jpeg"}, 2)
     payloads = [encode(features, record | {RESTARTS: lengths}) for lengths in (row_lengths(image), b"")]
     np.testing.assert_array_equal(decode(payloads * 10, seeds).images, plain)

@@ -12,7 +12,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch, Target
-from shardfeed.pipelines.torch.samples import Fetched
+from shardfeed.pipelines.torch.samples import FetchedBatch
 
 
 class Pair(NamedTuple):
@@ -129,7 +129,7 @@ def test_room_is_looked_at_until_there_is_some() -> None:
     collate = Collate()
     collate.check_room = check
     for number in range(4):
-        batch = collate(Fetched([(np.zeros(10), 1)] * 2))
+        batch = collate(FetchedBatch([(np.zeros(10), 1)] * 2))
         assert isinstance(batch, DamagedBatch) == (number < 2)
     assert asked == [160] * 3
 

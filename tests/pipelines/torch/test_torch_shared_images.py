@@ -12,7 +12,7 @@ import torch
 
 from shardfeed.pipelines.torch import Workers, random_resized_crop, torch_loader
 from shardfeed.pipelines.torch.collate import Collate
-from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, Lent, apart
+from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, SharedBatch, apart
 from shardfeed.readers import Dataset
 
 from decoding_paths import COMPILED, built, path_taken
@@ -35,7 +35,7 @@ def taken(first: int = 0) -> torch.Tensor:
 
 def lending() -> Collate:
     collate = Collate()
-    collate.lends = True
+    collate.reuses = True
     return collate
 
 
@@ -44,13 +44,13 @@ def parts(images: torch.Tensor) -> list[torch.Tensor]:
     return apart(images.permute(0, 2, 3, 1).numpy())
 
 
-def lent(images: torch.Tensor) -> Lent:
+def lent(images: torch.Tensor) -> SharedBatch:
     batch = lending()(parts(images))
-    assert isinstance(batch, Lent)
+    assert isinstance(batch, SharedBatch)
     return batch
 
 
-def received(batch: Lent) -> torch.Tensor:
+def received(batch: SharedBatch) -> torch.Tensor:
     return pickle.loads(bytes(ForkingPickler.dumps(batch)))
 
 
@@ -58,7 +58,7 @@ def test_images_are_the_batch() -> None:
     """They are not copied, unless a sample has an image twice, or the images come in another order."""
     images = taken()
     first, second = lending()([(image, image) for image in parts(images)])
-    assert isinstance(first, Lent)
+    assert isinstance(first, SharedBatch)
     assert first.images.data_ptr() == images.data_ptr() != second.data_ptr()
     assert first.images.stride() == second.stride() == images.stride()
     assert torch.equal(first.images, images)

@@ -22,7 +22,7 @@ from shardfeed.errors import StorageError, UsageError, WorkerLostError
 from shardfeed.machine import free_space as room
 from shardfeed.pipelines.torch import torch_eval_loader, torch_loader, torch_predict_loader
 from shardfeed.pipelines.torch import workers as torch_workers
-from shardfeed.pipelines.torch.workers import Planned, Workers, batch_bytes, plan_workers, shared_memory_check
+from shardfeed.pipelines.torch.workers import WorkerPlan, Workers, batch_bytes, plan_workers, shared_memory_check
 from shardfeed.readers import Dataset
 
 from repository import SUPPORT
@@ -47,7 +47,7 @@ def test_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan(Workers(4, prefetch=5), 10**9, 1) == (4, 5)
     assert plan(Workers(prefetch=2), 10**9, 1) == (12, 2)
     assert plan(0, 10**9, 1)[0] == 0
-    assert plan_workers(Workers(1, pin_memory=True, start_method="spawn"), 0, 1) == Planned(1, 2, True, "spawn")
+    assert plan_workers(Workers(1, pin_memory=True, start_method="spawn"), 0, 1) == WorkerPlan(1, 2, True, "spawn")
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_workers_that_cannot_be_meant(make: Callable[[], Any], message: str) -> 
         make()
 
 
-def planned(count: int, prefetch: int) -> Planned:
-    return Planned(count, prefetch, pin_memory=False, start_method=None)
+def planned(count: int, prefetch: int) -> WorkerPlan:
+    return WorkerPlan(count, prefetch, pin_memory=False, start_method=None)
 
 
 def test_room_in_shared_memory() -> None:
