@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from shardfeed.converters.engines.on_node import write_shard as write_shard
     from shardfeed.converters.existing.adopt import adopt as adopt
     from shardfeed.converters.existing.append import append as append
-    from shardfeed.converters.existing.export.export import Exported as Exported
-    from shardfeed.converters.existing.export.export import export as export
+    from shardfeed.converters.existing.export_dataset import Exported as Exported
+    from shardfeed.converters.existing.export_dataset import export as export
     from shardfeed.converters.existing.filter import filter as filter
     from shardfeed.converters.existing.making import MakingOptions as MakingOptions
     from shardfeed.converters.existing.merge import merge as merge

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from shardfeed.converters.sources.annotations.tools.signs import TOOLS
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import (
@@ -17,6 +16,7 @@ from shardfeed.converters.sources.options import (
     PixelOptions,
     of_reader,
 )
+from shardfeed.converters.sources.rare.signs import TOOLS
 from shardfeed.converters.sources.recognition import Evidence, Marks, marks_of, missing_of
 from shardfeed.converters.sources.source import Source
 
@@ -140,65 +140,65 @@ def _module(name: str) -> Any:
         case "parquet":
             from shardfeed.converters.sources.containers import parquet as module
         case "tfrecord":
-            from shardfeed.converters.sources.containers.records import tfrecord as module
+            from shardfeed.converters.sources.containers import tfrecord as module
         case "arrayrecord":
-            from shardfeed.converters.sources.containers.records import arrayrecord as module
+            from shardfeed.converters.sources.rare import arrayrecord as module
         case "mds":
-            from shardfeed.converters.sources.containers import mds as module
+            from shardfeed.converters.sources.rare import mds as module
         case "npz":
-            from shardfeed.converters.sources.containers.arrays import npz as module
+            from shardfeed.converters.sources.rare import npz as module
         case "hdf5":
-            from shardfeed.converters.sources.containers.arrays import hdf5 as module
+            from shardfeed.converters.sources.rare import hdf5 as module
         case "mat":
-            from shardfeed.converters.sources.containers.arrays import mat as module
+            from shardfeed.converters.sources.rare import mat as module
         case "idx":
-            from shardfeed.converters.sources.containers.arrays import idx as module
+            from shardfeed.converters.sources.rare import idx as module
         case "cifar":
-            from shardfeed.converters.sources.containers.arrays import cifar as module
+            from shardfeed.converters.sources.rare import cifar as module
         case "stl10":
-            from shardfeed.converters.sources.containers.arrays import stl10 as module
+            from shardfeed.converters.sources.rare import stl10 as module
         case "lmdb":
-            from shardfeed.converters.sources.containers import lmdb as module
+            from shardfeed.converters.sources.rare import lmdb as module
         case "coco":
-            from shardfeed.converters.sources.annotations import coco as module
+            from shardfeed.converters.sources.annotations import coco_reader as module
         case "yolo":
-            from shardfeed.converters.sources.annotations.yolo import reader as module
+            from shardfeed.converters.sources.annotations import yolo_reader as module
         case "voc":
-            from shardfeed.converters.sources.annotations import voc as module
+            from shardfeed.converters.sources.annotations import voc_reader as module
         case "kitti":
-            from shardfeed.converters.sources.annotations import kitti as module
+            from shardfeed.converters.sources.rare import kitti as module
         case "masks":
-            from shardfeed.converters.sources.annotations.masks import reader as module
+            from shardfeed.converters.sources.annotations import masks_reader as module
         case "caption-files":
-            from shardfeed.converters.sources.annotations.tables import caption_files as module
+            from shardfeed.converters.sources.annotations import caption_files as module
         case "split-lists":
             from shardfeed.converters.sources.annotations import split_lists as module
         case "boxes-csv":
-            from shardfeed.converters.sources.annotations.tables import boxes_csv as module
+            from shardfeed.converters.sources.annotations import boxes_csv as module
         case "classes-csv":
-            from shardfeed.converters.sources.annotations.tables import classes_csv as module
+            from shardfeed.converters.sources.annotations import classes_csv as module
         case "captions":
-            from shardfeed.converters.sources.annotations.tables import captions as module
+            from shardfeed.converters.sources.annotations import captions as module
         case "imagefolder":
-            from shardfeed.converters.sources.annotations.tables import imagefolder as module
+            from shardfeed.converters.sources.annotations import imagefolder as module
         case "labelme":
-            from shardfeed.converters.sources.annotations.tools import labelme as module
+            from shardfeed.converters.sources.rare import labelme as module
         case "via":
-            from shardfeed.converters.sources.annotations.tools import via as module
+            from shardfeed.converters.sources.rare import via as module
         case "label-studio":
-            from shardfeed.converters.sources.annotations.tools import label_studio as module
+            from shardfeed.converters.sources.rare import label_studio as module
         case "cvat":
-            from shardfeed.converters.sources.annotations.tools import cvat as module
+            from shardfeed.converters.sources.rare import cvat as module
         case "createml":
-            from shardfeed.converters.sources.annotations.tools import createml as module
+            from shardfeed.converters.sources.rare import createml as module
         case "supervisely":
-            from shardfeed.converters.sources.annotations.tools import supervisely as module
+            from shardfeed.converters.sources.rare import supervisely as module
         case "fiftyone":
-            from shardfeed.converters.sources.annotations.tools import fiftyone as module
+            from shardfeed.converters.sources.rare import fiftyone as module
         case "sagemaker":
-            from shardfeed.converters.sources.annotations.tools import sagemaker as module
+            from shardfeed.converters.sources.rare import sagemaker as module
         case "pixels-csv":
-            from shardfeed.converters.sources.containers import pixels_csv as module
+            from shardfeed.converters.sources.rare import pixels_csv as module
         case "labels":
             from shardfeed.converters.sources.labels import label_file as module
         case "folder":

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from shardfeed.converters.existing.export.export import FORMS, Exported, export, shard_remedy
+from shardfeed.converters.existing.export_dataset import FORMS, Exported, export, shard_remedy
 from shardfeed.errors import escape
 from shardfeed.text import number, size_text
 from shardfeed.tools.arguments import add_output_arguments, output_bar

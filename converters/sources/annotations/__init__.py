@@ -1,1 +1,1 @@
-"""Sources of images with annotations beside them: files of COCO, YOLO, VOC, tables, masks, captions."""
+"""Images with annotations beside them: for each format, its reader, and the writer of an export."""

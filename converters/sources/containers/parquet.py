@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.annotations.masks.meaning import read_masks
+from shardfeed.converters.sources.annotations.masks_meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import NewFile, Unpacked
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.parquet_pages import Places, column_chunks, places_in_file

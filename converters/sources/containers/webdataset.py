@@ -22,7 +22,7 @@ import numpy as np
 
 from shardfeed.annotations import OBJECTS, RASTER
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.annotations.masks.meaning import read_masks
+from shardfeed.converters.sources.annotations.masks_meaning import read_masks
 from shardfeed.converters.sources.archives.archive import Forwards
 from shardfeed.converters.sources.archives.tar import Member, is_tar, members, read_member
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, form_of, unpacked

@@ -25,7 +25,7 @@ def coco(box: Box, name: str, folder: str, images: int = 4, **more: Any) -> None
 
 
 @advises(
-    "converters/sources/annotations/coco/layout.py: give their folder: --images DIR",
+    "converters/sources/annotations/coco_layout.py: give their folder: --images DIR",
     "convert in/instances.json out",
     Way("--images", 4, fill=IMAGES),
 )
@@ -34,7 +34,7 @@ def images_of_coco_elsewhere(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/coco/reader.py: give the file itself, and the folder of its",
+    "converters/sources/annotations/coco_reader.py: give the file itself, and the folder of its",
     "convert in out --reader coco",
     Way("--images", 4, fill=IMAGES, onto="convert in/odd/a.json out"),
 )
@@ -48,7 +48,7 @@ def a_coco_file_in_another_folder(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/coco/reader.py: {}; --tasks {} (in Python {}) converts them",
+    "converters/sources/annotations/coco_reader.py: {}; --tasks {} (in Python {}) converts them",
     "convert set new",
     Way("--tasks", then=Way("--replace", 4)),
 )
@@ -88,7 +88,7 @@ def panoptic(box: Box, *, things: int | None = 1, stuff: int = 0, pngs: str = "p
 
 
 @advises(
-    "converters/sources/annotations/coco/panoptic.py: correct it, or convert the pixels: --tasks",
+    "converters/sources/annotations/coco_panoptic.py: correct it, or convert the pixels: --tasks",
     "convert set out",
     Way("--tasks", 3),
 )
@@ -97,7 +97,7 @@ def panoptic_categories_of_an_unknown_kind(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/coco/panoptic.py: convert only the rasters: --tasks rasters",
+    "converters/sources/annotations/coco_panoptic.py: convert only the rasters: --tasks rasters",
     "convert set out --tasks boxes",
     Way("--tasks", 3),
 )
@@ -106,7 +106,7 @@ def panoptic_categories_without_things(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/coco/panoptic.py: put them into a folder {} next to the file,",
+    "converters/sources/annotations/coco_panoptic.py: put them into a folder {} next to the file,",
     "convert set out",
     Way("--tasks", 3, images=3),
 )
@@ -128,12 +128,12 @@ NAMES = {"FILE": "names.txt"}
 
 
 @advises(
-    "converters/sources/annotations/yolo/dataset.py: a data.yaml with names, or --class-names FILE",
+    "converters/sources/annotations/yolo_dataset.py: a data.yaml with names, or --class-names FILE",
     "convert set out",
     Way("--class-names", 4, fill=NAMES),
 )
 @advises(
-    "converters/sources/annotations/yolo/reader.py: add a data.yaml with names: [...], or give",
+    "converters/sources/annotations/yolo_reader.py: add a data.yaml with names: [...], or give",
     "convert set out --reader yolo",
     Way("--class-names", 4, fill=NAMES),
 )
@@ -142,7 +142,7 @@ def yolo_without_names(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/yolo/dataset.py: leave --class-names out",
+    "converters/sources/annotations/yolo_dataset.py: leave --class-names out",
     "convert set out --class-names name.txt",
     Way(drop="--class-names", gives=4),
 )
@@ -151,7 +151,7 @@ def yolo_with_other_names(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/yolo/dataset.py: give the folder of the images and their",
+    "converters/sources/annotations/yolo_dataset.py: give the folder of the images and their",
     "convert near/data.yaml out",
     Way("--images", 4, fill={"DIR": "set"}),
 )
@@ -161,7 +161,7 @@ def yolo_images_elsewhere(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/yolo/dataset.py: correct it, remove the line, or give the",
+    "converters/sources/annotations/yolo_dataset.py: correct it, remove the line, or give the",
     "convert near out",
     Way("--images", 6, fill={"DIR": "set"}),
 )
@@ -175,7 +175,7 @@ def yolo_validation_elsewhere(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/yolo/lines.py: --tasks {}",
+    "converters/sources/annotations/yolo_lines.py: --tasks {}",
     "convert set out",
     Way("--tasks", 4),
     Way("--tasks", 4, fill={"--tasks": "boxes,masks"}),
@@ -197,7 +197,7 @@ def voc(box: Box, xmls: str, images: str, start: int = 1) -> None:
 
 
 @advises(
-    "converters/sources/annotations/voc.py: no image of the same name next to it; --images DIR",
+    "converters/sources/annotations/voc_reader.py: no image of the same name next to it; --images DIR",
     "convert xmls out",
     Way("--images", 3, fill=IMAGES),
 )
@@ -206,7 +206,7 @@ def voc_without_images_beside(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/voc.py: no folder JPEGImages or images next to it; --images DIR",
+    "converters/sources/annotations/voc_reader.py: no folder JPEGImages or images next to it; --images DIR",
     "convert set out",
     Way("--images", 3, fill=IMAGES),
 )
@@ -216,7 +216,7 @@ def voc_without_a_folder_of_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/voc.py: {}; if pixels count from 1, as in the devkit, give",
+    "converters/sources/annotations/voc_reader.py: {}; if pixels count from 1, as in the devkit, give",
     "convert set new",
     Way("--voc-origin", 3, onto="convert set new --replace"),
 )
@@ -225,7 +225,7 @@ def voc_that_may_count_from_1(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/voc.py: --voc-origin 1 (in Python voc_origin=1) was given, but",
+    "converters/sources/annotations/voc_reader.py: --voc-origin 1 (in Python voc_origin=1) was given, but",
     "convert set new --voc-origin 1",
     Way(drop="--voc-origin", gives=3, onto="convert set new --voc-origin 1 --replace"),
 )
@@ -234,7 +234,7 @@ def voc_that_counts_from_0(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/tables/boxes_csv.py: give --class-names FILE, one name per line",
+    "converters/sources/annotations/boxes_csv.py: give --class-names FILE, one name per line",
     "convert set/train.txt out",
     Way("--class-names", 4, fill=NAMES),
 )
@@ -254,12 +254,12 @@ def imagefolder(box: Box, rows: list[dict[str, Any]]) -> None:
 
 
 @advises(
-    "converters/sources/annotations/tables/imagefolder.py: give {} as SOURCE with --reader labels",
+    "converters/sources/annotations/imagefolder.py: give {} as SOURCE with --reader labels",
     "convert hf out",
     Way("SOURCE --reader --label-column", 4),
 )
 @advises(
-    "converters/sources/annotations/tables/imagefolder.py: {} and --label-column {}",
+    "converters/sources/annotations/imagefolder.py: {} and --label-column {}",
     "convert hf out",
     Way("SOURCE --reader --label-column", 4),
 )
@@ -268,7 +268,7 @@ def imagefolder_with_two_labels(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/tables/imagefolder.py: give --tasks {} to leave it out",
+    "converters/sources/annotations/imagefolder.py: give --tasks {} to leave it out",
     "convert hf out",
     Way("--tasks", 4),
     Way("SOURCE --reader", 4),
@@ -278,7 +278,7 @@ def imagefolder_with_numbers(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/tools/documents.py: --label-column {}",
+    "converters/sources/rare/tool_shapes.py: --label-column {}",
     "convert min.json out --images photos",
     Way("--label-column", 4),
     Way("--label-column", 4, fill={"--label-column": "ward"}),
@@ -323,7 +323,7 @@ def masks(box: Box, *values: int, count: int = 3) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/meaning.py: or give --unlabelled, with --exclude PATTERN",
+    "converters/sources/annotations/masks_meaning.py: or give --unlabelled, with --exclude PATTERN",
     "convert set out",
     Way("--unlabelled --exclude", 3, fill={"PATTERN": "masks"}),
 )
@@ -334,7 +334,7 @@ def masks_that_cannot_be_read(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/meaning.py: list them in a table with the header",
+    "converters/sources/annotations/masks_meaning.py: list them in a table with the header",
     "convert set out",
     Way("--colours", 3, fill={"FILE": "colours.csv"}),
 )
@@ -346,7 +346,7 @@ def masks_of_colours(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/meaning.py: save masks without loss and with one colour",
+    "converters/sources/annotations/masks_meaning.py: save masks without loss and with one colour",
     "convert set out",
     Way("--unlabelled --exclude", 3, fill={"PATTERN": "masks"}),
 )
@@ -357,7 +357,7 @@ def masks_like_photos(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/meaning.py: say which: --void none or --void {}",
+    "converters/sources/annotations/masks_meaning.py: say which: --void none or --void {}",
     "convert set out --class-names names.txt",
     Way("--void", 3),
     Way("--void", 3, fill={"--void": "255"}),
@@ -368,7 +368,7 @@ def masks_that_are_empty(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/meaning.py: a table with the header name,value: --colours",
+    "converters/sources/annotations/masks_meaning.py: a table with the header name,value: --colours",
     "convert set out",
     Way("--colours", 3, fill={"FILE": "values.csv"}),
 )
@@ -378,7 +378,7 @@ def masks_of_grey_levels(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/meaning.py: name the classes of 0, 1, 2, ...{}, one per",
+    "converters/sources/annotations/masks_meaning.py: name the classes of 0, 1, 2, ...{}, one per",
     "convert set out",
     Way("--class-names", 3, fill={"FILE": "three.txt"}),
 )
@@ -388,7 +388,7 @@ def masks_without_names(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/reader.py: leave one kind out: --exclude PATTERN",
+    "converters/sources/annotations/masks_reader.py: leave one kind out: --exclude PATTERN",
     "convert set out",
     Way("--exclude", 3, fill={"PATTERN": "labels"}),
 )
@@ -399,7 +399,7 @@ def images_with_two_masks(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/reader.py: 1.jpg 1_mask.png; --images DIR gives the",
+    "converters/sources/annotations/masks_reader.py: 1.jpg 1_mask.png; --images DIR gives the",
     "convert only out --reader masks",
     Way("--images", 3, fill=IMAGES),
 )
@@ -410,7 +410,7 @@ def masks_alone(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/reader.py: choose one: --colours FILE",
+    "converters/sources/annotations/masks_reader.py: choose one: --colours FILE",
     "convert set out",
     Way("--colours", 4, fill={"FILE": "set/train/_classes.csv"}),
 )
@@ -423,7 +423,7 @@ def masks_with_two_tables(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/masks/reader.py: move them, or leave them out with --exclude",
+    "converters/sources/annotations/masks_reader.py: move them, or leave them out with --exclude",
     "convert set out --reader masks",
     Way("--exclude", 4, fill={"PATTERN": "more"}, images=4),
 )
@@ -435,17 +435,17 @@ def masks_in_no_split(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/export/item.py: use another format, or leave them out: --drop {}",
+    "converters/sources/export_records.py: use another format, or leave them out: --drop {}",
     "export scenes out --to yolo",
     Way("--drop"),
 )
 @advises(
-    "converters/existing/export/yolo.py: {}; `shardfeed split` makes one",
+    "converters/sources/annotations/yolo_writer.py: {}; `shardfeed split` makes one",
     "export scenes out --to yolo --drop all",
     Way("shardfeed split", 4, fill={"shardfeed split": "shardfeed split scenes new --split train=0.5,validation=0.5"}),
 )
 @advises(
-    "converters/existing/export/export.py: `shardfeed reshard DATASET OUT --to {}` writes these",
+    "converters/existing/export_dataset.py: `shardfeed reshard DATASET OUT --to {}` writes these",
     "export scenes out --to parquet",
     Way("shardfeed reshard", 4, fill={"DATASET": "scenes", "OUT": "new"}),
 )

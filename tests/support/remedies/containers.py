@@ -65,12 +65,12 @@ def stack(count: int = 6) -> np.ndarray:
 
 
 @advises(
-    "converters/sources/containers/arrays/source.py: correct --columns",
+    "converters/sources/rare/array_source.py: correct --columns",
     "convert a.npz out --columns image=stacks",
     Way("--columns", 6, drop="--columns", fill={"--columns": "image=stack,label=kinds"}),
 )
 @advises(
-    "converters/sources/containers/arrays/source.py: name the array of images: --columns {}",
+    "converters/sources/rare/array_source.py: name the array of images: --columns {}",
     "convert a.npz out",
     Way("--columns", 6, fill={"NAME": "kinds"}),
 )
@@ -79,7 +79,7 @@ def arrays_of_unknown_names(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/arrays/source.py: choose one: --columns {}={}",
+    "converters/sources/rare/array_source.py: choose one: --columns {}={}",
     "convert a.npz out",
     Way("--columns", 6),
 )
@@ -326,12 +326,12 @@ def records_with_a_number(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/records/columns.py: give the right one: --{} FILE",
+    "converters/sources/containers/record_columns.py: give the right one: --{} FILE",
     "convert set out",
     Way("--label-map", 6, fill={"FILE": "set/valid/Cats_label_map.pbtxt"}),
 )
 @advises(
-    "converters/sources/containers/records/columns.py: give the right one: --{} FILE",
+    "converters/sources/containers/record_columns.py: give the right one: --{} FILE",
     "adopt set new",
     Way("--class-names", 6, fill={"FILE": "set/valid/Cats_label_map.pbtxt"}),
 )
@@ -418,7 +418,7 @@ def a_column_of_pickles(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/pixels_csv.py: give --label-column {} (and --split-column",
+    "converters/sources/rare/pixels_csv.py: give --label-column {} (and --split-column",
     "convert t.csv out",
     Way("--label-column", 6),
     Way("--label-column --split-column", {"train": 3, "test": 3}, fill={"COLUMN": "use"}),

@@ -453,7 +453,7 @@ def numbers_that_are_places(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/export/form.py: shardfeed convert",
+    "converters/sources/export_format.py: shardfeed convert",
     "export out files --to csv",
     Way("shardfeed convert", 6, fill={"NEW": "new"}),
 )
@@ -486,7 +486,7 @@ def six_photos(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/arrays/mat.py: {}save it as a CSV of `path,label`, and give",
+    "converters/sources/rare/mat.py: {}save it as a CSV of `path,label`, and give",
     "convert set new",
     Way("--labels", 4, fill={"FILE.csv": "t.csv"}),
 )

@@ -17,7 +17,7 @@ from shardfeed.annotations import RASTER, Raster
 from shardfeed.converters import ImageOptions, convert
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.shards.place_raster import raster_values
-from shardfeed.converters.sources.annotations.masks.meaning import read_class_table
+from shardfeed.converters.sources.annotations.masks_meaning import read_class_table
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions

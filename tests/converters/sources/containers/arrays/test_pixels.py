@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of
-from shardfeed.converters.sources.containers.arrays.source import split_of
+from shardfeed.converters.sources.rare.array_pixels import Layout, layout_of
+from shardfeed.converters.sources.rare.array_source import split_of
 
 AXES = [*itertools.permutations(range(3)), (0, 1), (1, 0)]
 

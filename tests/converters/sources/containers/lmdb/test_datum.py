@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers.lmdb import image_of
-from shardfeed.converters.sources.containers.lmdb_walk import read_datum
+from shardfeed.converters.sources.rare.lmdb import image_of
+from shardfeed.converters.sources.rare.lmdb_walk import read_datum
 
 
 @pytest.fixture(scope="module")

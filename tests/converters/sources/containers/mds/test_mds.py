@@ -19,10 +19,10 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers import mds as reader
-from shardfeed.converters.sources.containers.mds import array_of, value_of
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.rare import mds as reader
+from shardfeed.converters.sources.rare.mds import array_of, value_of
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError

@@ -17,10 +17,11 @@ import shardfeed
 from shardfeed.annotations import IS_CROWD, OBJECT_LABEL
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers.records import arrayrecord, tfrecord
+from shardfeed.converters.sources.containers import tfrecord
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source, recognise
 from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.rare import arrayrecord
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import info_of

@@ -1,1 +1,0 @@
-"""Folders of images and of masks for them, each a class for each pixel."""

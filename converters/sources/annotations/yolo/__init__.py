@@ -1,1 +1,0 @@
-"""Datasets of YOLO's tools: Ultralytics' data.yaml, Roboflow's exports, Darknet, LabelImg's folders."""

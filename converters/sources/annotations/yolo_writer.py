@@ -1,0 +1,99 @@
+"""YOLO as Ultralytics has it: `images/train`, `labels/train` with a line an object, and `data.yaml`.
+
+Numbers have as many decimals as it takes to be read as the same box.
+"""
+
+import json
+from typing import ClassVar
+
+import numpy as np
+
+from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, KEYPOINTS, OBJECT_LABEL
+from shardfeed.converters.sources.export_files import Tree
+from shardfeed.converters.sources.export_format import (
+    WORDS,
+    Form,
+    Part,
+    ReconvertCommand,
+    image_name,
+    name_of,
+    number_text,
+    object_keys,
+    stem,
+)
+from shardfeed.converters.sources.export_records import Item, Items, Losses
+from shardfeed.errors import check_extra
+
+
+class YoloForm(Form):
+    """Boxes with a class, and keypoints."""
+
+    NAME: ClassVar[str] = "yolo"
+    SIDE_FILES: ClassVar[int] = 1
+    NEEDS: ClassVar[str] = "objects with classes (boxes)"
+
+    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        check_extra("yaml", "yolo")  # to read it again
+        super().__init__(items, tree, losses)
+        self.parts = [Part(objects=True)]
+        self._names = self.class_names(OBJECT_LABEL)
+        self._words = self.folder_words(1)
+        self._points = items.schema.keypoints if KEYPOINT_X in losses.held else None
+        if self._points is not None and self._points.skeleton:
+            self.notes.append("data.yaml cannot store the skeleton: it is not kept")
+
+    @classmethod
+    def held(cls, items: Items) -> frozenset[str]:
+        """Boxes, classes and keypoints."""
+        return object_keys(items.schema, *KEYPOINTS)
+
+    def add(self, item: Item) -> bytes:
+        """Write the image and the file of its labels, which is empty if there is no object."""
+        folder = self._words[item.split.name] + b"/"
+        name = folder + image_name(item).removeprefix(b"images/" + folder)
+        self._tree.write(b"images/" + name, item.image, item.where)
+        self._seen.clear()
+        lines = [line for i in range(len(item.boxes)) if not self.is_twin(line := self._line(item, i), item)]
+        self._tree.write(b"labels/" + stem(name) + b".txt", "".join(lines).encode(), item.where)
+        return b"images/" + name
+
+    def _line(self, item: Item, i: int) -> str:
+        label = int(item.values[OBJECT_LABEL][i])
+        name_of(self._names, label, item, OBJECT_LABEL)
+        left, top, right, bottom = item.boxes[i].tolist()
+        numbers = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
+        if self._points is not None:
+            numbers += _points(item, i, len(self._points.names))
+        return " ".join([str(label), *map(number_text, numbers)]) + "\n"
+
+    def finish(self) -> list[ReconvertCommand]:
+        """data.yaml, without `path`, which defaults to its folder."""
+        words = {WORDS[split]: word.decode() for split, word in self._words.items()}
+        if "train" in words and "val" not in words:
+            words["val"] = words["train"]
+            note = "no validation split for val in data.yaml: val is set to train, as in coco128"
+            self.notes.append(f"{note}; `shardfeed split` makes one")
+        elif lacking := [key for key in ("train", "val") if key not in words]:
+            self.notes.append(f"there is no split for {' and '.join(lacking)} of data.yaml, which Ultralytics needs")
+        lines = [f"{key}: {_quoted(f'images/{word}')}" for key, word in words.items()]
+        lines += ["names:", *(f"  {label}: {_quoted(name)}" for label, name in enumerate(self._names))]
+        if self._points is not None:
+            lines.append(f"kpt_shape: [{len(self._points.names)}, 3]")
+            lines += [f"flip_idx: {list(self._points.flip)}"] if self._points.flip else []
+            of_class = json.dumps(list(self._points.names), ensure_ascii=False)
+            lines += ["kpt_names:", *(f"  {label}: {of_class}" for label in range(len(self._names)))]
+        self.write_lines("data.yaml", lines)
+        tasks = {} if self._points is None else {"tasks": ["keypoints"]}
+        return [ReconvertCommand("data.yaml", {"reader": "yolo", **tasks})]
+
+
+def _quoted(text: str) -> str:
+    """A text as YAML: between double quotes, as JSON has it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _points(item: Item, i: int, count: int) -> list[float]:
+    of_object = slice(i * count, (i + 1) * count)
+    keys = (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY)
+    columns = [np.asarray(item.values[key], np.float64)[of_object] for key in keys]
+    return np.stack(columns, axis=-1).ravel().tolist()

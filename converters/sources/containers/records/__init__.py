@@ -1,1 +1,0 @@
-"""Record files of other programs (TFRecord, ArrayRecord, MDS), and recognition of their features."""
