@@ -1,1 +1,1 @@
-"""Formats that few people have: annotation tools, arrays, databases, and ArrayRecord. Each has a row in `readers.py`."""
+"""Formats that few people have: annotation tools, arrays, databases, ArrayRecord. Each has a row in `readers.py`."""
