@@ -15,7 +15,7 @@ from shardfeed.formats.example import decode
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, Schema
 
-_PLACE_BITS = 40  # bits of a position within its part; the part's number is above them
+_PLACE_BITS = 40  # bits of a place within its part; the part's number is above them
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Mixture:
         return self.parts[number].where(index - int(self._starts[number]))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
-        """Part number and position in that part's split, combined in one number, int64 [k]."""
+        """Part number and place in that part's split, combined in one number, int64 [k]."""
         found = np.zeros(len(indices), np.int64)
         for number, chosen in self._by_part(indices):
             places = self.parts[number].places(indices[chosen] - self._starts[number])
@@ -96,7 +96,7 @@ class Mixture:
         return found
 
     def _by_part(self, indices: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """Return (part, positions in `indices` of its samples) for the parts that occur."""
+        """Return (part, which of `indices` are in it) for the parts that occur."""
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"{self.name} has {len(self)} samples, got the index {indices.max()}")
         numbers = np.searchsorted(self._starts, indices, "right") - 1

@@ -90,7 +90,7 @@ def _part(file: OpenFile, part: range, width: int) -> tuple[bytes, FileInfo]:
 
 
 def read_values(shards: Shards, schema: Schema, key: str) -> Iterator[tuple[int, Decoded]]:
-    """Yield (position in the split, values of feature `key`) of each record in stored order; records are read whole.
+    """Yield (place in the split, values of feature `key`) of each record in stored order; records are read whole.
 
     Raises RecordError for a damaged record, and for a record that does not match the schema.
     """

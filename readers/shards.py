@@ -41,7 +41,7 @@ class Filler(Protocol):
 
 @dataclass(frozen=True)
 class Copy:
-    """Files read instead of a split's original ones: the same samples at the same positions. Made by `copies.py`.
+    """Files read instead of a split's original ones: the same samples at the same places. Made by `copies.py`.
 
     `directory`: directory of the files. `info`: their entry in a manifest. `numbers[i]`: the split's shard of which
     shard `i` is the copy; shards without one are read in their original place. `decoded`: whether images are raw pixels

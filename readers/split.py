@@ -39,7 +39,7 @@ _FOR_PIPELINES = {
 class ShardSlice:
     """The records of a shard that belong to a view: skip the first `skip` of the shard's `records`, then take `take`.
 
-    `path`: the shard file. `format`: its format. `first`: position of the shard's first record in the whole split.
+    `path`: the shard file. `format`: its format. `first`: place of the shard's first record in the whole split.
 
     Example:
         for part in data["train"][:4].shard_slices():
@@ -106,7 +106,7 @@ class Split(Sequence[Record]):
     def fingerprint(self) -> str:
         """A hash, 32 hex digits; equal only if two views hold the same records, shard by shard, in the same order.
 
-        It is the BLAKE2b hash of the split's name, the shards' sizes and checksums, and the view's positions in the
+        It is the BLAKE2b hash of the split's name, the shards' sizes and checksums, and the places of the view in the
         split. It does not depend on the path or the name of the dataset, nor on which copy of the dataset is read.
         """
         digest = hashlib.blake2b(self.name.encode() + self.shards.info.shards.files, digest_size=16)
@@ -209,7 +209,7 @@ class Split(Sequence[Record]):
         return read_column(self.shards, self.schema, key, self._places)
 
     def place(self, index: int) -> int:
-        """Return the sample's position in the whole split; negative indices count from the end. Raises IndexError."""
+        """Return the sample's place in the whole split; negative indices count from the end. Raises IndexError."""
         try:
             return int(self._places[operator.index(index)])
         except IndexError:
@@ -224,7 +224,7 @@ class Split(Sequence[Record]):
         return self.shards.place(self.place(index))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
-        """Convert indices within the view, int64 [k], to positions in the whole split, int64 [k]."""
+        """Convert indices within the view, int64 [k], to places in the whole split, int64 [k]."""
         if isinstance(self._places, range):
             places = np.where(indices < 0, indices + len(self), indices).astype(np.int64, copy=False)
             places *= self._places.step

@@ -1,6 +1,6 @@
 """A copy of a split on a faster disk or in memory, unchanged or decoded to pixels: `cached(split, "/nvme/x")`.
 
-The samples, their order and their positions stay the same, so that a training order does not depend on a cache. A copy
+The samples, their order and their places stay the same, so that a training order does not depend on a cache. A copy
 is made once, by the first process, and used by all later processes and runs. The name of its directory identifies the
 data, down to the checksums of the shards: a copy of other data is never used by mistake.
 
@@ -102,7 +102,7 @@ def cached(samples: Any, cache: CacheLike) -> Any:
 
     With a limit, the copy is filled as records are read. Otherwise it is created now unless it exists: all shards that
     hold samples of the split or view are copied whole, so take views of a cached split, rather than caching each view.
-    Length, order, positions, fingerprint, columns and labels are the same as in the split; `formats` and `image/format`
+    Length, order, places, fingerprint, columns and labels are the same as in the split; `formats` and `image/format`
     are "raw" if images are stored decoded.
 
     An existing copy is used if its manifest and the sizes of its files are right; otherwise it is created again, with a

@@ -91,7 +91,7 @@ def send(connection: Connection, head: dict[str, Any], places: np.ndarray | None
 
 
 def receive(connection: Connection) -> tuple[dict[str, Any], np.ndarray]:
-    """Wait for a message: header, and positions, int64 [k]. Raises EOFError, OSError if the other side is gone."""
+    """Wait for a message: header, and places, int64 [k]. Raises EOFError, OSError if the other side is gone."""
     head, _, places = connection.recv_bytes().partition(b"\n")
     return json.loads(head), np.frombuffer(places, np.int64)
 

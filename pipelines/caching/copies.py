@@ -173,7 +173,7 @@ def write_copy(directory: str, plan: CopyPlan, sizes: np.ndarray, progress: Call
 
 
 def _pieces(firsts: np.ndarray, shard: int, sizes: np.ndarray) -> Iterator[range]:
-    """The positions of a shard in ranges of about `_PIECE_BYTES`, or of one record; one empty range if it is empty."""
+    """The places of a shard in ranges of about `_PIECE_BYTES`, or of one record; one empty range if it is empty."""
     start, end = int(firsts[shard]), int(firsts[shard + 1])
     if start == end:
         yield range(start, end)

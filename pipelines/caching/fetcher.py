@@ -4,7 +4,7 @@ Only the fetcher uses the network. Trainers and their workers request records ov
 files that the fetcher fills: so they can fork safely, and nothing is fetched twice. It ends when nobody has been
 connected for some seconds. A lock on DIR/fetcher.lock, released when it dies, prevents a second fetcher.
 
-A message is a JSON object, followed by the positions of records: see `client.py`.
+A message is a JSON object, followed by the places of records: see `client.py`.
 """
 
 import fcntl

@@ -15,9 +15,9 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class FollowedOrder:
-    """The order that a reader follows: the positions of each chunk, numbered over all epochs.
+    """The order that a reader follows: the places of each chunk, numbered over all epochs.
 
-    `start`, `step`: position of the view's first sample, and the distance between samples. `part` of `parts`: the share
+    `start`, `step`: place of the view's first sample, and the distance between samples. `part` of `parts`: the share
     of each batch that this reader reads on this machine; blocks are fetched whole. `held`: for a part of a mixture, the
     number of its first sample in the mixture, and of the one after its last; None: the view is not part of a mixture.
     """
@@ -41,7 +41,7 @@ class FollowedOrder:
 
     @lru_cache(16)  # noqa: B019 (a fetcher has few orders, and they are small)
     def places(self, chunk: int) -> np.ndarray:
-        """The positions of a chunk in the split, int64 [k]."""
+        """The places of a chunk in the split, int64 [k]."""
         epoch, number = divmod(chunk, self.order.chunks_per_epoch)
         end = min((number + 1) * self.order.chunk, self.order.epoch_samples)
         positions = np.arange(number * self.order.chunk, end)
@@ -50,7 +50,7 @@ class FollowedOrder:
         return self.drawn(epoch, positions)[0]
 
     def drawn(self, epoch: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions in the split and in the epoch, both int64 [k], without other parts' samples."""
+        """Places in the split, and positions in the epoch, both int64 [k], without other parts' samples."""
         indices = self.order.draw(epoch, positions).indices
         if self.held is not None:
             own = (indices >= self.held[0]) & (indices < self.held[1])
@@ -85,7 +85,7 @@ class CopyReader:
     source: Hashable = None  # see `SparseCopy.sources`
 
     def needed(self) -> Iterator[np.ndarray]:
-        """Positions that must be kept: those of the chunks being read, and of the next ones."""
+        """Places that must be kept: those of the chunks being read, and of the next ones."""
         if self.following is not None and self.oldest is not None and self.newest is not None:
             for chunk in range(self.oldest, self.newest + self.following.ahead + 1):
                 yield self.following.places(chunk)

@@ -1,1 +1,1 @@
-"""tf.data datasets of records, read in sequence or by position."""
+"""tf.data datasets of records, read in sequence or by number."""

@@ -1,4 +1,4 @@
-"""tf.data of serialized records in a computed order: read by position, in chunks, several at once."""
+"""tf.data of serialized records in a computed order: read by number, in chunks, several at once."""
 
 import atexit
 import itertools

@@ -37,7 +37,7 @@ def serialized_records(
     damaged: Skip | None = None,
     fill: bool = False,
 ) -> tf.data.Dataset:
-    """Each sample of `split` once, as (index int64 [], record string []): its position in the whole split, its Example.
+    """Each sample of `split` once, as (index int64 [], record string []): its place in the whole split, its Example.
 
     With no `seed` they come in stored order. An int64 `seed` (a number, or a tensor inside `Dataset.flat_map`) gives
     the shuffled order; iterating again gives the same one. `shuffle_buffer` records are held in memory to be shuffled,
@@ -143,7 +143,7 @@ def _shard_records_by_index(split: Split, at_once: int, damaged: Skip | None, fi
 
 
 def _pieces(shard: dict[str, tf.Tensor], at_once: int) -> tf.data.Dataset:
-    """The records of `shard` that belong to the view, in pieces of `at_once`: (first, end), positions in the split."""
+    """The records of `shard` that belong to the view, in pieces of `at_once`: (first, end), places in the split."""
     start = shard["first"] + shard["skip"]
     take = tf.where(shard["take"] < 0, shard["records"] - shard["skip"], shard["take"])
     starts = tf.data.Dataset.range(start, start + take, at_once)
