@@ -1,14 +1,15 @@
 """Objects of records as a view shows them, in NumPy; checks of the transforms' arguments, and of their dataset."""
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from PIL import Image
 
-from shardfeed.annotations import BOX, IS_CROWD, KEYPOINTS, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
+from shardfeed.annotations import BOX, IS_CROWD, KEYPOINT_X, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
 from shardfeed.errors import IntegrityError, UsageError, at_least
+from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, RecordKind
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import MIN_VISIBLE, View, check_flip, see_areas, see_boxes, see_keypoints, see_raster
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
@@ -64,16 +65,16 @@ def object_keys(
     points without names, or that cannot be mirrored.
     """
     keys = [ENCODED, *[key for key in (FORMAT, *optional) if schema.key(key) is not None]]
-    keys += _needed(
-        schema, [*BOX, OBJECT_LABEL], "objects with classes", "convert annotations whose boxes have classes"
-    )
+    keys += _needed(schema, BOXES, [*BOX, OBJECT_LABEL])
     if masks:
-        keys += _needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
-    if image_id:
-        keys += _needed(schema, [SOURCE_ID], "numeric image ids", "leave image_id out")
+        keys += _needed(schema, MASKS)
+    if image_id and schema.key(SOURCE_ID) is None:
+        problem = f"this dataset has no numeric image ids: no feature {SOURCE_ID}"
+        raise UsageError("transform", problem, "leave image_id out")
+    keys += [SOURCE_ID] * image_id
     if not keypoints:
         return keys, None
-    keys += _needed(schema, KEYPOINTS, "key points", "convert it again with --tasks boxes,keypoints")
+    keys += _needed(schema, KEYPOINTS)
     if schema.keypoints is None:
         problem = "the dataset has no names of key points"
         raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
@@ -89,7 +90,7 @@ def raster_keys(
 
     Raises UsageError for a dataset without rasters, and if it has no such value and one is needed.
     """
-    keys = [ENCODED, *_needed(schema, [RASTER], "rasters", "convert folders of images and masks")]
+    keys = [ENCODED, *_needed(schema, RASTERS, [RASTER])]
     void = schema.raster.void if void is None and schema.raster is not None else void
     if void is None and (weighted or letterboxes):
         why = "pixels around a letterbox become void" if letterboxes else "its pixels get the weight 0"
@@ -97,12 +98,12 @@ def raster_keys(
     return keys + [FORMAT] * (schema.key(FORMAT) is not None), void
 
 
-def _needed(schema: Schema, keys: Sequence[str], what: str, remedy: str) -> Sequence[str]:
-    """Return the keys. Raises UsageError if the dataset lacks one."""
-    for key in keys:
+def _needed(schema: Schema, kind: RecordKind, keys: Collection[str] = ()) -> Collection[str]:
+    """Return `keys`, by default all of a kind. Raises UsageError if the dataset lacks one."""
+    for key in keys or kind.features:
         if schema.key(key) is None:
-            raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
-    return keys
+            raise UsageError("transform", f"this dataset has no {kind.name}: no feature {key}", kind.remedy)
+    return keys or kind.features
 
 
 def see_objects(
@@ -148,10 +149,10 @@ def see_objects(
 
 def _keypoints(record: Mapping[str, Any], count: int, view: View, meaning: Keypoints) -> np.ndarray:
     """Keypoints of all objects of the record: float32 [n, K, 3]."""
-    x, y, visibility = _columns(record, KEYPOINTS)
+    x, y, visibility = _columns(record, [*KEYPOINTS.features])
     each = len(meaning.names)
     if len(x) != count * each:
-        problem = f"{KEYPOINTS[0]} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
+        problem = f"{KEYPOINT_X} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
         raise IntegrityError("record", problem)
     x, y, visibility = (values.reshape(count, each) for values in (x, y, visibility))
     return see_keypoints(x, y, visibility, view, meaning.flip)

@@ -1,15 +1,14 @@
-"""Objects and rasters in a record: their keys, the meaning of their values, and checks of a record's objects.
+"""Objects and rasters in a record: their keys, and the meaning of their values; the table of them is `kinds`.
 
 The keys are those of TensorFlow's Object Detection API and Model Garden. Each column of objects has one value per
 object; a column of keypoints has one value per point name for each object, object by object.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.errors import UsageError
-from shardfeed.text import number
 
 OBJECTS = "image/object/"
 XMIN, YMIN, XMAX, YMAX = (f"{OBJECTS}bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax"))
@@ -21,7 +20,6 @@ OBJECT_AREA = f"{OBJECTS}area"  # float32, pixels squared of the stored image: o
 OBJECT_MASK = f"{OBJECTS}mask"  # bytes: a PNG as large as the stored image, one channel, 8 bits, 0 or 1
 KEYPOINT_X, KEYPOINT_Y = f"{OBJECTS}keypoint/x", f"{OBJECTS}keypoint/y"  # float32, fractions as of boxes
 KEYPOINT_VISIBILITY = f"{OBJECTS}keypoint/visibility"  # int64: 0 not there (its x and y are 0), 1 occluded, 2 visible
-KEYPOINTS = (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY)
 RASTER = "image/segmentation/class/encoded"  # bytes: a PNG as large as the stored image, one channel, a class a pixel
 RASTER_FORMAT = "image/segmentation/class/format"  # bytes: b"png"
 CAPTION = "image/caption"  # bytes: all captions of the image, UTF-8
@@ -78,35 +76,3 @@ class Raster:
     def from_json(cls, value: Mapping[str, Any]) -> "Raster":
         """The inverse of `dataclasses.asdict`, also from JSON."""
         return cls(tuple(value["class_names"]), value["void"], tuple(value["class_ids"]))
-
-
-def objects_problem(values: Mapping[str, Sequence[Any]], keys: Sequence[str], keypoints: int) -> str:
-    """Return the first problem of a record's objects, in words; "" if there is none.
-
-    `values`: values by feature key; a missing key counts as empty. `keys`: keys of the objects' features. `keypoints`:
-    number of keypoints per object.
-    """
-    count = len(values.get(XMIN, ()))
-    for key in keys:
-        expected = count * keypoints if key in KEYPOINTS else count
-        if (found := len(values.get(key, ()))) != expected:
-            return f"{key} has {number(found, 'value')}, expected {expected} for {number(count, 'object')}"
-    for low, high in ((XMIN, XMAX), (YMIN, YMAX)):
-        pairs = zip(values.get(low, ()), values.get(high, ()), strict=True)
-        for i, (least, most) in enumerate(pairs):
-            if not 0 <= least < most <= 1:  # NaN is refused, too
-                return f"object {i} has {low} {least:g} and {high} {most:g}, expected 0 <= min < max <= 1"
-    for key in (KEYPOINT_X, KEYPOINT_Y) if keypoints else ():
-        for i, side in enumerate(values.get(key, ())):
-            if not 0 <= side <= 1:
-                return f"{key} of object {i // keypoints} is {side:g}, expected 0 to 1"
-    for i, seen in enumerate(values.get(KEYPOINT_VISIBILITY, ())):
-        if seen not in (0, 1, 2):
-            return f"{KEYPOINT_VISIBILITY} of object {i // keypoints} is {seen}, expected 0, 1 or 2"
-    for i, area in enumerate(values.get(OBJECT_AREA, ())):
-        if not area >= 0:
-            return f"{OBJECT_AREA} of object {i} is {area:g}, expected 0 or more"
-    for i, crowd in enumerate(values.get(IS_CROWD, ())):
-        if crowd not in (0, 1):
-            return f"{IS_CROWD} of object {i} is {crowd}, expected 0 or 1"
-    return ""

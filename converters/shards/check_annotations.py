@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT, RASTER, RASTER_FORMAT, Raster, objects_problem
+from shardfeed.annotations import OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT, RASTER, RASTER_FORMAT, Raster
 from shardfeed.converters.images.mask_file import place_text, read_mask
 from shardfeed.converters.rejects import RejectedError
+from shardfeed.kinds import objects_problem
 from shardfeed.schema import HEIGHT, WIDTH, Schema
 
 _GRAY, _PNG = 0, b"\x89PNG\r\n\x1a\n"
@@ -22,8 +23,7 @@ def annotations_problem(record: Mapping[str, tuple[str, Any]], schema: Schema) -
     size = int(record[WIDTH][1][0]), int(record[HEIGHT][1][0])
     if schema.object_keys:
         values = {key: record[key][1] for key in schema.object_keys if key in record}
-        keypoints = len(schema.keypoints.names) if schema.keypoints is not None else 0
-        if problem := objects_problem(values, schema.object_keys, keypoints) or _classes_problem(values, schema):
+        if problem := objects_problem(values, schema) or _classes_problem(values, schema):
             return problem
         for i, mask in enumerate(values.get(OBJECT_MASK, ())):
             if problem := _mask_problem(bytes(mask), size, 8, 1, None):

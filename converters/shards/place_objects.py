@@ -11,7 +11,6 @@ from shardfeed.annotations import (
     KEYPOINT_VISIBILITY,
     KEYPOINT_X,
     KEYPOINT_Y,
-    KEYPOINTS,
     OBJECT_AREA,
     OBJECT_LABEL,
     OBJECT_MASK,
@@ -23,9 +22,12 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import draw_mask, encode_mask
 from shardfeed.converters.sources.objects import Account, AnnotationCode, BadAnnotationError, LeftOut, Objects
 from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.kinds import OF_OBJECTS
 from shardfeed.schema import Schema, Value
 from shardfeed.text import number
 
+# Columns of which `Objects` need not have a value.
+_MADE = {key for kind in OF_OBJECTS for key in kind.features} - {OBJECT_LABEL, IS_CROWD}
 _PIXELS, _SHARE = 1.0, 0.01  # how far a box or keypoint may leave the image, the larger of the two, to be clipped
 
 
@@ -141,7 +143,7 @@ def _check_lengths(key: bytes, objects: Objects, schema: Schema) -> None:
         if values is not None and len(values) != count:
             problem = f"got {len(values)} of {escape(name)} for {number(count, 'box', 'boxes')}"
             raise UsageError(f"sample {name_text(key)}, objects", problem, "give one for each box")
-    there = {*BOX, *KEYPOINTS, OBJECT_AREA, OBJECT_TEXT, OBJECT_MASK, *objects.columns}
+    there = _MADE | objects.columns.keys()
     lacking = [name for name in schema.object_keys if name not in there] if count else []
     if lacking:
         raise UsageError(f"sample {name_text(key)}, objects", f"no column {lacking[0]}, which source.schema declares")

@@ -15,13 +15,9 @@ from PIL import Image
 
 from shardfeed.annotations import (
     BOX,
-    CAPTION,
     IS_CROWD,
     KEYPOINT_VISIBILITY,
-    KEYPOINTS,
-    OBJECT_AREA,
     OBJECT_LABEL,
-    OBJECT_MASK,
     OBJECT_TEXT,
     OBJECTS,
     RASTER,
@@ -31,6 +27,7 @@ from shardfeed.annotations import (
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape
+from shardfeed.kinds import KINDS
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, WIDTH, Schema
@@ -38,15 +35,7 @@ from shardfeed.text import in_usual_order
 
 ALL = "all"
 # The words for data that may be left out; other data has its feature key.
-_WORDS: Mapping[str, tuple[str, ...]] = {
-    "classes": (LABEL, TEXT),
-    "captions": (CAPTION,),
-    "rasters": (RASTER, RASTER_FORMAT),
-    "masks": (OBJECT_MASK,),
-    "keypoints": KEYPOINTS,
-    "crowds": (IS_CROWD,),
-    "areas": (OBJECT_AREA,),
-}
+_WORDS: Mapping[str, Collection[str]] = {"classes": (LABEL, TEXT), **{kind.word: kind.features for kind in KINDS}}
 _TEXTS = {LABEL: TEXT, OBJECT_LABEL: OBJECT_TEXT, RASTER: RASTER_FORMAT}  # that follow from another feature
 _EXTENSIONS = {b"jpeg": b".jpg", b"png": b".png", b"raw": b".png"}
 
@@ -283,9 +272,7 @@ def _single(values: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, list):
             found[key] = [value[i] for i in keep]
         else:
-            each = np.asarray(value)
-            rows = each.reshape(count, -1)[keep]
-            found[key] = rows.reshape(-1) if key in KEYPOINTS else rows[:, 0]
+            found[key] = np.asarray(value).reshape(count, -1)[keep].reshape(-1)
     return found
 
 

@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 
 import tensorflow as tf
 
-from shardfeed.annotations import BOX, IS_CROWD, KEYPOINTS, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER
+from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER
 from shardfeed.errors import UsageError, at_least
+from shardfeed.kinds import KEYPOINTS
 from shardfeed.pipelines.geometry import MIN_VISIBLE
 from shardfeed.pipelines.objects import BoxFormat, box_columns, check_detection, check_image, object_keys, raster_keys
 from shardfeed.pipelines.tensorflow import views
@@ -150,7 +151,7 @@ class GraphDetection:
         if self.masks:
             sample["masks"] = self._padded(_masks(tf.gather(features[OBJECT_MASK], seen.kept), view), 0)
         if self.keypoints:
-            x, y, visibility = (tf.reshape(features[key], [-1, names]) for key in KEYPOINTS)
+            x, y, visibility = (tf.reshape(features[key], [-1, names]) for key in KEYPOINTS.features)
             x, y, visibility = (tf.gather(values, seen.kept) for values in (x, y, visibility))
             sample["keypoints"] = self._padded(views.see_keypoints(x, y, visibility, view, flip), 0)
         if self.crowd == "flag":

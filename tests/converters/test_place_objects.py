@@ -25,7 +25,6 @@ from shardfeed.annotations import (
     YMAX,
     YMIN,
     Keypoints,
-    objects_problem,
 )
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
@@ -33,6 +32,8 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.place_objects import place_objects
 from shardfeed.converters.sources.objects import Account, Objects
 from shardfeed.errors import UsageError
+from shardfeed.kinds import AREAS as OBJECT_AREAS
+from shardfeed.kinds import CROWDS, KEYPOINTS, objects_problem
 from shardfeed.schema import Feature, Schema
 
 HEIGHT, WIDTH = 40, 60  # of the image in its file
@@ -254,13 +255,15 @@ def test_whatever_is_given_is_written_right_or_listed(
     found = Objects(np.array(rows).reshape(-1, 4), names=["box"] * len(rows), fractions=True, upright=False)
     values, account = placed(found, AREAS, orientation, resize_shorter=shorter)
     assert account.read == len(rows) == account.written + len(account.left_out)
-    assert objects_problem(values, AREAS.object_keys, 0) == ""
+    assert objects_problem(values, AREAS) == ""
 
 
 def test_a_record_that_is_not_right_says_why() -> None:
+    features = {**BOXES, **CROWDS.features, **OBJECT_AREAS.features, **KEYPOINTS.features}
+    schema = Schema(features, keypoints=Keypoints(("nose",)))
     right = {**{key: [0.25, 0.25] for key in BOX[:2]}, **{key: [0.5, 1.0] for key in BOX[2:]}, IS_CROWD: [0, 1]}
-    keys = [*BOX, IS_CROWD]
-    assert objects_problem(right, keys, 0) == ""
+    right |= {OBJECT_AREA: [2.0, 0.0], KEYPOINT_X: [0.5, 0.0], KEYPOINT_Y: [1.0, 0.0], KEYPOINT_VISIBILITY: [2, 0]}
+    assert objects_problem(right, schema) == ""
     for key, values, why in (
         (XMIN, [0.5, 0.25], "object 0 has image/object/bbox/xmin 0.5 and image/object/bbox/xmax 0.5"),
         (YMAX, [0.5, 1.01], "object 1"),
@@ -268,6 +271,7 @@ def test_a_record_that_is_not_right_says_why() -> None:
         (IS_CROWD, [0], "1 value, expected 2"),
         (IS_CROWD, [0, 2], "expected 0 or 1"),
         (OBJECT_AREA, [-1.0, 0], "expected 0 or more"),
+        (KEYPOINT_Y, [0.5, 1.5], "object 1 is 1.5, expected 0 to 1"),
         (KEYPOINT_VISIBILITY, [3, 0], "expected 0, 1 or 2"),
     ):
-        assert why in objects_problem({**right, key: values}, keys, 1)
+        assert why in objects_problem({**right, key: values}, schema)

@@ -18,7 +18,6 @@ from shardfeed.annotations import (
     KEYPOINT_VISIBILITY,
     KEYPOINT_X,
     KEYPOINT_Y,
-    KEYPOINTS,
     OBJECT_AREA,
     OBJECT_LABEL,
     OBJECT_MASK,
@@ -28,6 +27,7 @@ from shardfeed.converters.sources.export_files import Tree
 from shardfeed.converters.sources.export_format import WORDS, Form, Part, ReconvertCommand, image_name, object_keys
 from shardfeed.converters.sources.export_records import Item, Items, Losses
 from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
+from shardfeed.kinds import KEYPOINTS
 from shardfeed.schema import SOURCE_ID
 
 _FOLDER = b"images/"
@@ -80,7 +80,7 @@ class CocoForm(Form):
     def held(cls, items: Items) -> frozenset[str]:
         """All features of objects and captions."""
         schema = items.schema
-        objects = object_keys(schema, IS_CROWD, OBJECT_AREA, OBJECT_MASK, *KEYPOINTS)
+        objects = object_keys(schema, IS_CROWD, OBJECT_AREA, OBJECT_MASK, *KEYPOINTS.features)
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
         return frozenset({*objects, *captions, SOURCE_ID}) if objects or captions else frozenset()
 

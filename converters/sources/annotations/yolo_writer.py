@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, KEYPOINTS, OBJECT_LABEL
+from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, OBJECT_LABEL
 from shardfeed.converters.sources.export_files import Tree
 from shardfeed.converters.sources.export_format import (
     WORDS,
@@ -23,6 +23,7 @@ from shardfeed.converters.sources.export_format import (
 )
 from shardfeed.converters.sources.export_records import Item, Items, Losses
 from shardfeed.errors import check_extra
+from shardfeed.kinds import KEYPOINTS
 
 
 class YoloForm(Form):
@@ -45,7 +46,7 @@ class YoloForm(Form):
     @classmethod
     def held(cls, items: Items) -> frozenset[str]:
         """Boxes, classes and keypoints."""
-        return object_keys(items.schema, *KEYPOINTS)
+        return object_keys(items.schema, *KEYPOINTS.features)
 
     def add(self, item: Item) -> bytes:
         """Write the image and the file of its labels, which is empty if there is no object."""

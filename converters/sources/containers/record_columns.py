@@ -42,6 +42,7 @@ from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
 from shardfeed.errors import UsageError, argument, escape, name_text
 from shardfeed.formats.format import Fields
+from shardfeed.kinds import AREAS, CLASSES, CROWDS, KEYPOINTS, MASKS
 from shardfeed.schema import (
     ENCODED,
     FILENAME,
@@ -60,12 +61,10 @@ _FLAGS = {OBJECTS + name: name for name in ("difficult", "truncated", "occluded"
 _ALL_FLAGS = (IS_CROWD, *_FLAGS)
 _ID = "id"  # a number of each object
 _DTYPES: Mapping[str, tuple[Dtype, ...]] = {
+    **{key: (of.dtype,) for kind in (CLASSES, KEYPOINTS, AREAS, CROWDS, MASKS) for key, of in kind.features.items()},
+    **dict.fromkeys(_FLAGS, ("int64",)),
     OBJECT_LABEL: ("int64", "bytes"),
-    OBJECT_TEXT: ("bytes",),
     OBJECT_AREA: ("float32", "int64"),
-    **dict.fromkeys((*_ALL_FLAGS, KEYPOINT_VISIBILITY), ("int64",)),
-    **dict.fromkeys((KEYPOINT_X, KEYPOINT_Y), ("float32",)),
-    OBJECT_MASK: ("bytes",),
 }
 KEYS_OF_OBJECTS = (*BOX, *_DTYPES)  # that are read, by our names
 _MOST_RUNS = 1 << 20  # borders of a mask: noise has no outline, and would take a number for every pixel

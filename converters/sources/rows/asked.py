@@ -8,6 +8,7 @@ from shardfeed.converters.sources.rows.columns import ClassColumn, feature_key
 from shardfeed.converters.sources.rows.roles import OPTION_ROLES
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, argument
+from shardfeed.kinds import KINDS
 from shardfeed.schema import LABEL
 
 
@@ -20,14 +21,7 @@ def check_asked(place: str, options: Options, source: ColumnarSource, *, names_c
     objects, features = source.objects, source.schema.features
     labelled, boxed = any(isinstance(column, ClassColumn) for column in source.columns), objects is not None
     masked = source.rasters is not None
-    tasks = {
-        "boxes": boxed,
-        "masks": objects is not None and objects.outlines is not None,
-        "keypoints": objects is not None and objects.keypoints is not None,
-        "captions": CAPTION in features,
-        "classes": LABEL in features,
-        "rasters": masked,
-    }
+    tasks = {kind.word: kind.is_in(source.schema) for kind in KINDS} | {"classes": LABEL in features}
     for task in sorted(getattr(options, "tasks", ())):
         if not tasks[task]:
             problem = f"{argument('tasks')} asks for {task}, and the source has none"

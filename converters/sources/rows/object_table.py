@@ -8,19 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from shardfeed.annotations import (
-    BOX,
-    KEYPOINT_VISIBILITY,
-    KEYPOINT_X,
-    KEYPOINT_Y,
-    OBJECT_AREA,
-    OBJECT_LABEL,
-    OBJECT_MASK,
-    OBJECT_TEXT,
-    Keypoints,
-)
+from shardfeed.annotations import OBJECT_LABEL, Keypoints
 from shardfeed.converters.sources.objects import Objects, Outline
 from shardfeed.converters.sources.options import Unit
+from shardfeed.kinds import AREAS, BOXES, CLASSES, KEYPOINTS, MASKS
 from shardfeed.schema import Feature, Schema
 from shardfeed.storage.spill import Spill
 
@@ -96,20 +87,15 @@ class ObjectTable:
     @property
     def features(self) -> dict[str, Feature]:
         """The columns that records have."""
-        ragged = (None,)
-        found = {key: Feature("float32", ragged, "box") for key in BOX}
-        if self.class_names is not None:
-            found[OBJECT_LABEL] = Feature("int64", ragged, "label")
-            found[OBJECT_TEXT] = Feature("bytes", ragged, "text")
-        found |= {key: Feature("int64", ragged, "number") for key in self.flags}
-        if self.areas is not None or self.outlines is not None:
-            found[OBJECT_AREA] = Feature("float32", ragged, "number")
-        if self.outlines is not None:
-            found[OBJECT_MASK] = Feature("bytes", ragged, "mask")
-        if self.keypoints is not None:
-            found |= {key: Feature("float32", ragged, "keypoint") for key in (KEYPOINT_X, KEYPOINT_Y)}
-            found[KEYPOINT_VISIBILITY] = Feature("int64", ragged, "number")
-        return found
+        there = {
+            BOXES: True,
+            CLASSES: self.class_names is not None,
+            AREAS: self.areas is not None or self.outlines is not None,
+            MASKS: self.outlines is not None,
+            KEYPOINTS: self.keypoints is not None,
+        }
+        found = {key: Feature("int64", (None,), "number") for key in self.flags}
+        return found | {key: of for kind, has in there.items() if has for key, of in kind.features.items()}
 
     def joined(self, schema: Schema) -> Schema:
         """Return `schema` with the features of objects added."""

@@ -12,7 +12,7 @@ from datasets import here, payloads, scenes, sound
 from foreign_tfrecords import picture, write
 
 import shardfeed
-from shardfeed.annotations import KEYPOINTS, OBJECT_LABEL, OBJECT_TEXT, RASTER
+from shardfeed.annotations import OBJECT_LABEL, OBJECT_TEXT, RASTER
 from shardfeed.converters import (
     AnnotationOptions,
     Sample,
@@ -27,6 +27,7 @@ from shardfeed.converters import (
 from shardfeed.converters.existing.class_map import read_class_map
 from shardfeed.converters.existing.record_change import Change
 from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.kinds import KEYPOINTS
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, TEXT, Feature, Schema
 from shardfeed.tools.cli import main
@@ -136,7 +137,7 @@ def test_objects_of_a_dropped_class_go_with_all_that_is_known_of_them(task: str,
         stay = np.flatnonzero(np.asarray(record[OBJECT_LABEL]) != 0)
         for name in schema.object_keys:
             values = np.asarray(record[name], object)
-            each = values.reshape(-1, keypoints) if name in KEYPOINTS else values
+            each = values.reshape(-1, keypoints) if name in KEYPOINTS.features else values
             expected = each[stay].reshape(-1).tolist()
             if name == OBJECT_LABEL:
                 expected = [label - 1 for label in expected]

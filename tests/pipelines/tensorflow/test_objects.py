@@ -16,7 +16,6 @@ import shardfeed
 from shardfeed.annotations import (
     BOX,
     IS_CROWD,
-    KEYPOINTS,
     OBJECT_AREA,
     OBJECT_LABEL,
     RASTER,
@@ -30,6 +29,7 @@ from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import UsageError
+from shardfeed.kinds import KEYPOINTS
 from shardfeed.pipelines import (
     Global,
     boxes_to_source,
@@ -56,7 +56,7 @@ COLORS = ((250, 20, 20), (20, 250, 20), (20, 20, 250))  # of object i of an imag
 SIZES = ((120, 90), (64, 100), (560, 700), (90, 90))  # (height, width)
 VOID = 255
 LONG = pytest.mark.long
-KEYS = (*BOX, OBJECT_LABEL, OBJECT_AREA, IS_CROWD, *KEYPOINTS, RASTER)
+KEYS = (*BOX, OBJECT_LABEL, OBJECT_AREA, IS_CROWD, *KEYPOINTS.features, RASTER)
 
 
 MASKS = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
@@ -258,7 +258,7 @@ def test_batches_equal_the_reference(train: Split, tmp_path: Path, name: str, ki
         np.testing.assert_array_equal(found["bounding_boxes"]["labels"][:count], record[OBJECT_LABEL][seen.kept])
         np.testing.assert_array_equal(found["crowd"][:count], record[IS_CROWD][seen.kept])
         np.testing.assert_array_equal(found["area"][:count], geometry.see_areas(record[OBJECT_AREA], seen, view))
-        x, y, visibility = (record[key].reshape(-1, 3)[seen.kept] for key in KEYPOINTS)
+        x, y, visibility = (record[key].reshape(-1, 3)[seen.kept] for key in KEYPOINTS.features)
         points = geometry.see_keypoints(x, y, visibility, view, (1, 0, 2))
         np.testing.assert_array_equal(found["keypoints"][:count], points)
         for n, kept in enumerate(seen.kept):

@@ -284,17 +284,17 @@ def datasets_of_other_classes(box: Box) -> None:
     Way("shardfeed merge", 32, fill={"shardfeed merge": "shardfeed merge out b new --prefix --renumber"}),
 )
 @advises(
-    "pipelines/objects.py: convert it again with --tasks boxes,keypoints",
+    "shardfeed/kinds.py: convert it again with --tasks boxes,keypoints",
     lambda: loader(keypoints=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/keypoints.json new --images {SCENES}/images"),
 )
 @advises(
-    "pipelines/objects.py: convert it again with --tasks boxes,masks",
+    "shardfeed/kinds.py: convert it again with --tasks boxes,masks",
     lambda: loader(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )
 @advises(
-    "pipelines/objects.py: convert it again with --tasks boxes,masks",
+    "shardfeed/kinds.py: convert it again with --tasks boxes,masks",
     lambda: batches(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )

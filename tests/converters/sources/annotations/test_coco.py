@@ -22,7 +22,6 @@ from shardfeed.annotations import (
     OBJECT_LABEL,
     OBJECT_MASK,
     Keypoints,
-    objects_problem,
 )
 from shardfeed.converters import AnnotationOptions, convert, open_source
 from shardfeed.converters.images.options import ImageOptions
@@ -36,6 +35,7 @@ from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Source, SourceFile
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
+from shardfeed.kinds import objects_problem
 from shardfeed.testing.source import SourceContract
 
 SQUARE = [[10, 10, 30, 10, 30, 30, 10, 30]]
@@ -608,7 +608,6 @@ def test_a_stream_gives_what_the_whole_file_has(tmp_path: Path, chunk: int, monk
 def placed(source: ColumnarSource) -> None:
     """Check that a worker makes a correct record of the objects of every image, or rejects the image."""
     schema = source.schema
-    points = len(schema.keypoints.names) if schema.keypoints else 0
     for i in range(len(source)):
         sample = source[i]
         assert isinstance(sample.image, SourceFile)
@@ -618,7 +617,7 @@ def placed(source: ColumnarSource) -> None:
         except RejectedError as error:
             assert error.code == RejectCode.FRAME  # noqa: PT017  # not every image is
         else:
-            assert objects_problem(cast("dict[str, list[Any]]", values), schema.object_keys, points) == ""
+            assert objects_problem(cast("dict[str, list[Any]]", values), schema) == ""
 
 
 @pytest.mark.long
