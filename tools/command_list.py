@@ -74,8 +74,7 @@ EXAMPLES = {
 
 def command_module(command: str) -> ModuleType:
     """The module of a command: it has `add_arguments` and `run`."""
-    folder = "copies." if command in ("push", "pull") else ""
-    return import_module(f"shardfeed.tools.commands.{folder}{command}_command")
+    return import_module(f"shardfeed.tools.commands.{command}_command")
 
 
 def command_parser(command: str) -> CommandParser:

@@ -15,7 +15,7 @@ from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.containers.shard_names import FoundSplit
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.tfrecord.framing import Index
+from shardfeed.formats.tfrecord_framing import Index
 from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.naming import (
     INDEX_DIRECTORY,

@@ -16,8 +16,8 @@ from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format
-from shardfeed.formats.tfrecord.framing import Index
-from shardfeed.formats.tfrecord.scan import whole_records
+from shardfeed.formats.tfrecord_framing import Index
+from shardfeed.formats.tfrecord_scan import whole_records
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import is_shard
 from shardfeed.readers.shards import open_shard, read_view

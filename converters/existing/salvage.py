@@ -28,8 +28,8 @@ from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escap
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
 from shardfeed.formats.registry import NATIVE
-from shardfeed.formats.tfrecord.framing import unframe
-from shardfeed.formats.tfrecord.scan import Piece, pieces
+from shardfeed.formats.tfrecord_framing import unframe
+from shardfeed.formats.tfrecord_scan import Piece, pieces
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import (
     INDEX_DIRECTORY,

@@ -35,8 +35,8 @@ from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape, spell_out
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
-from shardfeed.formats.tfrecord.scan import whole_records
+from shardfeed.formats.tfrecord_framing import FOOTER_BYTES
+from shardfeed.formats.tfrecord_scan import whole_records
 from shardfeed.naming import MANIFEST, check_split_name, label_names_file
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 from shardfeed.storage.address import local_path

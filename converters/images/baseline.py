@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from shardfeed.converters.images.jpeg import JpegHeader, read_jpeg_header, without_metadata
 from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.errors import MissingExtraError
-from shardfeed.jpeg.markers import SOS, scan_markers
+from shardfeed.formats.jpeg_markers import SOS, scan_markers
 
 if TYPE_CHECKING:
     from PIL import Image

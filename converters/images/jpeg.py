@@ -11,7 +11,7 @@ import simplejpeg
 
 from shardfeed.converters.images.exif import read_orientation
 from shardfeed.converters.rejects import RejectCode, RejectedError, check_metadata, check_size
-from shardfeed.jpeg.markers import (
+from shardfeed.formats.jpeg_markers import (
     APPS,
     COM,
     DAC,

@@ -13,8 +13,8 @@ import simplejpeg
 
 from shardfeed.converters.images.baseline import NotTranscodableError
 from shardfeed.converters.images.jpeg import JpegHeader
-from shardfeed.jpeg.markers import DHT, DRI, FRAMES, SOS, header_segments
-from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.formats.jpeg_markers import DHT, DRI, FRAMES, SOS, header_segments
+from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.native import check_built, library
 from shardfeed.native.codes import DamagedCodesError, have_same_codes, recoded
 

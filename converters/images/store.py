@@ -28,7 +28,7 @@ from shardfeed.converters.images.seekable import interval_for, to_seekable, whol
 from shardfeed.converters.images.sniff import Kind, image_kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.errors import escape
-from shardfeed.jpeg.restarts import restarts_cost, row_lengths
+from shardfeed.formats.jpeg_restarts import restarts_cost, row_lengths
 from shardfeed.schema import RESTARTS
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality

@@ -39,7 +39,7 @@ LOOKS = (
 @contextmanager
 def sheets(look: Look) -> Iterator[None]:
     """Let `shardfeed preview` draw in the colours of `look`."""
-    from shardfeed.tools.pictures import contact_sheet
+    from shardfeed.tools import contact_sheet
 
     colours = {"_PAPER": look.paper, "_GROUND": look.ground, "_RULE": look.line, "_INK": look.ink, "_SOFT": look.soft}
     before = {name: getattr(contact_sheet, name) for name in colours}

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.errors import IntegrityError
-from shardfeed.jpeg.markers import SIGNATURE
-from shardfeed.jpeg.restarts import Header, header_of
+from shardfeed.formats.jpeg_markers import SIGNATURE
+from shardfeed.formats.jpeg_restarts import Header, header_of
 from shardfeed.native.codes import is_whole
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
 from shardfeed.pipelines.decoding.pixels import PartialJpeg, join_pieces

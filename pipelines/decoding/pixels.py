@@ -24,8 +24,8 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from shardfeed.errors import IntegrityError
-from shardfeed.jpeg.markers import EOI, FRAMES, SOS, MarkerError, header_segments
-from shardfeed.jpeg.restarts import are_in_turn, grid_of, piece_ends, restart_codes
+from shardfeed.formats.jpeg_markers import EOI, FRAMES, SOS, MarkerError, header_segments
+from shardfeed.formats.jpeg_restarts import are_in_turn, grid_of, piece_ends, restart_codes
 from shardfeed.pipelines.geometry import ChooseView, View, reduction
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH

@@ -24,7 +24,7 @@ import tensorflow as tf
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.jpeg.markers import SIGNATURE, is_whole
+from shardfeed.formats.jpeg_markers import SIGNATURE, is_whole
 from shardfeed.pipelines.decoding.pixels import MARGIN, PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.readers.tensorflow.indexed import call_from_tensorflow

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from shardfeed.errors import UsageError
-from shardfeed.formats.containers.arrayrecord import ArrayRecord
-from shardfeed.formats.containers.mds import MDS
-from shardfeed.formats.containers.parquet import Parquet
-from shardfeed.formats.containers.webdataset import WebDataset
+from shardfeed.formats.arrayrecord import ArrayRecord
 from shardfeed.formats.format import ShardFormat
-from shardfeed.formats.tfrecord.shard import TFRecord
+from shardfeed.formats.mds import MDS
+from shardfeed.formats.parquet import Parquet
+from shardfeed.formats.tfrecord import TFRecord
+from shardfeed.formats.webdataset import WebDataset
 
 NATIVE = TFRecord()
 FORMATS: Mapping[str, ShardFormat] = {

@@ -1,5 +1,5 @@
-// The header of a JPEG, and the pieces of its image data between restart markers. shardfeed/jpeg/ says the same in
-// Python; what is refused here is looked at there, which names what is wrong.
+// The header of a JPEG, and the pieces of its image data between restart markers. shardfeed/formats/jpeg_markers.py and
+// jpeg_restarts.py say the same in Python; what is refused here is looked at there, which names what is wrong.
 #pragma once
 
 #include <vector>

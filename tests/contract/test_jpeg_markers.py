@@ -3,7 +3,7 @@
 import pytest
 from PIL import Image
 
-from shardfeed.jpeg.markers import DQT, EOI, FRAMES, RESTARTS, SOS, MarkerError, header_segments, scan_markers
+from shardfeed.formats.jpeg_markers import DQT, EOI, FRAMES, RESTARTS, SOS, MarkerError, header_segments, scan_markers
 
 from pictures import image_bytes
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.jpeg.restarts import grid_of, restart_codes, row_lengths
+from shardfeed.formats.jpeg_restarts import grid_of, restart_codes, row_lengths
 
 from pictures import image_bytes
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from shardfeed.errors import RecordError
-from shardfeed.formats.tfrecord import scan
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES, frame, mask
-from shardfeed.formats.tfrecord.scan import header_offsets, pieces, walk_records, whole_records
+from shardfeed.formats import tfrecord_scan as scan
+from shardfeed.formats.tfrecord_framing import FRAME_BYTES, HEADER_BYTES, frame, mask
+from shardfeed.formats.tfrecord_scan import header_offsets, pieces, walk_records, whole_records
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.storage import LOCAL
 

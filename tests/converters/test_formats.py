@@ -25,8 +25,8 @@ from shardfeed.converters import ImageFolder, LabelOptions, Source, convert, ope
 from shardfeed.converters.existing.dataset_source import DatasetSource
 from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import MissingExtraError, OutputExistsError, RecordError, TooManyRejectedError, UsageError
-from shardfeed.formats.containers import mds, parquet
-from shardfeed.formats.containers import webdataset as webdataset_format
+from shardfeed.formats import mds, parquet
+from shardfeed.formats import webdataset as webdataset_format
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import is_shard
 from shardfeed.pipelines import Blocks, Global, Stream, make_batches

@@ -14,7 +14,7 @@ from seekable_images import drawn, jpeg
 import shardfeed
 from shardfeed.converters import ImageOptions, adopt, append, convert, reshard, survey
 from shardfeed.errors import RecordError
-from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.native import library, path_in_use
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.readers.dataset import Dataset

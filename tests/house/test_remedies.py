@@ -18,15 +18,15 @@ EXCEPTIONS: dict[str, str] = {
     "pipelines/caching/sparse.py: run `shardfeed verify DIR`": "a bucket that ends early",
     "readers/shards.py: restore it": "a file that vanishes between two looks",
     "shardfeed/column.py: `shardfeed rebuild DIR`": "behind the checksum of the column",
-    "shardfeed/formats/containers/mds.py: give more --shards": "a shard of 4 GB",
-    "shardfeed/formats/tfrecord/framing.py: `shardfeed rebuild DIR`": "behind the checksum of the index",
+    "shardfeed/formats/mds.py: give more --shards": "a shard of 4 GB",
+    "shardfeed/formats/tfrecord_framing.py: `shardfeed rebuild DIR`": "behind the checksum of the index",
     "shardfeed/storage/bucket_destination.py: restore the file": "a bucket",
     "shardfeed/storage/building.py: check the disk": "a disk that fails",
     "tools/arguments.py: also give --engine ray": "a cluster of Ray",
     "tools/bench/": "how fast this machine is",
     "tools/commands/bench_command.py: shardfeed verify": "a benchmark of minutes",
     "tools/commands/convert_command.py: as SOURCE": "the names of arguments, for other messages",
-    "tools/commands/copies/push_command.py: next": "a bucket",
+    "tools/commands/push_command.py: next": "a bucket",
     "tools/convert_report.py: {}, listed in": "never said: a dry run has no such line",
 }
 

@@ -29,8 +29,8 @@ from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.errors import IntegrityError, LabelFileError, ShardfeedError
 from shardfeed.formats.example import decode, encode
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES, Index, frame, mask, unframe
-from shardfeed.formats.tfrecord.scan import pieces
+from shardfeed.formats.tfrecord_framing import FRAME_BYTES, Index, frame, mask, unframe
+from shardfeed.formats.tfrecord_scan import pieces
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify

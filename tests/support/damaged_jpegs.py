@@ -7,7 +7,7 @@ from contextlib import suppress
 import simplejpeg
 from seekable_images import several_jpegs
 
-from shardfeed.jpeg.markers import DHT, DQT, DRI, EOI, FRAMES, SOS, MarkerError, header_segments, scan_markers
+from shardfeed.formats.jpeg_markers import DHT, DQT, DRI, EOI, FRAMES, SOS, MarkerError, header_segments, scan_markers
 
 Damage = Callable[[bytearray, random.Random], None]
 

@@ -11,7 +11,7 @@ from seekable_images import any_jpeg
 
 from shardfeed import native
 from shardfeed.formats.example import encode
-from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, UndecodableError
 from shardfeed.pipelines.geometry import CenterCrop, Crop, RandomCrop
 from shardfeed.pipelines.windows import RandomWindow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.tools.pictures.contact_sheet import TILE, Row, Tile, draw_sheet
+from shardfeed.tools.contact_sheet import TILE, Row, Tile, draw_sheet
 
 from pictures import image_bytes
 

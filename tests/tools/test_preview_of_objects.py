@@ -29,8 +29,8 @@ from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL, TEXT, Feature, Schema
 from shardfeed.tools.cli import main
 from shardfeed.tools.commands.preview_command import contact_sheet
-from shardfeed.tools.pictures.contact_sheet import WIDE_TILE, Row, Tile, draw_sheet
-from shardfeed.tools.pictures.overlay import class_colour, draw_annotations, has_annotations, raster_legend
+from shardfeed.tools.contact_sheet import WIDE_TILE, Row, Tile, draw_sheet
+from shardfeed.tools.overlay import class_colour, draw_annotations, has_annotations, raster_legend
 
 PAPER = (40, 40, 40)  # of the pictures
 BOXES = Schema(

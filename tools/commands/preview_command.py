@@ -19,8 +19,8 @@ from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Sc
 from shardfeed.storage.local import write_file
 from shardfeed.text import listing, number
 from shardfeed.tools.arguments import check_output
-from shardfeed.tools.pictures.contact_sheet import TILE, WIDE_TILE, Row, Tile, draw_sheet
-from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations, raster_legend
+from shardfeed.tools.contact_sheet import TILE, WIDE_TILE, Row, Tile, draw_sheet
+from shardfeed.tools.overlay import draw_annotations, has_annotations, raster_legend
 
 ROWS = 50  # classes shown by default: larger sheets are unreadable
 RECORDS_READ = 20_000  # at most, for any size of split: some seconds from a local disk

@@ -24,7 +24,7 @@ from shardfeed.readers.notebook import FORMATS, rgb_picture
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.storage.storage import whole
 from shardfeed.text import listing, number, size_text
-from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations
+from shardfeed.tools.overlay import draw_annotations, has_annotations
 from shardfeed.tools.report.measure import Measured
 from shardfeed.tools.report.page import FIRST, Picture, Row, Table
 

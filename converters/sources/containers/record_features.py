@@ -21,7 +21,7 @@ from shardfeed.converters.sources.rows.roles import Kind
 from shardfeed.errors import IntegrityError, escape, name_text
 from shardfeed.formats.example import is_sequence_example
 from shardfeed.formats.format import Fields
-from shardfeed.jpeg.markers import SIGNATURE, is_whole
+from shardfeed.formats.jpeg_markers import SIGNATURE, is_whole
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Feature
 
 # Records that are no Examples: how they begin, what they are, and what to do.

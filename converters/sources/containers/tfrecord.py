@@ -50,8 +50,8 @@ from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length, unframe
-from shardfeed.formats.tfrecord.scan import pieces
+from shardfeed.formats.tfrecord_framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length, unframe
+from shardfeed.formats.tfrecord_scan import pieces
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.local import storage_error
 from shardfeed.text import counted, listing, number

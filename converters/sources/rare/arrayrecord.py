@@ -27,7 +27,7 @@ from shardfeed.converters.sources.containers.tfrecord import (
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, check_extra, escape
-from shardfeed.formats.containers.arrayrecord import chunks
+from shardfeed.formats.arrayrecord import chunks
 
 # The first 64 bytes of every Riegeli file, in which ArrayRecord keeps its records: a block's header, and a signature.
 _START = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")

@@ -18,7 +18,7 @@ from shardfeed.converters.images.store import check_stored, store_image
 from shardfeed.converters.planning.inputs import made_by
 from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
 from shardfeed.errors import UsageError
-from shardfeed.jpeg.restarts import grid_of, restarts_cost, row_lengths
+from shardfeed.formats.jpeg_restarts import grid_of, restarts_cost, row_lengths
 from shardfeed.native import VARIABLE, library, path_in_use
 
 from damaged_jpegs import warned_then_fatal

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from seekable_images import drawn, jpeg
 
-from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.pipelines.decoding.compiled import compiled_decoder
 from shardfeed.pipelines.geometry import CenterCrop, RandomCrop
 from shardfeed.pipelines.windows import RandomWindow, uniform_numbers

@@ -11,7 +11,7 @@ from PIL import Image, ImageFile
 from seekable_images import drawn, jpeg
 
 from shardfeed.errors import IntegrityError
-from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.pipelines.decoding.batch import BatchDecoder
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, _jpeg_shape, plan_view
 from shardfeed.pipelines.geometry import CenterCrop, Crop, RandomCrop, View, cropped

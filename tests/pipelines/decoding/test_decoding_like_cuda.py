@@ -12,7 +12,7 @@ from seekable_images import any_picture, cut_jpeg, drawn, jpeg
 
 import shardfeed
 from shardfeed.converters import convert, from_dicts
-from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.pipelines.decoding.batch import BatchDecoder
 from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.engine import ImageMaker, Records

@@ -13,8 +13,8 @@ from seekable_images import any_picture, cut_jpeg, drawn, jpeg
 import shardfeed
 from shardfeed.converters import ImageOptions, convert, from_dicts
 from shardfeed.errors import RecordError
-from shardfeed.jpeg.markers import header_segments
-from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.formats.jpeg_markers import header_segments
+from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.pipelines import mix, order_samples
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, ReusedMemory, UndecodableError
 from shardfeed.pipelines.decoding.packed import Packer

@@ -11,7 +11,7 @@ import pytest
 from seekable_images import any_picture, cut_jpeg, drawn, jpeg
 
 from shardfeed.errors import IntegrityError
-from shardfeed.jpeg.restarts import grid_of, row_lengths
+from shardfeed.formats.jpeg_restarts import grid_of, row_lengths
 from shardfeed.pipelines.decoding.pixels import join_pieces, plan_view
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.windows import Window

@@ -14,7 +14,7 @@ from seekable_images import drawn, jpeg
 
 import shardfeed
 from shardfeed.formats.example import cut_out, encode
-from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.pipelines import (
     Cache,
     Global,

@@ -89,7 +89,7 @@ DIR_OUT = {"DIR": "out", "OUT": "new", "DATASET": "out"}
     "convert images new",
     Way("shardfeed preview"),
 )
-@advises("tools/commands/copies/pull_command.py: next: shardfeed inspect {}", "pull out new", Way("shardfeed inspect"))
+@advises("tools/commands/pull_command.py: next: shardfeed inspect {}", "pull out new", Way("shardfeed inspect"))
 @advises(
     "tools/commands/adopt_command.py: `shardfeed rebuild DIR` restores its indexes",
     "adopt out",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import shardfeed
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord.framing import frame
+from shardfeed.formats.tfrecord_framing import frame
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import ENCODED, LABEL, Feature
 
@@ -81,7 +81,7 @@ def a_lost_index(box: Box) -> None:
         path.unlink()
 
 
-@advises("shardfeed/formats/tfrecord/shard.py: `shardfeed rebuild DIR` restores it", read_all, REBUILD)
+@advises("shardfeed/formats/tfrecord.py: `shardfeed rebuild DIR` restores it", read_all, REBUILD)
 def a_damaged_index(box: Box) -> None:
     box.folder()
     assert box.type("convert images out") == 0
@@ -113,7 +113,7 @@ def a_shard_that_was_cut(box: Box) -> None:
 
 
 @advises(
-    "shardfeed/formats/tfrecord/scan.py: `shardfeed salvage DIR OUT` makes a dataset of the intact",
+    "shardfeed/formats/tfrecord_scan.py: `shardfeed salvage DIR OUT` makes a dataset of the intact",
     "adopt theirs new",
     Way("shardfeed salvage", 5, fill={"DIR": "theirs", "OUT": "new"}),
 )
@@ -149,7 +149,7 @@ def the_list_of_rejected_is_lost(box: Box) -> None:
 
 
 @advises(
-    "shardfeed/formats/tfrecord/shard.py: run `shardfeed verify DIR`",
+    "shardfeed/formats/tfrecord.py: run `shardfeed verify DIR`",
     read_what_goes("*.tfrecord", 5),
     Way("shardfeed verify", fill=DIR, then=Way("shardfeed salvage", 5, fill=DIR)),
 )
@@ -197,7 +197,7 @@ def all_records_of_a_batch_are_damaged(box: Box) -> None:
     Way("shardfeed reshard", 5, listed=1, fill=DIR | {"N": "1"}),
 )
 @advises(
-    "shardfeed/formats/containers/index.py: run `shardfeed verify DIR`",
+    "shardfeed/formats/container_index.py: run `shardfeed verify DIR`",
     read_all,
     Way(
         "shardfeed verify",

@@ -1,4 +1,9 @@
-"""Common part of this folder's formats: everything except the file itself, which each writes through a `Container`."""
+"""Common part of the formats of other ecosystems: all but the file itself, which each writes through a `Container`.
+
+A container holds each record's image unchanged, so that their own programs read it; the index has its location and the
+rest of the record's payload. So reading is the same for all of them, needs none of their libraries, and checks a CRC
+for each record.
+"""
 
 import base64
 import os
@@ -9,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError, check_extra
-from shardfeed.formats.containers.index import END_BYTES, LINE, ContainerView, TwoFiles, index_end, parse_lines
+from shardfeed.formats.container_index import END_BYTES, LINE, ContainerView, TwoFiles, index_end, parse_lines
 from shardfeed.formats.example import ExampleEncoder, values_of
 from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, Walked
 from shardfeed.schema import ENCODED, LABEL, Schema, Value

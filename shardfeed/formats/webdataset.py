@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import RASTER
-from shardfeed.formats.containers.container import ContainerFormat, Written, image_key, label_key, plain
+from shardfeed.formats.container import ContainerFormat, Written, image_key, label_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile

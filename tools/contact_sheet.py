@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from PIL import Image, ImageDraw
 
 from shardfeed.readers.notebook import rgb_picture
-from shardfeed.tools.pictures.lettering import in_lines, shortened, text_width, write
+from shardfeed.tools.lettering import in_lines, shortened, text_width, write
 
 TILE = 96  # pixels, side of the square a picture is fitted into
 WIDE_TILE = 224  # if something is drawn over the picture

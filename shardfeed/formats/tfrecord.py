@@ -15,8 +15,8 @@ import numpy as np
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import ExampleEncoder
 from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, Walked
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES, LEAST_LINE_BYTES, Index, frame_parts, payload_alone, unframe
-from shardfeed.formats.tfrecord.scan import walk_records
+from shardfeed.formats.tfrecord_framing import FRAME_BYTES, LEAST_LINE_BYTES, Index, frame_parts, payload_alone, unframe
+from shardfeed.formats.tfrecord_scan import walk_records
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import IntegrityError, StorageError, escape
-from shardfeed.formats.containers.container import ContainerFormat, Written
+from shardfeed.formats.container import ContainerFormat, Written
 from shardfeed.schema import Value
 from shardfeed.storage.local import NO_ROOM, NewFile, storage_error
 from shardfeed.storage.storage import FileInfo

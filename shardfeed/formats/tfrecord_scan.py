@@ -14,7 +14,7 @@ import numpy as np
 
 from shardfeed.errors import RecordError
 from shardfeed.formats.format import Walked
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, mask, payload_length, unframe
+from shardfeed.formats.tfrecord_framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, mask, payload_length, unframe
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.storage import OpenFile
 

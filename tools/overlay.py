@@ -20,7 +20,7 @@ from shardfeed.annotations import (
     Raster,
 )
 from shardfeed.schema import Schema
-from shardfeed.tools.pictures.lettering import shortened, text_width, write
+from shardfeed.tools.lettering import shortened, text_width, write
 
 _NAME_WIDTH, _NAME_SIZE, _NAME_HEIGHT = 100, 10, 13  # pixels, of the plate with a class name
 _LINE = 2  # pixels, of a box

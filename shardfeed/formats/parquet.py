@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import UsageError, name_text
-from shardfeed.formats.containers.container import ContainerFormat, Written, column_names, image_key
+from shardfeed.formats.container import ContainerFormat, Written, column_names, image_key
 from shardfeed.schema import FILENAME, FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile
 from shardfeed.storage.storage import FileInfo

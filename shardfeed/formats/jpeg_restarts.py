@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shardfeed.jpeg.markers import APPS, DHT, DQT, DRI, EOI, FRAMES, SOS, MarkerError, header_segments
+from shardfeed.formats.jpeg_markers import APPS, DHT, DQT, DRI, EOI, FRAMES, SOS, MarkerError, header_segments
 
 RST0 = 0xD0
 _MANY = 4096

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.errors import UsageError, argument
-from shardfeed.formats.containers.container import ContainerFormat, Written, column_names, image_key, plain
+from shardfeed.formats.container import ContainerFormat, Written, column_names, image_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import Schema, Value
 from shardfeed.storage.local import NewFile

@@ -1,1 +1,0 @@
-"""JPEG files as bytes: their markers, and the pieces of image data between restart markers."""

@@ -1,1 +1,0 @@
-"""Commands that copy a dataset to or from a bucket."""
