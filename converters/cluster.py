@@ -2,19 +2,19 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.upload import Upload
 from shardfeed.converters.conversion import carry_out, shard_task
-from shardfeed.converters.images.options import ImageOptions, check_flags
-from shardfeed.converters.job import Job
+from shardfeed.converters.job import ImageLike, Job, SourceLike
+from shardfeed.converters.planning.options import ShardsLike
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_shard import PlannedShard
-from shardfeed.converters.planning.split_shares import Groups, Shares
+from shardfeed.converters.planning.split_shares import Groups, SharesLike
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.task import Receipt, ShardTask
-from shardfeed.converters.sources.source import Source
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError
 from shardfeed.formats.registry import NATIVE
 from shardfeed.text import listing, number
@@ -48,18 +48,19 @@ class ShardTasks:
         return f"<{number(len(self._missing), 'task')} of {number(len(self.plan.shards), 'shard')}>"
 
 
+@checked
 def shard_tasks(
-    source: Source | str | os.PathLike[str],
+    source: SourceLike,
     out: str | os.PathLike[str],
     *,
-    split: Mapping[str, float] | Shares | None = None,
+    split: SharesLike = None,
     group_column: str | None = None,
     group_pattern: str | None = None,
     group_duplicates: bool = False,
     to: str = NATIVE.name,
-    shards: int | str | Mapping[str, int] | None = None,
+    shards: ShardsLike = None,
     seed: int = 0,
-    image: ImageOptions | None = None,
+    image: ImageLike = None,
     max_bad: MaxBad = 0,
     no_leaks: bool = False,
     replace: bool = False,
@@ -86,7 +87,6 @@ def shard_tasks(
             write_shard(task)
         report = commit_shards(tasks)
     """
-    check_flags(no_leaks=no_leaks, replace=replace, restart=restart)
     groups = Groups(group_column, group_pattern, group_duplicates)
     job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=True)
     with job.output(restart=restart) as output:
@@ -101,6 +101,7 @@ def shard_tasks(
         return ShardTasks(job, plan, missing)
 
 
+@checked
 def commit_shards(tasks: ShardTasks) -> Report:
     """Publish the dataset after `write_shard` has written its shards: check that none is missing, write the manifest.
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 
@@ -13,15 +13,16 @@ from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.commit.staging import Staging, keep_shards
 from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended
 from shardfeed.converters.engines.engine import Engine
-from shardfeed.converters.images.options import ImageOptions, check_flags
-from shardfeed.converters.job import Job
+from shardfeed.converters.job import ImageLike, Job, SourceLike
+from shardfeed.converters.planning.options import ShardsLike
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.planned_shard import PlannedShard
-from shardfeed.converters.planning.split_shares import Groups, Shares
+from shardfeed.converters.planning.split_shares import Groups, SharesLike
 from shardfeed.converters.report import Begun, Noticed, Report
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Kept, Receipt, ShardTask, checkpoint_path, shard_paths
 from shardfeed.converters.sources.source import Sample, Source
+from shardfeed.declared import checked
 from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.progress_bar import shown_in_notebook
 from shardfeed.storage.local import remove_file
@@ -45,18 +46,19 @@ class Progress:
     shards_planned: int
 
 
+@checked
 def convert(
-    source: Source | str | os.PathLike[str],
+    source: SourceLike,
     out: str | os.PathLike[str],
     *,
-    split: Mapping[str, float] | Shares | None = None,
+    split: SharesLike = None,
     group_column: str | None = None,
     group_pattern: str | None = None,
     group_duplicates: bool = False,
     to: str = NATIVE.name,
-    shards: int | str | Mapping[str, int] | None = None,
+    shards: ShardsLike = None,
     seed: int = 0,
-    image: ImageOptions | None = None,
+    image: ImageLike = None,
     max_bad: MaxBad = 0,
     no_leaks: bool = False,
     replace: bool = False,
@@ -118,7 +120,6 @@ def convert(
         data = shardfeed.open("out")
     """
     started = time.monotonic()
-    check_flags(no_leaks=no_leaks, replace=replace, restart=restart, verify=verify, dry_run=dry_run)
     groups = Groups(group_column, group_pattern, group_duplicates)
     by_nodes = isinstance(workers, RayWorkers)
     job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=by_nodes)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from shardfeed.converters.commit.local_place import LocalPlace
 from shardfeed.converters.commit.output import Output, check_apart, check_output, check_untaken
@@ -20,6 +20,9 @@ from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import TooManyRejectedError, UsageError, argument
 from shardfeed.storage.address import is_address, local_path
+
+SourceLike = Annotated[Source | str | os.PathLike[str], "see shardfeed.converters.sources.source"]
+ImageLike = Annotated[ImageOptions | None, "for example ImageOptions(size=64)"]
 
 
 class Job(NamedTuple):
@@ -51,9 +54,6 @@ class Job(NamedTuple):
         """Check the arguments of `convert`. `by_nodes`: the nodes of a cluster send the shards to a bucket."""
         if isinstance(source, str | os.PathLike):
             source = open_source(source, options=options_of({"group_column": groups.column}))
-        if not isinstance(source, Source):
-            problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
-            raise UsageError("source", problem, "see shardfeed.converters.sources.source")
         if is_address(out):
             from shardfeed.converters.commit.upload import Upload, UploadByNodes  # not above: a disk needs no client
 
@@ -67,8 +67,6 @@ class Job(NamedTuple):
             in_python = "split=Shares({'train': 0.9, 'test': 0.1}, 'hash')"
             shown = argument("split", python=in_python, typed="train=0.9,test=0.1")
             raise UsageError("split_by", "is how splits are drawn, and there are no shares", f"for example {shown}")
-        if not isinstance(image, ImageOptions | None):
-            raise UsageError("image", f"got {image!r}, expected ImageOptions", "for example ImageOptions(size=64)")
         image = image or ImageOptions()
         made_with, onto = info.made_with, info.onto
         options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)

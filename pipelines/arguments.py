@@ -1,48 +1,31 @@
 """Checks of the arguments of training pipelines, for TensorFlow and for PyTorch."""
 
 import inspect
-import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.errors import UsageError, at_least, escape
+from shardfeed.declared import Range
+from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
 MOST_PIXELS = 65_535  # of a side: that of the largest JPEG
-Size = int | tuple[int, int]
+Side = Annotated[int, Range(1, MOST_PIXELS)]
+Size = Side | tuple[Side, Side]
 T = TypeVar("T")
 S = TypeVar("S", bound=Samples)
 
 
 def image_size(size: Size) -> tuple[int, int]:
-    """(height, width) in pixels. Raises UsageError unless both are integers from 1 to 65,535."""
-    sides = size if isinstance(size, tuple | list) else (size, size)
-    if len(sides) != 2:
-        raise UsageError("image_size", f"got {size!r}, expected pixels: one number, or (height, width)")
-    height, width = (at_least("image_size", side, 1, MOST_PIXELS) for side in sides)
-    return height, width
-
-
-def check_samples(samples: Any) -> None:
-    """Raise UsageError, with the expression to type, for a dataset or a path where a split is expected."""
-    if isinstance(samples, str | os.PathLike):
-        path = escape(os.fspath(samples))
-        problem, remedy = f"got the path {path!r}, expected a split", f'for example shardfeed.open({path!r})["train"]'
-        raise UsageError("samples", problem, remedy)
-    if isinstance(samples, Mapping):
-        problem = "got a dataset of several splits, expected one split"
-        names = [f'data["{escape(str(name))}"]' for name in samples]
-        raise UsageError("samples", problem, f"give {' or '.join(names)}" if names else "this one has no splits")
-    if not hasattr(samples, "schema"):
-        problem = f"got {type(samples).__name__}, expected a split, a part of one, or a mix"
-        raise UsageError("samples", problem, 'for example shardfeed.open(DIR)["train"]')
+    """(height, width) in pixels."""
+    height, width = size if isinstance(size, tuple | list) else (size, size)
+    return int(height), int(width)
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
@@ -67,8 +50,7 @@ def check_transforms(transform: Any, batch_transform: Any) -> None:
 
 def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -> None:
     """Raise UsageError, with the nearest sizes that fit, unless a global batch divides evenly among replicas."""
-    at_least(name, replicas, 1)
-    if at_least("batch_size", batch_size, 1) % replicas:
+    if batch_size % replicas:
         below = batch_size // replicas * replicas
         remedy = f"use {below} or {below + replicas}" if below else f"use {replicas}"
         raise UsageError("batch_size", f"got {batch_size}, expected a multiple of the {replicas} {name}", remedy)
@@ -84,21 +66,20 @@ def image_or_transform(
     tags.
     """
     if image_size is not None and transform is None:
-        return *images_and_labels(samples, label, stacklevel=5), labelled(image_size)
+        return *images_and_labels(samples, label, stacklevel=6), labelled(image_size)
     if transform is not None and image_size is None:
         return samples, None, transform
     raise UsageError("image_size, transform", "expected exactly one of them")
 
 
-def images_and_labels(samples: S, label: str, *, stacklevel: int = 4, texts: bool = False) -> tuple[S, list[str]]:
+def images_and_labels(samples: S, label: str, *, stacklevel: int = 5, texts: bool = False) -> tuple[S, list[str]]:
     """Return the samples with a label, and the features that `labelled` needs.
 
     With `texts`, `label` may also be bytes, and all samples are kept. `stacklevel` is that of the function that warns,
     so that a warning names the line of the user's call.
 
-    Raises UsageError unless these are samples, and as `image_and_label_keys` does.
+    Raises UsageError as `image_and_label_keys` does.
     """
-    check_samples(samples)
     keys = image_and_label_keys(samples.schema, label, texts=texts)
     made: Any = samples
     if texts:

@@ -9,14 +9,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
-from shardfeed.errors import UsageError, at_least, escape
+from shardfeed.declared import Count, Natural, Seed, checked
+from shardfeed.errors import UsageError, escape
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.machine.processes import MOST_WORKERS
+from shardfeed.machine.processes import WorkerCount
 from shardfeed.pipelines.arguments import (
     S,
     Size,
     check_image_feature,
-    check_samples,
     check_shared_batch,
     images_and_labels,
     tag_count,
@@ -31,11 +31,10 @@ from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progress
 from shardfeed.pipelines.orders.position import Position
-from shardfeed.pipelines.ranks import Ranks, even_cuts, given_ranks, ranks_of_environment, ranks_of_jax
-from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.ranks import Ranks, RanksLike, even_cuts, ranks_of_environment, ranks_of_jax
+from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow
-from shardfeed.readers.skip import Skip, check_skip
-from shardfeed.readers.split import Split
+from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
 
 _CROP_FRACTION = 0.875
@@ -45,24 +44,25 @@ TargetName = Literal["boxes", "masks", "keypoints", "raster"]
 _LISTS = {"boxes", "labels", "area", "iscrowd", "masks", "keypoints"}  # one array per image, of any length
 
 
+@checked
 def array_batches(
-    samples: Samples,
+    samples: SamplesLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size,
     area: tuple[float, float] = AREA,
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
     letterbox: bool = False,
-    seed: int = 0,
+    seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
-    start_step: int | None = None,
-    damaged: Skip | None = None,
-    workers: int | None = None,
-    ranks: Ranks | None = None,
+    start_step: Natural | None = None,
+    damaged: Damaged = None,
+    workers: WorkerCount | None = None,
+    ranks: RanksLike = None,
 ) -> "TrainingArrays":
     """Make batches for training as NumPy arrays, by threads ahead of their use. Each iteration is the next epoch.
 
@@ -133,19 +133,20 @@ def array_batches(
     return TrainingArrays(arranged, chosen, crop, parts, **options)
 
 
+@checked
 def eval_array_batches(
-    split: Split,
+    split: SplitLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size,
     crop_fraction: float = _CROP_FRACTION,
     letterbox: bool = False,
     label: str = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
-    damaged: Skip | None = None,
-    workers: int | None = None,
-    ranks: Ranks | None = None,
+    damaged: Damaged = None,
+    workers: WorkerCount | None = None,
+    ranks: RanksLike = None,
 ) -> "ArrayBatches":
     """Make batches for evaluation or prediction as NumPy arrays: every sample exactly once, in stored order.
 
@@ -212,11 +213,7 @@ class ArrayBatches(Iterable[Any]):
         workers: int | None,
         process: Ranks,
     ) -> None:
-        check_skip(damaged)
-        if workers is None:
-            threads = max(1, cpu_budget() // process.ranks_on_this_machine)
-        else:
-            threads = at_least("workers", workers, 1, MOST_WORKERS)
+        threads = max(1, cpu_budget() // process.ranks_on_this_machine) if workers is None else workers
         empty = not self._fill and process.ranks == 1
         self.order = order
         self._read = DrawnReader(samples, order, fill=self._fill, may_be_empty=empty)
@@ -296,7 +293,7 @@ class TrainingArrays(ArrayBatches):
     def __init__(self, *given: Any, start_step: int | None, **options: Any) -> None:
         super().__init__(*given, **options)
         self.endless = start_step is not None
-        self.step = at_least("start_step", start_step or 0, 0)
+        self.step = start_step or 0
         self._begun: int | None = None  # the epoch of the last batch, unless `seek` was called since
 
     def __repr__(self) -> str:
@@ -400,17 +397,14 @@ def _parts(
     samples: S, crop: Crop, label: str, features: Sequence[str] | None, targets: Collection[TargetName]
 ) -> tuple[S, _Parts]:
     """Return the samples, without those that have no label if labels are wanted, and the parts of a batch."""
-    check_samples(samples)
     if features is not None or targets:
         if label != LABEL:
             remedy = f"add {label!r} to features, or leave features and targets out"
             raise UsageError("label", "is for batches of (images, labels), and these are dicts", remedy)
-        if isinstance(features, str) or isinstance(targets, str):
-            raise UsageError("features, targets", f"got {features!r}, {targets!r}, expected lists of names")
         return samples, _Parts(samples.schema, crop, None, features or (), targets)
-    samples, _ = images_and_labels(samples, label, stacklevel=5)
+    samples, _ = images_and_labels(samples, label, stacklevel=6)
     return samples, _Parts(samples.schema, crop, label, (), ())
 
 
 def _this_process(ranks: Ranks | None) -> Ranks:
-    return given_ranks(ranks) or ranks_of_jax() or ranks_of_environment()
+    return ranks or ranks_of_jax() or ranks_of_environment()

@@ -19,7 +19,7 @@ from shardfeed.pipelines.decoding.packed import decoder_of
 from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, DrawnSamples, IndexedOrder
 from shardfeed.pipelines.prefetch import prefetch_threads
-from shardfeed.pipelines.samples import Samples, checked, named
+from shardfeed.pipelines.samples import Samples, images_checked, named
 from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, Split, checked_record
 from shardfeed.schema import Schema
@@ -104,7 +104,7 @@ class ImageMaker:
     def __init__(self, samples: Samples, crop: Crop, *, threads: int, decode: Decode = "cpu", **options: Any) -> None:
         limit_arenas(threads)
         of = crop, samples.schema, samples.formats, threads
-        self._decoder = decoder_of(decode, *of, check=not checked(samples), **options)
+        self._decoder = decoder_of(decode, *of, check=not images_checked(samples), **options)
         self.close, self.keys = self._decoder.close, frozenset(self._decoder.keys)
 
     def __call__(self, records: Records) -> Batch:

@@ -10,10 +10,11 @@ One `View`, drawn by the image's transform, applies to all parts of a sample.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.windows import RandomWindow, Window, center_window, uniform_numbers
 
@@ -155,7 +156,22 @@ def to_source(view: View) -> tuple[np.ndarray, np.ndarray]:
     return scale.astype(np.float32), offset.astype(np.float32)
 
 
-def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
+def _check_numbers(name: str, array: Any) -> None:
+    """Raise UsageError unless this is an array or a tensor of numbers, the last dimension 4 for boxes, else 2."""
+    size = 4 if name == "boxes" else 2
+    try:
+        shape = np.asarray(array, np.float32).shape
+    except (TypeError, ValueError):
+        shape = ()
+    if shape[-1:] != (size,):
+        raise UsageError(name, f"got {array!r:.100}, expected numbers [..., {size}]")
+
+
+Numbers = Annotated[np.ndarray, _check_numbers]
+
+
+@checked
+def boxes_to_source(boxes: Numbers, scale: Numbers, offset: Numbers) -> np.ndarray:
     """Convert predicted boxes from pixels of the model's input to pixels of the stored image, float32 [..., n, 4].
 
     Args:
@@ -171,7 +187,8 @@ def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) ->
     return np.asarray(boxes, np.float32) * scale + offset
 
 
-def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+@checked
+def masks_to_source(masks: np.ndarray, scale: Numbers, offset: Numbers, size: tuple[int, int]) -> np.ndarray:
     """Resample predicted masks from the model's input to the stored image, [k, height, width].
 
     Masks are resampled with nearest-neighbour interpolation.
@@ -186,6 +203,8 @@ def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, si
         height, width = target["orig_size"].tolist()
         found = masks_to_source(output["masks"][:, 0].numpy() > 0.5, target["scale"], target["offset"], (height, width))
     """
+    if masks.ndim != 3:
+        raise UsageError("masks", f"got an array of shape {masks.shape}, expected [k, height, width]")
     scale, offset = (np.asarray(side, np.float64)[::-1] for side in (scale, offset))
     places = [
         np.floor((np.arange(side) + 0.5 - offset[axis]) / scale[axis]).astype(np.int64)
@@ -307,10 +326,6 @@ class Letterbox(Crop):
     target: tuple[int, int]
     fill: int
     letterboxes = True
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.fill <= 255:
-            raise UsageError("fill", f"got {self.fill!r}, expected 0 to 255")
 
     def view(self, height: int, width: int) -> View:
         return letterboxed((height, width), self.target)

@@ -10,10 +10,12 @@ from typing import Any
 
 import keras
 
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.pipelines.arrays import ArrayBatches, TrainingArrays
 
 
+@checked
 def keras_batches(batches: ArrayBatches, arrange: Callable[[Any], Any] | None = None) -> keras.utils.PyDataset:
     """Make what Keras' `fit`, `evaluate` and `predict` take, on any backend; TensorFlow is not needed.
 
@@ -39,8 +41,6 @@ def keras_batches(batches: ArrayBatches, arrange: Callable[[Any], Any] | None = 
     """
     if tuple(map(int, keras.__version__.split(".")[:2])) < (3, 9):  # which says less of fits and epochs
         raise UsageError("keras", f"this is Keras {keras.__version__}, expected 3.9", "pip install --upgrade keras")
-    if not isinstance(batches, ArrayBatches):
-        raise UsageError("batches", f"got {type(batches).__name__}, expected the result of (eval_)array_batches")
     if isinstance(batches, TrainingArrays) and batches.endless:
         raise UsageError("start_step", "got endless batches, and fit has epochs", "leave it out; see batches.seek")
     if arrange is None and keras.config.image_data_format() == "channels_first":

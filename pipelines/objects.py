@@ -1,14 +1,14 @@
 """Objects of records as a view shows them, in NumPy; checks of the transforms' arguments, and of their dataset."""
 
 import io
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import BOX, IS_CROWD, KEYPOINT_X, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
-from shardfeed.errors import IntegrityError, UsageError, at_least
+from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, RecordKind
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import MIN_VISIBLE, View, check_flip, see_areas, see_boxes, see_keypoints, see_raster
@@ -25,23 +25,6 @@ class SchemaTransform(Protocol):
     """A transform that looks at the schema first: `bind` returns the features that it needs, and a function to call."""
 
     def bind(self, schema: Schema) -> tuple[list[str], Callable[..., Any]]: ...
-
-
-def check_image(image: Any, kind: type, package: str) -> None:
-    """Raise UsageError unless `image` is of `kind`: a transform of `package` that reports the window it shows."""
-    if not isinstance(image, kind):
-        problem = f"got {image!r}, expected a transform that reports its crop window"
-        remedy = f"random_resized_crop(512), resize_center_crop(512) or letterbox(512) of {package}"
-        raise UsageError("image", problem, remedy)
-
-
-def check_detection(boxes: str, crowd: str, crowds: Sequence[str], min_visible: float) -> None:
-    """Raise UsageError for an unknown `boxes` or `crowd`, and for a `min_visible` that is not within 0 to 1."""
-    for place, given, choices in (("boxes", boxes, get_args(BoxFormat)), ("crowd", crowd, crowds)):
-        if given not in choices:
-            raise UsageError(place, f"got {given!r}, expected one of {', '.join(choices)}")
-    if not 0 <= min_visible <= 1:
-        raise UsageError("min_visible", f"got {min_visible!r}, expected 0 to 1")
 
 
 def box_columns(form: str, x0: Any, y0: Any, x1: Any, y1: Any) -> tuple[Any, Any, Any, Any]:
@@ -163,7 +146,7 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> np.ndarray:
 
     Raises IntegrityError for a label that is not 0 to `classes` - 1, UsageError for fewer than one class.
     """
-    hot = np.zeros(at_least("classes", classes, 1), np.float32)
+    hot = np.zeros(classes, np.float32)
     numbers = np.asarray(labels, np.int64)
     wrong = numbers[(numbers < 0) | (numbers >= classes)]
     if len(wrong):

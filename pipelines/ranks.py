@@ -4,13 +4,15 @@ import math
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from shardfeed.declared import Natural, Positive, checked
 from shardfeed.errors import UsageError, at_least, escape
 
 
+@checked
 @dataclass(frozen=True)
 class Ranks:
     """The rank of this process among the processes that share the batches: `rank` of `ranks`, counted from 0.
@@ -28,15 +30,12 @@ class Ranks:
         loader = torch_loader(data["train"], batch_size=256, image_size=224, ranks=Ranks(rank=0, ranks=4))
     """
 
-    rank: int
-    ranks: int
-    local: int | None = None
+    rank: Natural
+    ranks: Positive
+    local: Positive | None = None
 
     def __post_init__(self) -> None:
-        at_least("ranks", self.ranks, 1)
         at_least("rank", self.rank, 0, self.ranks - 1)
-        if self.local is not None:
-            at_least("local", self.local, 1)
 
     @classmethod
     def of_mesh(cls, mesh: Any) -> "Ranks":
@@ -63,11 +62,7 @@ class Ranks:
         return self.local or min(self.ranks, max(1, _number("LOCAL_WORLD_SIZE", 1)))
 
 
-def given_ranks(given: Any) -> Ranks | None:
-    """Return what a caller gave. Raises UsageError unless it is `Ranks` or None."""
-    if given is not None and not isinstance(given, Ranks):
-        raise UsageError("ranks", f"got {given!r}, expected Ranks or None", "for example ranks=Ranks(rank=0, ranks=2)")
-    return given
+RanksLike = Annotated[Ranks | None, "for example ranks=Ranks(rank=0, ranks=2)"]
 
 
 def ranks_of_jax() -> Ranks | None:

@@ -1,15 +1,16 @@
 """Sources of batches: a split, or several splits mixed by weight."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from shardfeed.annotations import KEYPOINT_X, RASTER
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.readers.split import Split
@@ -107,7 +108,30 @@ class Mixture:
 Samples = Split | Mixture
 
 
-def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
+def check_samples(name: str, samples: Any) -> None:
+    """Raise UsageError, with the expression to type, for a dataset or a path where a split is expected."""
+    if isinstance(samples, str | os.PathLike):
+        path = escape(os.fspath(samples))
+        problem, remedy = f"got the path {path!r}, expected a split", f'for example shardfeed.open({path!r})["train"]'
+        raise UsageError(name, problem, remedy)
+    if isinstance(samples, Mapping):
+        problem = "got a dataset of several splits, expected one split"
+        names = [f'data["{escape(str(name))}"]' for name in samples]
+        raise UsageError(name, problem, f"give {' or '.join(names)}" if names else "this one has no splits")
+    if not hasattr(samples, "schema"):
+        problem = f"got {type(samples).__name__}, expected a split, a part of one, or a mix"
+        raise UsageError(name, problem, 'for example shardfeed.open(DIR)["train"]')
+
+
+SamplesLike = Annotated[Samples, check_samples]
+SplitLike = Annotated[Split, check_samples]
+
+
+_PAIRS = 'for example mix([(data["train"], 3), (more["train"], 1)])'
+
+
+@checked
+def mix(parts: Annotated[Sequence[tuple[Split, float]], _PAIRS]) -> Mixture:
     """Combine splits of one dataset or several, drawing from each in proportion to its weight.
 
     In each batch, a split gets the share that its weight asks for, rounded down or up. The size of a split does not
@@ -126,19 +150,13 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
         both = mix([(flowers["train"], 3), (plants["train"], 1)])
         batches = train_batches(both, batch_size=256, image_size=224)
     """
-    expected = "expected pairs of a split and its weight"
-    given: Any = parts if isinstance(parts, tuple | list) else [parts]
     if not parts:
-        raise UsageError("mix", f"got no splits, {expected}")
-    for pair in given:
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Split)):
-            remedy = 'for example mix([(data["train"], 3), (more["train"], 1)])'
-            raise UsageError("mix", f"got {type(pair).__name__}, {expected}", remedy)
+        raise UsageError("parts", "got no splits, expected pairs of a split and its weight")
     for split, weight in parts:
-        if not (isinstance(weight, Real) and 0 < weight < float("inf")):
-            raise UsageError("mix", f"got the weight {weight!r} for split {split.name}, expected a number above 0")
+        if not 0 < weight < float("inf"):
+            raise UsageError("parts", f"got the weight {weight!r} for split {split.name}, expected a number above 0")
         if len(split) == 0:
-            raise UsageError("mix", f"split {split.name} has no samples", "leave it out")
+            raise UsageError("parts", f"split {split.name} has no samples", "leave it out")
     first = parts[0][0]
     for split, _ in parts[1:]:
         for key in sorted(first.schema.class_names.keys() & split.schema.class_names.keys()):
@@ -149,19 +167,19 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
                 remedy = (
                     "`shardfeed relabel` changes the classes of a dataset, `shardfeed merge` joins both by class name"
                 )
-                raise UsageError("mix", f"the class names of {key} differ: {what}", remedy)
+                raise UsageError("parts", f"the class names of {key} differ: {what}", remedy)
         for key, what in ((KEYPOINT_X, "keypoints"), (RASTER, "raster")):
             both = key in first.schema.features and key in split.schema.features
             if both and getattr(first.schema, what) != getattr(split.schema, what):
                 problem = f"the {what} of splits {first.name} and {split.name} have different meanings"
-                raise UsageError("mix", problem, "convert both with the same list of names")
+                raise UsageError("parts", problem, "convert both with the same list of names")
     mixture = Mixture(tuple(split for split, _ in parts), tuple(float(weight) for _, weight in parts))
     if not mixture.schema.features:
-        raise UsageError("mix", "the splits share no feature")
+        raise UsageError("parts", "the splits share no feature")
     return mixture
 
 
-def checked(samples: Samples) -> bool:
+def images_checked(samples: Samples) -> bool:
     """Whether all images, also those outside of a part of a split, were decoded when they were stored."""
     return all(split.shards.info.checked for split in (samples.parts if isinstance(samples, Mixture) else (samples,)))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from io import UnsupportedOperation
 from typing import Any
 
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import is_index, is_shard
@@ -76,6 +77,7 @@ class Dataset(Mapping[str, Split]):
         return f"Dataset({self.directory!r}, {splits})"
 
 
+@checked
 def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
     """Open a dataset directory on the local disk, at a URL (s3, gs, az, hf, https), or through your own `storage`.
 

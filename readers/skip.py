@@ -8,13 +8,15 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, RecordError, UsageError, at_least
+from shardfeed.declared import Natural, checked
+from shardfeed.errors import IntegrityError, RecordError
 
 
+@checked
 class Skip:
     """Skip up to `limit` different damaged records; one more raises IntegrityError.
 
@@ -28,8 +30,8 @@ class Skip:
     once, even if several epochs read it. One Skip may serve several datasets and threads; each process counts its own.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = at_least("limit", limit, 0)
+    def __init__(self, limit: Natural) -> None:
+        self.limit = limit
         self._found: dict[str, RecordError] = {}
         self._lock = threading.Lock()
 
@@ -65,10 +67,8 @@ class Skip:
         warnings.warn(f"left out, {number} of at most {self.limit}: {error}", RuntimeWarning, stacklevel=2)
 
 
-def check_skip(damaged: Any) -> None:
-    """Raise UsageError unless this is a `Skip` or None."""
-    if not (damaged is None or isinstance(damaged, Skip)):
-        raise UsageError("damaged", f"got {damaged!r}, expected a Skip or None", "damaged=Skip(10) leaves out up to 10")
+SkipLike = Annotated[Skip, "damaged=Skip(10) leaves out up to 10"]
+Damaged = SkipLike | None
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ Every record's CRC is checked. A split pickles as paths, opens files when first 
 """
 
 import hashlib
-import operator
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
@@ -20,7 +20,7 @@ from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.notebook import split_html
 from shardfeed.readers.shards import Copy, Shards
-from shardfeed.readers.skip import Skip, check_skip
+from shardfeed.readers.skip import SkipLike
 from shardfeed.schema import Schema
 from shardfeed.storage.storage import LOCAL, Storage
 
@@ -167,6 +167,7 @@ class Split(Sequence[Record]):
         view.name, view.schema, view.shards, view._places = self.name, self.schema, self.shards, places
         return view
 
+    @checked
     def select(self, which: ArrayLike) -> "Split":
         """Return a view of selected samples; `which`: a bool mask [n], or indices, int [k], in any order.
 
@@ -190,6 +191,7 @@ class Split(Sequence[Record]):
             raise UsageError(f"split {self.name}", f"got the index {bad}, expected less than {len(self)}")
         return self._view(self.places(indices))
 
+    @checked
     def column(self, key: str) -> np.ndarray:
         """Return the value of feature `key` in each sample: int64 [n], float32 [n], or bytes as objects [n].
 
@@ -208,10 +210,11 @@ class Split(Sequence[Record]):
             raise UsageError("column", problem, f"it has {', '.join(scalars)}")
         return read_column(self.shards, self.schema, key, self._places)
 
+    @checked
     def place(self, index: int) -> int:
         """Return the sample's place in the whole split; negative indices count from the end. Raises IndexError."""
         try:
-            return int(self._places[operator.index(index)])
+            return int(self._places[index])
         except IndexError:
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
 
@@ -223,7 +226,8 @@ class Split(Sequence[Record]):
         """
         return self.shards.place(self.place(index))
 
-    def places(self, indices: np.ndarray) -> np.ndarray:
+    @checked
+    def places(self, indices: NDArray[np.integer]) -> np.ndarray:
         """Convert indices within the view, int64 [k], to places in the whole split, int64 [k]."""
         if isinstance(self._places, range):
             places = np.where(indices < 0, indices + len(self), indices).astype(np.int64, copy=False)
@@ -239,7 +243,8 @@ class Split(Sequence[Record]):
     def __iter__(self) -> Iterator[Record]:
         return (self[i] for i in range(len(self)))
 
-    def without_damaged(self, damaged: Skip) -> Iterator[Record]:
+    @checked
+    def without_damaged(self, damaged: SkipLike) -> Iterator[Record]:
         """Yield the samples in order, except damaged ones; `damaged` counts these and sets their maximum number.
 
         Raises IntegrityError if more records are damaged than `damaged` allows.
@@ -249,10 +254,6 @@ class Split(Sequence[Record]):
             names = [record["image/filename"] for record in data["train"].without_damaged(skip)]
             print(skip.found)
         """
-        check_skip(damaged)
-        return self._intact(damaged)
-
-    def _intact(self, damaged: Skip) -> Iterator[Record]:
         for i in range(len(self)):
             try:
                 yield self[i]
@@ -260,13 +261,11 @@ class Split(Sequence[Record]):
                 damaged.note(error)
 
     def payload(self, index: int) -> bytes:
-        """Return the serialized Example at `index`; negative indices count from the end.
-
-        Raises IndexError, RecordError.
-        """
+        """Return the serialized Example at `index`; negative: from the end. Raises IndexError, RecordError."""
         return self.shards.payloads(np.array([self.place(index)]))[0]
 
-    def payloads(self, indices: np.ndarray) -> list[bytes]:
+    @checked
+    def payloads(self, indices: NDArray[np.integer]) -> list[bytes]:
         """Return the serialized Examples at `indices`, int64 [k], in order; adjacent records are read together.
 
         Raises IndexError, RecordError.
@@ -275,6 +274,7 @@ class Split(Sequence[Record]):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {indices.max()}")
         return self.shards.payloads(self.places(indices))
 
+    @checked
     def parse(self, payload: bytes) -> Record:
         """Parse a serialized Example as `split[i]` does. Raises IntegrityError if it does not match the schema."""
         return checked_record(decode(payload), self.schema)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 from io import UnsupportedOperation
 
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, escape
 from shardfeed.formats.format import Walked
 from shardfeed.manifest import SplitInfo, read_manifest
@@ -50,6 +51,7 @@ class Verified:
     strangers: list[str] = field(default_factory=list)
 
 
+@checked
 def verify(
     path: str | os.PathLike[str],
     check_record: Callable[[bytes], object] | None = None,

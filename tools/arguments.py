@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from shardfeed.converters.engines.choose_engine import LocalWorkers, RayWorkers
+from shardfeed.converters.engines.engine import StartedBy
+from shardfeed.declared import Positive, check
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import byte_size
 
@@ -123,7 +125,8 @@ def check_output(option: str, name: str, *ends: str) -> None:
 
 def workers_of(args: argparse.Namespace) -> LocalWorkers | RayWorkers:
     """Read `--engine`, `--workers`, `--address` and, if the command has it, `--start-method`. Raises UsageError."""
-    method = getattr(args, "start_method", "spawn")
+    check("workers", args.workers, Positive | None)
+    method: StartedBy = getattr(args, "start_method", "spawn")
     if args.engine == "ray":
         return RayWorkers(args.workers, args.address, method)
     if args.address is not None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
+from shardfeed.declared import checked
 from shardfeed.errors import OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
@@ -35,6 +36,7 @@ class Pushed:
     read_back: int
 
 
+@checked
 def push(directory: str | os.PathLike[str], url: str, *, progress: Callable[[int], object] | None = None) -> Pushed:
     """Copy a dataset to a bucket, or continue where an earlier call stopped.
 

@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from shardfeed.converters.engines.engine import Engine, check_workers
+from shardfeed.converters.engines.engine import Engine, StartedBy
 from shardfeed.converters.engines.local_engine import LocalEngine
-from shardfeed.errors import UsageError, needing_extra
+from shardfeed.declared import Positive, checked
+from shardfeed.errors import needing_extra
 from shardfeed.machine.budget import cpu_budget
+from shardfeed.machine.processes import WorkerCount
 
 
+@checked
 @dataclass(frozen=True)
 class LocalWorkers:
     """Worker processes on this machine.
@@ -23,13 +26,11 @@ class LocalWorkers:
         convert("photos", "out", workers=LocalWorkers(8, start_method="forkserver"))
     """
 
-    count: int | None = None
-    start_method: str = "spawn"
-
-    def __post_init__(self) -> None:
-        check_workers(1 if self.count is None else self.count, self.start_method)
+    count: WorkerCount | None = None
+    start_method: StartedBy = "spawn"
 
 
+@checked
 @dataclass(frozen=True)
 class RayWorkers:
     """Processes on the nodes of a Ray cluster; needs `shardfeed[ray]`.
@@ -47,30 +48,25 @@ class RayWorkers:
         convert("s3://bucket/photos", "s3://bucket/out", workers=RayWorkers(address="10.0.0.1:6379"))
     """
 
-    count: int | None = None
+    count: Positive | None = None
     address: str | None = None
-    start_method: str = "spawn"
-
-    def __post_init__(self) -> None:
-        check_workers(1 if self.count is None else self.count, self.start_method, most=None)
+    start_method: StartedBy = "spawn"
 
 
-Workers = int | LocalWorkers | RayWorkers | Engine | None
+Workers = WorkerCount | LocalWorkers | RayWorkers | Engine | None
 
 
 def choose_engine(workers: Workers, tries: str) -> Engine:
-    """Return an engine with these workers, not started yet, or the engine given. Raises UsageError for anything else.
+    """Return an engine with these workers, not started yet, or the engine given.
 
     `tries`: the directory in which an engine on several machines writes shards before they are accepted.
     """
     if isinstance(workers, Engine):
         return workers
-    if workers is None or type(workers) is int:
+    if workers is None or isinstance(workers, int):
         workers = LocalWorkers(workers)
     if isinstance(workers, LocalWorkers):
         return LocalEngine(cpu_budget() if workers.count is None else workers.count, workers.start_method)
-    if not isinstance(workers, RayWorkers):
-        raise UsageError("workers", f"got {workers!r}, expected a number, LocalWorkers, RayWorkers or an Engine")
     with needing_extra("workers"):
         from shardfeed.converters.engines.ray_engine import RayEngine  # not above: Ray takes a second
     return RayEngine(tries, workers.address, workers.count, workers.start_method)

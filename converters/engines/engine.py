@@ -1,14 +1,14 @@
 """Interface of an engine, which decides where shards are written."""
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from shardfeed.converters.shards.task import Receipt, ShardTask
-from shardfeed.errors import UsageError, at_least
-from shardfeed.machine.processes import MOST_WORKERS, START_METHODS
+from shardfeed.machine.processes import StartMethod
 
 IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
 LOSSES = 8  # workers one shard may lose before the run gives up
+StartedBy = Literal["auto"] | StartMethod
 AUTO = "auto"  # how workers are started: by fork where they have little to do and that is safe, else by spawn
 POLL = 0.2  # seconds between looks at the clock
 
@@ -42,10 +42,3 @@ class Engine(Protocol):
     def stop(self) -> None:
         """Stop all work immediately."""
         ...
-
-
-def check_workers(workers: int, start_method: str, most: int | None = MOST_WORKERS) -> None:
-    """Raise UsageError unless there are 1 to `most` workers, and for an unknown start method."""
-    at_least("workers", workers, 1, most)
-    if start_method not in (AUTO, *START_METHODS):
-        raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join((AUTO, *START_METHODS))}")

@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from shardfeed.converters.engines.engine import AUTO, IMAGE_TIMEOUT, LOSSES, POLL, check_workers
+from shardfeed.converters.engines.engine import AUTO, IMAGE_TIMEOUT, LOSSES, POLL, StartedBy
 from shardfeed.converters.engines.lifeline import work_with_parent
 from shardfeed.converters.engines.worker import IDLE, IMPORTABLE, Board
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.processes import (
+    WorkerCount,
     check_may_start,
     forked_after_use,
     hold_lifeline,
@@ -60,8 +62,10 @@ class LocalEngine:
     `image_timeout`: seconds for one image.
     """
 
-    def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:
-        check_workers(workers, start_method)
+    @checked
+    def __init__(
+        self, workers: WorkerCount, start_method: StartedBy = "spawn", image_timeout: float = IMAGE_TIMEOUT
+    ) -> None:
         check_may_start("workers")
         self._context: Any = multiprocessing.get_context("spawn" if start_method == AUTO else start_method)
         self._auto, self._few = start_method == AUTO, False

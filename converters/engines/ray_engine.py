@@ -22,12 +22,13 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from shardfeed.converters.engines.engine import IMAGE_TIMEOUT, LOSSES, POLL, check_workers
+from shardfeed.converters.engines.engine import IMAGE_TIMEOUT, LOSSES, POLL, StartedBy
 from shardfeed.converters.engines.node_probe import Node, Probe
 from shardfeed.converters.engines.ray_writer import ShardWriter, Written
 from shardfeed.converters.engines.worker import IMPORTABLE
 from shardfeed.converters.shards.receipts import receipts_below
 from shardfeed.converters.shards.task import Receipt, ShardTask
+from shardfeed.declared import Positive, checked
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
 from shardfeed.machine.ray_cluster import Cluster, check_address
 from shardfeed.storage.address import is_address
@@ -62,15 +63,15 @@ class RayEngine:
     CPUs. `start_method`, `image_timeout`: as of LocalEngine.
     """
 
+    @checked
     def __init__(
         self,
         tries: str,
         address: str | None = None,
-        workers: int | None = None,
-        start_method: str = "spawn",
+        workers: Positive | None = None,
+        start_method: StartedBy = "spawn",
         image_timeout: float = IMAGE_TIMEOUT,
     ) -> None:
-        check_workers(1 if workers is None else workers, start_method, most=None)
         check_address(address)
         self.warnings: list[str] = []
         self._tries, self._address, self._wanted = tries, address, workers

@@ -7,6 +7,7 @@ and is condemned there, exactly as without Ray.
 import traceback
 from typing import NamedTuple
 
+from shardfeed.converters.engines.engine import StartedBy
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.engines.node_probe import Node, Question, look
 from shardfeed.converters.engines.on_node import write_in_place
@@ -30,7 +31,7 @@ class Written(NamedTuple):
 class ShardWriter:
     """Writes shards one after the other; another thread may call `done` meanwhile."""
 
-    def __init__(self, start_method: str, image_timeout: float) -> None:
+    def __init__(self, start_method: StartedBy, image_timeout: float) -> None:
         self._engine = LocalEngine(1, start_method, image_timeout)
 
     def look(self, question: Question) -> Node:

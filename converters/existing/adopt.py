@@ -13,6 +13,7 @@ from shardfeed.converters.existing.surveying import Survey, files_of
 from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
 from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.containers.shard_names import FoundSplit
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.tfrecord_framing import Index
@@ -35,6 +36,7 @@ from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 from shardfeed.version import __version__
 
 
+@checked
 def adopt(survey: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
     """Create a dataset from the surveyed files: in their own folder, or in the new directory `out`, with links to them.
 

@@ -15,6 +15,7 @@ from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Source
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError
 from shardfeed.manifest import has_manifest
 from shardfeed.readers.dataset import Dataset
@@ -23,6 +24,7 @@ from shardfeed.schema import SHA256
 from shardfeed.storage.address import is_address, local_path
 
 
+@checked
 def append(
     dataset: Dataset | str | os.PathLike[str],
     source: Source | str | os.PathLike[str],

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from shardfeed.converters.sources.export_records import Item, Items, Losses, los
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import info_of
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, escape
 from shardfeed.formats.registry import FORMATS
 from shardfeed.machine.free_space import room_in
@@ -146,12 +147,24 @@ class Exported:
         return {"bytes" if name == "size" else name: value for name, value in found.items()}
 
 
+def shard_remedy(to: str) -> str:
+    """The command that writes the format `to`, if it is one of shards; else ""."""
+    return f"`shardfeed reshard DATASET OUT --to {to}` writes these shards" if to in FORMATS else ""
+
+
+def _check_form(name: str, to: Any) -> None:
+    if not isinstance(to, str) or to not in FORMS:
+        problem = f"got {to!r}, expected one of {', '.join(get_args(To))}"
+        raise UsageError(name, problem, shard_remedy(to) if isinstance(to, str) else "")
+
+
+@checked
 def export(
     dataset: str | os.PathLike[str] | Dataset,
     out: str | os.PathLike[str],
-    to: To,
+    to: Annotated[To, _check_form],
     *,
-    drop: Collection[str] = (),
+    drop: str | Collection[str] = (),
     dry_run: bool = False,
     progress: Callable[[int], object] = lambda images: None,
 ) -> Exported:
@@ -187,8 +200,6 @@ def export(
         StorageError, BusyError: no free space, or another run is writing `out`.
     """
     started = time.monotonic()
-    if to not in FORMS:
-        raise UsageError("to", f"got {to!r}, expected one of {', '.join(get_args(To))}", shard_remedy(to))
     if not isinstance(dataset, Dataset):
         check_local(dataset)
         dataset = open_dataset(dataset)
@@ -235,11 +246,6 @@ def export(
         dry_run=dry_run,
         seconds=time.monotonic() - started,
     )
-
-
-def shard_remedy(to: str) -> str:
-    """The command that writes the format `to`, if it is one of shards; else ""."""
-    return f"`shardfeed reshard DATASET OUT --to {to}` writes these shards" if to in FORMATS else ""
 
 
 def _check_out(target: str, directory: str) -> None:

@@ -10,6 +10,7 @@ from shardfeed.converters.conversion import Progress, convert
 from shardfeed.converters.engines.choose_engine import Workers
 from shardfeed.converters.existing.dataset_source import ChosenRecords, Opened
 from shardfeed.converters.planning.groups import feature_of_groups
+from shardfeed.converters.planning.options import ShardsLike
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.schema import SHA256
@@ -40,7 +41,7 @@ class MakingOptions(TypedDict, total=False):
     max_bad: MaxBad
     no_leaks: bool
     to: str | None
-    shards: int | str | Mapping[str, int] | None
+    shards: ShardsLike
     workers: Workers
     replace: bool
     restart: bool

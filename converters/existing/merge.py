@@ -21,12 +21,14 @@ from shardfeed.converters.existing.record_change import Change
 from shardfeed.converters.existing.renumbered import numbered
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.report import Report
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.example import decode
 from shardfeed.schema import SOURCE_ID
 from shardfeed.text import number
 
 
+@checked
 def merge(
     datasets: Sequence[DatasetLike],
     out: str | os.PathLike[str],

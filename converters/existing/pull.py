@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shardfeed.converters.commit.output import check_parent
 from shardfeed.converters.commit.push import transfer
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST
@@ -42,7 +43,10 @@ class Pulled:
     fetched: int
 
 
-def pull(url: str, directory: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None) -> Pulled:
+@checked
+def pull(
+    url: str | os.PathLike[str], directory: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None
+) -> Pulled:
     """Copy a dataset to the local disk, or continue where an earlier call stopped.
 
     Each file is compared with its size and CRC-32C in the manifest. Files are copied into a temporary directory, which

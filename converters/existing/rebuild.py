@@ -12,6 +12,7 @@ from shardfeed.column import column_dtype, join_columns
 from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.existing.tally import ShardTally, nonconformity
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Described
@@ -48,6 +49,7 @@ class Rebuilt:
     written: bool
 
 
+@checked
 def rebuild(
     path: str | os.PathLike[str], *, dry_run: bool = False, progress: Callable[[int], object] = lambda size: None
 ) -> Rebuilt:

@@ -14,11 +14,13 @@ from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.record_change import DROPPED, Change
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.classes import class_list
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import Schema
 from shardfeed.text import listing, number, some
 
 
+@checked
 def relabel(
     dataset: DatasetLike,
     out: str | os.PathLike[str],

@@ -10,11 +10,13 @@ from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetL
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.record_keys import Keys, places_of, read_keys
 from shardfeed.converters.report import Report
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.building import hidden_sibling
 from shardfeed.text import number
 
 
+@checked
 def remove(
     dataset: DatasetLike,
     out: str | os.PathLike[str],

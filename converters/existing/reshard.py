@@ -6,8 +6,10 @@ from typing import Unpack
 from shardfeed.converters.existing.dataset_source import DatasetLike, DatasetSource, Opened
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.report import Report
+from shardfeed.declared import checked
 
 
+@checked
 def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[MakingOptions]) -> Report:
     """Create the dataset `out` from the same records, in the same splits and order, in different shards.
 

@@ -24,6 +24,7 @@ from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.containers.record_features import FeatureLook
 from shardfeed.converters.sources.containers.shard_names import find_splits
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
@@ -322,6 +323,7 @@ def _lost(expected: int | None, shards: Sequence[SalvagedShard]) -> int | None:
     return None if expected is None else sum(shard.lost or 0 for shard in shards)
 
 
+@checked
 def salvage(
     path: str | os.PathLike[str], out: str | os.PathLike[str], *, progress: Progress = lambda size: None
 ) -> Salvaged:

@@ -11,9 +11,11 @@ from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.renumbered import numbered
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import Report
+from shardfeed.declared import checked
 from shardfeed.errors import SplitError, UsageError, argument
 
 
+@checked
 def split(
     dataset: DatasetLike,
     out: str | os.PathLike[str],

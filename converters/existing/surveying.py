@@ -32,6 +32,7 @@ from shardfeed.converters.sources.containers.tfrecord import packing
 from shardfeed.converters.sources.files.class_names import NamedClasses, in_label_order
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.roles import WORDS
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape, spell_out
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
@@ -233,6 +234,7 @@ class Survey:
         return all(split.has_standard_names for split in self.splits)
 
 
+@checked
 def survey(
     path: str | os.PathLike[str],
     *,

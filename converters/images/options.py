@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from shardfeed.converters.rejects import MAX_FILE_BYTES, MAX_PIXELS
+from shardfeed.declared import Range, checked
 from shardfeed.errors import UsageError, argument
 
 
@@ -49,9 +50,10 @@ Rgb = tuple[int, int, int]  # each 0 to 255
 WHITE: Rgb = (255, 255, 255)
 
 _LARGE = 384  # pixels, of a side from which on cutting a JPEG into pieces helps
-_LONGEST = 65_535  # pixels, of a side of a JPEG
+Side = Annotated[int, Range(1, 65_535)]  # pixels, as of a JPEG
 
 
+@checked
 @dataclass(frozen=True)
 class ImageOptions:
     """Image options that affect the stored bytes.
@@ -93,50 +95,32 @@ class ImageOptions:
 
     check: Check = "decode"
     encode: Encode = "keep"
-    resize_shorter: int | None = None
-    size: int | tuple[int, int] | None = None
+    resize_shorter: Side | None = None
+    size: Side | tuple[Side, Side] | None = None
     resize_filter: Filter = "lanczos"
-    quality: int | None = None
+    quality: Annotated[int, Range(1, 100)] | None = None
     baseline: bool = False
     seekable: bool | None = None
     png_to_jpeg: bool = False
     background: str | Rgb = "white"
-    bits: int = 16
-    max_pixels: int = MAX_PIXELS
-    max_bytes: int = MAX_FILE_BYTES
+    bits: Annotated[int, Range(9, 16)] = 16
+    max_pixels: Annotated[int, Range(1, MAX_PIXELS)] = MAX_PIXELS
+    max_bytes: Annotated[int, Range(1, MAX_FILE_BYTES)] = MAX_FILE_BYTES
     sha256: bool = True
 
     def __post_init__(self) -> None:
-        if self.check not in get_args(Check):
-            raise UsageError("check", f"got {self.check!r}, expected decode, header or none")
-        if self.encode not in get_args(Encode):
-            raise UsageError("encode", f"got {self.encode!r}, expected keep or raw")
-        if self.resize_filter not in get_args(Filter):
-            raise UsageError("resize_filter", f"got {self.resize_filter!r}, expected {', '.join(get_args(Filter))}")
-        check_range("resize_shorter", self.resize_shorter, _LONGEST, optional=True)
-        check_range("quality", self.quality, 100, optional=True)
-        check_range("max_pixels", self.max_pixels, MAX_PIXELS)
-        check_range("max_bytes", self.max_bytes, MAX_FILE_BYTES)
         self._check_size()
         if self.encode == "raw" and self.quality is not None:
             raise UsageError("quality", "does not apply to raw pixels", "leave it out")
-        check_flags(sha256=self.sha256, baseline=self.baseline, png_to_jpeg=self.png_to_jpeg)
-        check_flags(seekable=self.seekable is not None and self.seekable)
         for name in ("baseline", "png_to_jpeg", "seekable"):
             if getattr(self, name) and self.encode == "raw":
                 raise UsageError(name, "does not apply to raw pixels", "leave it out")
-        if type(self.bits) is not int or not 9 <= self.bits <= 16:
-            raise UsageError("bits", f"got {self.bits!r}, expected an integer from 9 to 16")
         _ = self.background_rgb
 
     def _check_size(self) -> None:
         if self.size is None:
             return
         sides = (self.size,) if isinstance(self.size, int) else self.size
-        if not isinstance(sides, tuple) or len(sides) != 1 + isinstance(self.size, tuple):
-            raise UsageError("size", f"got {self.size!r}, expected (height, width) or one number")
-        for side in sides:
-            check_range("size", side, _LONGEST)
         if sides[0] * sides[-1] > MAX_PIXELS:
             raise UsageError("size", f"got {sides[0]} x {sides[-1]} pixels, expected at most {MAX_PIXELS}")
         if self.resize_shorter is not None:
@@ -203,18 +187,3 @@ class ImageOptions:
         known: dict[str, Any] = {each.name: options[each.name] for each in fields(cls) if each.name in options}
         known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         return cls(**known)
-
-
-def check_flags(**flags: object) -> None:
-    """Raise UsageError unless each is True or False: any text, also "no", would count as True."""
-    for name, flag in flags.items():
-        if not isinstance(flag, bool):
-            raise UsageError(name, f"got {flag!r}, expected True or False")
-
-
-def check_range(name: str, value: object, most: int, *, optional: bool = False) -> None:
-    """Raise UsageError unless `value` is an integer from 1 to `most`, or None if it is optional."""
-    if value is None and optional:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise UsageError(name, f"got {value!r}, expected an integer from 1 to {most}")

@@ -2,20 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 from shardfeed.annotations import OBJECT_AREA
-from shardfeed.converters.images.options import ImageOptions, check_range
+from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.planning.split_shares import SPLIT_BY, Groups, SplitBy, check_seed
 from shardfeed.converters.sources.source import Source, info_of
+from shardfeed.declared import Positive, Range, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import RESTARTS, Schema, image_features
 from shardfeed.text import byte_size, in_usual_order
 
+ShardCount = Annotated[int, Range(1, 99_999)]
+ShardsLike = ShardCount | str | Mapping[str, ShardCount] | None
 
+
+@checked
 @dataclass(frozen=True)
 class PlanOptions:
     """All options that change the bytes of a dataset.
@@ -31,8 +36,8 @@ class PlanOptions:
     """
 
     fractions: Mapping[str, float] | None = None
-    shards: int | Mapping[str, int] | None = None
-    shard_size: int | None = None
+    shards: ShardCount | Mapping[str, ShardCount] | None = None
+    shard_size: Positive | None = None
     seed: int = 0
     image: ImageOptions = field(default_factory=ImageOptions)
     split_by: SplitBy = "exact"
@@ -48,20 +53,13 @@ class PlanOptions:
             raise UsageError("split", "got no split", "for example train=0.9,validation=0.1")
         for name, share in fractions.items():
             check_split_name(name)
-            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+            if not 0 < share <= 1:
                 problem = f"got the share {share!r}, expected a number of more than 0 and at most 1"
                 raise UsageError(f"split {name}", problem)
         if abs(sum(fractions.values()) - 1) > 1e-6:
             total = sum(fractions.values())
             raise UsageError("split", f"the shares add up to {total:g}, expected 1", "change one of them")
-        counts = self.shards.values() if isinstance(self.shards, Mapping) else [self.shards]
-        for count in counts:
-            check_range("shards", count, 99_999, optional=count is self.shards)
         check_seed(self.seed)
-        if self.shard_size is not None and self.shard_size < 1:
-            raise UsageError("shard_size", f"got {self.shard_size} bytes, expected at least 1")
-        if self.split_by not in SPLIT_BY:
-            raise UsageError("split_by", f"got {self.split_by!r}, expected {' or '.join(map(repr, SPLIT_BY))}")
 
     def to_json(self) -> dict[str, Any]:
         """The options as a JSON value."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor, lcm
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
-from shardfeed.converters.images.options import check_flags
 from shardfeed.converters.sources.source import Sample
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, Schema
 from shardfeed.text import in_usual_order
@@ -27,6 +27,7 @@ SplitBy = Literal["exact", "hash"]
 SPLIT_BY: tuple[SplitBy, ...] = get_args(SplitBy)
 
 
+@checked
 @dataclass(frozen=True)
 class Shares:
     """Shares of splits, and how they are drawn.
@@ -41,19 +42,16 @@ class Shares:
         convert("photos", "out", split=Shares({"train": 0.8, "validation": 0.2}, by="hash"))
     """
 
-    shares: Mapping[str, float] | None
+    shares: Annotated[Mapping[str, float] | None, "write {'train': 0.9, 'validation': 0.1}"]
     by: SplitBy = "exact"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.shares, Mapping | None):
-            remedy = "write {'train': 0.9, 'validation': 0.1}"
-            raise UsageError("split", f"got {self.shares!r}, expected the share of each split", remedy)
 
     @classmethod
     def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
         """Create `Shares` from a mapping; a `Shares` is returned unchanged."""
         return split if isinstance(split, Shares) else cls(split)
 
+
+SharesLike = Annotated[Mapping[str, float] | Shares | None, "write {'train': 0.9, 'validation': 0.1}"]
 
 _ROBOFLOW = r"(?P<group>.+)\.rf\.[^.]+\.[^.]+"  # NAME_jpg.rf.HASH.jpg
 
@@ -67,7 +65,6 @@ class Groups:
     duplicates: bool = False
 
     def __post_init__(self) -> None:
-        check_flags(group_duplicates=self.duplicates)
         if self.pattern is not None and "group" not in self.compiled.groupindex:
             problem = f"{self.pattern!r} has no group 'group'"
             raise UsageError("group_pattern", problem, "write it like '(?P<group>[^_]+)_.*', or roboflow")

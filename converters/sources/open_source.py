@@ -33,6 +33,7 @@ from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Source
 from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
@@ -48,6 +49,7 @@ _COLUMNS = {"label_columns": "label", "text_columns": "text", "split_column": "s
 _COLUMNS |= {"number_columns": ""}
 
 
+@checked
 def open_source(
     path: str | os.PathLike[str],
     *,

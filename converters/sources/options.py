@@ -4,9 +4,10 @@ import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from shardfeed.converters.sources.classes import ClassList
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument
 from shardfeed.schema import Feature
 
@@ -17,17 +18,7 @@ Unit = Literal["pixels", "fractions"]
 Path = str | os.PathLike[str]
 
 
-def _one_of(name: str, value: Any, choices: Sequence[Any]) -> None:
-    if value is not None and value not in choices:
-        expected = " or ".join(map(repr, choices))
-        raise UsageError(name, f"got {value!r}, expected {expected}")
-
-
-def _a_list(name: str, value: Any) -> None:
-    if isinstance(value, str):
-        raise UsageError(name, f"got the text {value!r}, expected a list", "put it in brackets")
-
-
+@checked
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
     """Options for image folders, file names and label files.
@@ -83,9 +74,6 @@ class LabelOptions:
     missing: Mapping[Any, str | float] | None = None
 
     def __post_init__(self) -> None:
-        _one_of("format", self.format, get_args(Format))
-        for name in ("label_columns", "text_columns", "number_columns", "one_hot"):
-            _a_list(name, getattr(self, name))
         asked = self.number_columns.values() if isinstance(self.number_columns, Mapping) else ()
         for feature in filter(None, asked):
             if feature.dtype == "bytes" or feature.ragged or len(feature.shape) > 1:
@@ -96,6 +84,7 @@ class LabelOptions:
                 raise UsageError("unlabelled", f"{argument(name)} is for labels", "leave one of the two out")
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class AnnotationOptions:
     """Options for annotation files with boxes, masks, keypoints or captions.
@@ -138,18 +127,10 @@ class AnnotationOptions:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        _a_list("label_columns", self.label_columns)
-        tasks = frozenset((self.tasks,) if isinstance(self.tasks, str) else self.tasks)
-        for task in sorted(tasks - set(get_args(Task))):
-            raise UsageError("tasks", f"got {task!r}, expected some of {', '.join(get_args(Task))}")
-        object.__setattr__(self, "tasks", tasks)
+        object.__setattr__(self, "tasks", frozenset(self.tasks))
         for name in ("images", "colours"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else os.fsdecode(value))
-        for name, choices in (("unit", get_args(Unit)), ("boxes_on", ("upright", "stored")), ("voc_origin", (0, 1))):
-            _one_of(name, getattr(self, name), choices)
-        if isinstance(self.class_names, Mapping):
-            raise UsageError("class_names", "got a mapping, which is for the columns of a label file", "give the names")
 
     @property
     def upright(self) -> bool | None:
@@ -157,6 +138,7 @@ class AnnotationOptions:
         return None if self.boxes_on is None else self.boxes_on == "upright"
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
     """Options for files that hold many samples: tars, Parquet, TFRecords, databases, arrays.
@@ -189,11 +171,6 @@ class ColumnOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label_map", None if self.label_map is None else os.fsdecode(self.label_map))
-        _one_of("unit", self.unit, get_args(Unit))
-        _a_list("one_hot", self.one_hot)
-        for name, what in (("class_names", "the names"), ("label_separator", "one separator")):
-            if isinstance(getattr(self, name), Mapping):
-                raise UsageError(name, "got a mapping, which is for the columns of a label file", f"give {what}")
         if self.one_hot and (self.unlabelled or "label" in self.columns):
             other = argument("unlabelled") if self.unlabelled else argument("columns")
             raise UsageError("one_hot", f"names the labels, and {other} says otherwise", "leave one of the two out")

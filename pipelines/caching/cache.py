@@ -11,7 +11,6 @@ data, down to the checksums of the shards: a copy of other data is never used by
 
 import hashlib
 import json
-import operator
 import os
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from shardfeed.declared import Positive, checked
 from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra
 from shardfeed.machine.free_space import room_in
 from shardfeed.machine.progress_bar import progress_bar
@@ -44,6 +44,7 @@ _LOOK_SECONDS = 0.2  # between checks whether another process is done
 _SAY_SECONDS = 3.0  # of waiting before a message
 
 
+@checked
 @dataclass(frozen=True)
 class Cache:
     """Directory, form and size limit of the copy that `cached` creates.
@@ -68,20 +69,16 @@ class Cache:
 
     directory: str | os.PathLike[str]
     decoded: bool = False
-    limit: int | str | None = None
+    limit: Positive | str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.directory, str | os.PathLike) or not os.fspath(self.directory):
-            raise UsageError("cache", f"got {self.directory!r}, expected the path of a directory")
-        if not isinstance(self.decoded, bool):
-            raise UsageError("decoded", f"got {self.decoded!r}, expected True or False")
         if self.limit is None:
             return
         try:
-            size = byte_size(self.limit) if isinstance(self.limit, str) else operator.index(self.limit)
-        except (TypeError, ValueError):
+            size = byte_size(self.limit) if isinstance(self.limit, str) else self.limit
+        except (ValueError, OverflowError):
             size = 0
-        if size < 1 or isinstance(self.limit, bool):
+        if size < 1:
             raise UsageError("limit", f"got {self.limit!r}, expected a number of bytes, or text like '500GB'")
         if self.decoded:
             raise UsageError("limit", "got a limit and decoded=True", "give one of them")
@@ -97,6 +94,7 @@ def cached(samples: Split, cache: CacheLike) -> Split: ...
 def cached(samples: Mixture, cache: CacheLike) -> Mixture: ...
 @overload
 def cached(samples: Samples, cache: CacheLike) -> Samples: ...
+@checked
 def cached(samples: Any, cache: CacheLike) -> Any:
     """Return the same samples, read from a copy in the cache's directory.
 
@@ -216,7 +214,7 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
             problem = f"the cache is damaged: {error.problem}; and {some(others)} in it are not its own"
             raise StorageError(directory, problem, "move them elsewhere, and run the same command again") from None
         problem = f"the cache {escape(directory)} is damaged: {error.problem}; it is made again"
-        warnings.warn(problem, RuntimeWarning, stacklevel=4)  # where `cached` was called
+        warnings.warn(problem, RuntimeWarning, stacklevel=5)  # where `cached` was called
         # Moved away by one rename, since half of it might look valid; and removed before free space is measured.
         discard(directory, hidden_sibling(directory, "building"))
     sizes = record_sizes(plan)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal
 
-from shardfeed.errors import UsageError, at_least
+from shardfeed.declared import Positive, checked
+from shardfeed.errors import UsageError
 
 Weights = Mapping[str, float] | Sequence[float]
 
 
+@checked
 @dataclass(frozen=True)
 class Stream:
     """Shards in random order, with their records shuffled in a buffer.
@@ -35,13 +37,11 @@ class Stream:
         train_batches(data["train"], batch_size=256, image_size=224, order=Stream(buffer=50_000))
     """
 
-    buffer: int | None = None
-    epoch_samples: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_counts(self.buffer, self.epoch_samples)
+    buffer: Positive | None = None
+    epoch_samples: Positive | None = None
 
 
+@checked
 @dataclass(frozen=True)
 class Global:
     """A permutation of all samples, different in each epoch, read at random: any sample may come at any position.
@@ -68,12 +68,9 @@ class Global:
 
     balance: str | None = None
     weights: Weights | None = None
-    epoch_samples: int | None = None
+    epoch_samples: Positive | None = None
 
     def __post_init__(self) -> None:
-        _check_counts(None, self.epoch_samples)
-        if self.balance is not None and not (isinstance(self.balance, str) and self.balance):
-            raise UsageError("balance", f"got {self.balance!r}, expected 'class' or the key of a label")
         if self.weights is not None:
             numbers = list(self.weights.values() if isinstance(self.weights, Mapping) else self.weights)
             sound = all(isinstance(number, Real) and 0 <= number < math.inf for number in numbers)
@@ -82,6 +79,7 @@ class Global:
                 raise UsageError("weights", shown)
 
 
+@checked
 @dataclass(frozen=True)
 class Blocks:
     """Blocks of adjacent records in random order, shuffled within a window: for spinning disks, and for buckets.
@@ -100,13 +98,9 @@ class Blocks:
         train_batches(data["train"], batch_size=256, image_size=224, order=Blocks(buffer=10_000))
     """
 
-    buffer: int | None = None
-    epoch_samples: int | None = None
-    block_bytes: int = 1 << 20
-
-    def __post_init__(self) -> None:
-        _check_counts(self.buffer, self.epoch_samples)
-        at_least("block_bytes", self.block_bytes, 1)
+    buffer: Positive | None = None
+    epoch_samples: Positive | None = None
+    block_bytes: Positive = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -126,16 +120,5 @@ _BY_NAME: Mapping[str, type[OrderObject]] = {"stream": Stream, "global": Global,
 
 
 def order_object(order: OrderLike) -> OrderObject:
-    """Return the order object for a name, or the object unchanged. Raises UsageError for anything else."""
-    if isinstance(order, OrderObject):
-        return order
-    if not isinstance(order, str) or order not in _BY_NAME:
-        objects = ", ".join(f"{kind.__name__}(...)" for kind in _BY_NAME.values())
-        raise UsageError("order", f"got {order!r}, expected one of {', '.join(map(repr, _BY_NAME))}, or {objects}")
-    return _BY_NAME[order]()
-
-
-def _check_counts(buffer: int | None, epoch_samples: int | None) -> None:
-    for place, count in (("buffer", buffer), ("epoch_samples", epoch_samples)):
-        if count is not None:
-            at_least(place, count, 1)
+    """Return the order object for a name, or the object unchanged."""
+    return _BY_NAME[order]() if isinstance(order, str) else order

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
+from shardfeed.declared import Count, Seed, checked
 from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.machine.budget import memory_budget
-from shardfeed.pipelines.arguments import check_samples
 from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, apportion
 from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StratifiedOrder, StreamOrder
-from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.pipelines.samples import Mixture, Samples, SamplesLike
 from shardfeed.readers.columns import rarest_classes
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
@@ -21,11 +21,16 @@ SHUFFLE_RECORDS = 16_384  # buffer if memory allows: 1 GB of 64 KB photos, fille
 SHUFFLE_SHARE = 1 / 4  # maximum share of the memory: the model's host memory and decoded batches need the rest
 
 _REMOTE_BLOCK_BYTES = 8 << 20  # at 200 MB/s reading then takes as long as a request of 30 ms
-_MAX_SEED = 2**63 - 1
 
 
+@checked
 def order_samples(
-    samples: Samples, *, batch_size: int, seed: int = 0, order: OrderLike | None = None, drop_remainder: bool = True
+    samples: SamplesLike,
+    *,
+    batch_size: Count,
+    seed: Seed = 0,
+    order: OrderLike | None = None,
+    drop_remainder: bool = True,
 ) -> tuple[Samples, Order]:
     """Return (samples, order), where `order` computes the indices into `samples` that each step uses.
 
@@ -47,11 +52,6 @@ def order_samples(
         order.steps_per_epoch            # batches of an epoch
         samples[order.batch(1000)[0]]    # the first sample of step 1000
     """
-    check_samples(samples)
-    batch_size = at_least("batch_size", batch_size, 1)
-    seed = at_least("seed", seed, 0, _MAX_SEED)
-    if not isinstance(drop_remainder, bool):
-        raise UsageError("drop_remainder", f"got {drop_remainder!r}, expected True or False")
     if len(samples) == 0:
         raise UsageError(f"split {samples.name}", "it has no samples", "use another split")
     if len(samples) > MAX_SIZE:

@@ -4,15 +4,17 @@ from collections.abc import Iterable
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
 
-from shardfeed.errors import UsageError, needing_extra
-from shardfeed.machine.processes import START_METHODS, check_may_start
+from shardfeed.declared import Natural, Positive, checked
+from shardfeed.errors import needing_extra
+from shardfeed.machine.processes import StartMethod, check_may_start
 from shardfeed.pipelines.prefetch.prefetcher import Prefetcher, ThreadWorkers
 from shardfeed.pipelines.prefetch.process_workers import IMPORTABLE, ProcessWorkers
 from shardfeed.pipelines.prefetch.producers import Producer, check_producers, pickled
 
 
+@checked
 def prefetch_threads(
-    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0
+    producers: Iterable[Producer], *, buffer: Positive = 2, ordered: bool = True, seed: Natural = 0
 ) -> Prefetcher:
     """Run each producer in a thread of this process: for producers that wait (files, network) or work in NumPy.
 
@@ -31,8 +33,14 @@ def prefetch_threads(
     return Prefetcher(checked, lambda: ThreadWorkers(checked, buffer), buffer=buffer, ordered=ordered, seed=seed)
 
 
+@checked
 def prefetch_processes(
-    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0, start_method: str = "spawn"
+    producers: Iterable[Producer],
+    *,
+    buffer: Positive = 2,
+    ordered: bool = True,
+    seed: Natural = 0,
+    start_method: StartMethod = "spawn",
 ) -> Prefetcher:
     """Run each producer in a process of this machine: for producers that compute in Python.
 
@@ -50,8 +58,6 @@ def prefetch_processes(
             for batch in batches:
                 print(batch.shape)
     """
-    if start_method not in START_METHODS:
-        raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
     check_may_start("prefetch_processes", remedy="use prefetch_threads, or ")
     checked = check_producers(producers)
     payloads = pickled(checked, ForkingPickler.dumps, "a worker", IMPORTABLE)
@@ -59,8 +65,14 @@ def prefetch_processes(
     return Prefetcher(checked, workers, buffer=buffer, ordered=ordered, seed=seed)
 
 
+@checked
 def prefetch_ray(
-    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0, address: str | None = None
+    producers: Iterable[Producer],
+    *,
+    buffer: Positive = 2,
+    ordered: bool = True,
+    seed: Natural = 0,
+    address: str | None = None,
 ) -> Prefetcher:
     """Run each producer in an actor of a Ray cluster: for producers that one machine cannot run fast enough.
 

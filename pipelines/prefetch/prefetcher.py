@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.errors import UsageError, at_least
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.prefetch.producers import (
     Failure,
     Item,
@@ -164,9 +164,9 @@ class Prefetcher:
     ) -> None:
         self._producers = producers
         self._make = make
-        self._buffer = at_least("buffer", buffer, 1)
+        self._buffer = buffer
         self._ordered = ordered
-        self._seed = at_least("seed", seed, 0)
+        self._seed = seed
         self._epoch = 0
         self._closed = False
         self._workers: ProducerWorkers | None = None

@@ -72,9 +72,8 @@ def make_workers(count: int, epoch: int, seed: int) -> list[Worker]:
 
 def check_producers(producers: Iterable[Producer]) -> tuple[Producer, ...]:
     """Return the producers after checks that do not run them. Raises UsageError."""
-    if not isinstance(producers, Iterable) or isinstance(producers, (np.ndarray, Mapping, str)):
-        problem = f"got a {type(producers).__name__}, expected a list of producers"
-        raise UsageError("producers", problem, "for example [producer] * 4")
+    if isinstance(producers, np.ndarray):
+        raise UsageError("producers", "got an array, expected a list of producers", "for example [producer] * 4")
     found = tuple(itertools.islice(producers, MOST_WORKERS + 1))
     if not 1 <= len(found) <= MOST_WORKERS:
         raise UsageError("producers", f"got {'more' if found else 'none'}, expected 1 to {MOST_WORKERS:,}")

@@ -23,7 +23,7 @@ from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, St
 from shardfeed.pipelines.samples import Samples, where_found
 from shardfeed.pipelines.tensorflow.decode import image_checker, tensorflow_decodes
 from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
-from shardfeed.readers.skip import Skip, check_skip
+from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import (
     indexed_records,
@@ -118,7 +118,6 @@ def assemble_batches(
         parallelism: samples transformed, and shards or batches read, at once.
         batch_transform: function applied to each replica's batch; None: none.
     """
-    check_skip(damaged)
     share = share or Share()
     samples = read_through_fetcher(samples, order, part=share.part, parts=share.parts)
     counted = damaged is None or fill  # else the number of samples is unknown

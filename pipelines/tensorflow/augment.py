@@ -8,11 +8,12 @@ transform drew: see `see`.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tensorflow as tf
 
+from shardfeed.declared import Range, checked
 from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
@@ -71,6 +72,7 @@ class GraphTransform:
         return tf.ensure_shape(image, [*self.target, 3]), view
 
 
+@checked
 def random_resized_crop(
     size: Size,
     *,
@@ -158,6 +160,7 @@ def own_uniforms(seed: tf.Tensor, shape: Sequence[int] | tf.TensorShape) -> tf.T
     return tf.raw_ops.StatelessRandomUniformV2(shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.float32)
 
 
+@checked
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> GraphTransform:
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
@@ -188,7 +191,8 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
     return GraphTransform(crop, lambda seed: (choose, None), antialias=antialias)
 
 
-def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> GraphTransform:
+@checked
+def letterbox(size: Size, *, fill: Annotated[int, Range(0, 255)] = 0, antialias: bool = False) -> GraphTransform:
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
     Returns uint8 [height, width, 3]. An image of h x w is resized to h' x w' = round(h * s) x round(w * s) pixels with

@@ -21,7 +21,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from shardfeed.errors import IntegrityError, UsageError, at_least
+from shardfeed.declared import Positive, checked
+from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.tensorflow.distribute import Distributed, Feed
 from shardfeed.storage.checksum import crc32c
@@ -36,6 +37,7 @@ _ANEW = "restore it, or start in another directory"
 _CUT = "the rest of the epoch is done"  # a true value of `stop_training` that no other callback sets
 
 
+@checked
 class Backup(keras.callbacks.Callback):
     """Save the state of a `fit` over a feed (see `distribute`), and resume from it with exactly the remaining batches.
 
@@ -67,11 +69,11 @@ class Backup(keras.callbacks.Callback):
     StorageError when a backup cannot be written: the previous backup stays intact.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], feed: Feed, *, every: int | None = None) -> None:
+    def __init__(self, directory: str | os.PathLike[str], feed: Feed, *, every: Positive | None = None) -> None:
         super().__init__()
         self._directory = os.fspath(directory)
         self._feed = feed
-        self._every = None if every is None else at_least("every", every, 1)
+        self._every = every
         self._saved = SavedState.load(self._directory)
         if self._saved:
             self._saved.position.check(feed.order, os.path.join(self._directory, RECORD))

@@ -7,33 +7,35 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from shardfeed.errors import UsageError, at_least
+from shardfeed.declared import Count, Natural, Seed, checked
+from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.machine.processes import MOST_WORKERS
+from shardfeed.machine.processes import WorkerCount
 from shardfeed.pipelines.arguments import Size, check_transforms, images_and_labels
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
-from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.samples import SamplesLike
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import random_resized_crop
 from shardfeed.pipelines.tensorflow.labels import labelled
-from shardfeed.readers.skip import Skip
+from shardfeed.readers.skip import Damaged
 from shardfeed.schema import LABEL
 
 
+@checked
 def train_batches(
-    samples: Samples,
+    samples: SamplesLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size,
-    seed: int = 0,
+    seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
-    start_step: int | None = None,
+    start_step: Natural | None = None,
     batch_transform: BatchTransform | None = None,
-    damaged: Skip | None = None,
-    workers: int | None = None,
+    damaged: Damaged = None,
+    workers: WorkerCount | None = None,
 ) -> tf.data.Dataset:
     """Batches to train a classifier: (images uint8 [batch_size, height, width, 3], labels int64 [batch_size]).
 
@@ -98,20 +100,21 @@ def train_batches(
     )
 
 
+@checked
 def make_batches(
-    samples: Samples,
+    samples: SamplesLike,
     transform: Transform,
     *,
-    batch_size: int,
-    seed: int = 0,
+    batch_size: Count,
+    seed: Seed = 0,
     order: OrderLike | None = None,
-    start_step: int | None = None,
+    start_step: Natural | None = None,
     drop_remainder: bool = True,
     pad: float | None = None,
     keys: Iterable[str] | None = None,
     batch_transform: BatchTransform | None = None,
-    damaged: Skip | None = None,
-    workers: int | None = None,
+    damaged: Damaged = None,
+    workers: WorkerCount | None = None,
 ) -> tf.data.Dataset:
     """Make batches of the outputs of `transform(features, seed)`, which may return any nest of tensors.
 
@@ -162,11 +165,9 @@ def make_batches(
         samples, batch_size=batch_size, seed=seed, order=order, drop_remainder=drop_remainder
     )
     check_transforms(transform, batch_transform)
-    if start_step is not None:
-        start_step = at_least("start_step", start_step, 0)
-        if not drop_remainder:
-            problem = f"got {start_step} with drop_remainder=False: epochs end within a batch"
-            raise UsageError("start_step", problem, "use one of them")
+    if start_step is not None and not drop_remainder:
+        problem = f"got {start_step} with drop_remainder=False: epochs end within a batch"
+        raise UsageError("start_step", problem, "use one of them")
     return assemble_batches(
         arranged,
         chosen,
@@ -183,5 +184,5 @@ def make_batches(
 
 
 def threads(workers: int | None) -> int:
-    """`workers`, or the number of available CPUs. Raises UsageError unless it is from 1 to 4,096."""
-    return cpu_budget() if workers is None else at_least("workers", workers, 1, MOST_WORKERS)
+    """`workers`, or the number of available CPUs."""
+    return cpu_budget() if workers is None else workers

@@ -6,18 +6,20 @@ from functools import cached_property
 
 import tensorflow as tf
 
-from shardfeed.errors import UsageError, at_least
-from shardfeed.pipelines.arguments import Size, check_samples, check_shared_batch, check_transforms, image_or_transform
+from shardfeed.declared import Count, Natural, Seed, checked
+from shardfeed.errors import UsageError
+from shardfeed.machine.processes import WorkerCount
+from shardfeed.pipelines.arguments import Size, check_shared_batch, check_transforms, image_or_transform
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
 from shardfeed.pipelines.orders.position import Position
-from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.samples import SamplesLike
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Share, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import random_resized_crop
 from shardfeed.pipelines.tensorflow.batches import threads
 from shardfeed.pipelines.tensorflow.labels import labelled
-from shardfeed.readers.skip import Skip, check_skip
+from shardfeed.readers.skip import Damaged
 from shardfeed.schema import LABEL
 
 Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
@@ -50,7 +52,8 @@ class Feed:
         """Endless batches: batch i of an iteration belongs to step `start_step + i`, with a part for each replica."""
         return self.build(self.start_step)
 
-    def at(self, start: int | str | bytes) -> "Feed":
+    @checked
+    def at(self, start: Natural | str | bytes) -> "Feed":
         """Return a feed of the same batches that starts at `start`: a step number, or the result of `position`.
 
         Raises OrderMismatchError for a position from a feed with different data, seed or global batch size,
@@ -60,27 +63,29 @@ class Feed:
             position = Position.from_json(start)
             position.check(self.order)
             start = position.step
-        return Feed(self.order, at_least("start", start, 0), self.build)
+        return Feed(self.order, start, self.build)
 
-    def position(self, step: int) -> str:
+    @checked
+    def position(self, step: Natural) -> str:
         """Return one line of JSON to save with the model after `step` steps; `at` accepts it and checks the order."""
-        return Position(at_least("step", step, 0), self.order).to_json()
+        return Position(step, self.order).to_json()
 
 
+@checked
 def distribute(
     strategy: tf.distribute.Strategy,
-    samples: Samples,
+    samples: SamplesLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size | None = None,
     transform: Transform | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
     pad: float | None = None,
     batch_transform: BatchTransform | None = None,
-    damaged: Skip | None = None,
-    workers: int | None = None,
+    damaged: Damaged = None,
+    workers: WorkerCount | None = None,
 ) -> Feed:
     """Endless training batches for all replicas of a strategy, on one machine or on several workers.
 
@@ -125,7 +130,6 @@ def distribute(
         feed = distribute(strategy, data["train"], batch_size=512, image_size=224, seed=7)
         model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=3)
     """
-    check_samples(samples)
     check_transforms(transform, batch_transform)
     samples, keys, transform = image_or_transform(
         samples, image_size, transform, lambda size: labelled(random_resized_crop(size), label, samples.schema), label
@@ -137,7 +141,6 @@ def distribute(
     if isinstance(chosen, StreamOrder):
         chosen = replace(chosen, parts=pipelines)
     at_once = threads(workers)
-    check_skip(damaged)  # now, not at the first batch
 
     def build(start: int) -> Distributed:
         def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:

@@ -7,31 +7,35 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from shardfeed.declared import Count, Positive, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_samples, check_shared_batch, image_or_transform, images_and_labels
+from shardfeed.machine.processes import WorkerCount
+from shardfeed.pipelines.arguments import Size, check_shared_batch, image_or_transform, images_and_labels
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
+from shardfeed.pipelines.samples import SplitLike
 from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop
 from shardfeed.pipelines.tensorflow.batches import make_batches, threads
 from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_share
 from shardfeed.pipelines.tensorflow.host_decoding import HostTransform
 from shardfeed.pipelines.tensorflow.labels import labelled
-from shardfeed.readers.skip import Skip, check_skip
+from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL
 
 
+@checked
 def eval_batches(
-    split: Split,
+    split: SplitLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size,
     label: str = LABEL,
-    replicas: int = 1,
-    damaged: Skip | None = None,
-    workers: int | None = None,
+    replicas: Positive = 1,
+    damaged: Damaged = None,
+    workers: WorkerCount | None = None,
 ) -> tf.data.Dataset:
     """Make batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
 
@@ -67,15 +71,16 @@ def eval_batches(
     return _every_sample(split, batch_size, image_size, label, keys, replicas, damaged, workers)
 
 
+@checked
 def predict_batches(
-    split: Split,
+    split: SplitLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size,
     key: str = FILENAME,
-    replicas: int = 1,
-    damaged: Skip | None = None,
-    workers: int | None = None,
+    replicas: Positive = 1,
+    damaged: Damaged = None,
+    workers: WorkerCount | None = None,
 ) -> tf.data.Dataset:
     """Batches for prediction: every sample exactly once, in stored order, with its file name. No label is needed.
 
@@ -111,7 +116,7 @@ def predict_batches(
 
 def _every_sample(
     split: Split,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size,
     label: str,
     keys: list[str],
@@ -138,7 +143,7 @@ def _every_sample(
     return reduce(lambda batches, part: batches.concatenate(part), parts)
 
 
-def last_batches(samples: int, batch_size: int, replicas: int) -> list[int]:
+def last_batches(samples: int, batch_size: Count, replicas: int) -> list[int]:
     """The sizes of the batches that follow the full ones, so that `replicas` devices can share all of them.
 
     TensorFlow cuts a batch of b samples into pieces of ceil(b / replicas), so that the last replicas may get none; its
@@ -208,17 +213,18 @@ class EvalFeed:
     steps: int
 
 
+@checked
 def distribute_eval(
     strategy: tf.distribute.Strategy,
-    split: Split,
+    split: SplitLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size | None = None,
     transform: Transform | None = None,
     label: str = LABEL,
     pad: float | None = None,
-    damaged: Skip | None = None,
-    workers: int | None = None,
+    damaged: Damaged = None,
+    workers: WorkerCount | None = None,
 ) -> EvalFeed:
     """Batches for evaluation in your own loop, for all replicas of a strategy, on one machine or on several.
 
@@ -251,7 +257,6 @@ def distribute_eval(
         for images, labels, mask in feed.batches:  # feed.steps of them
             right += strategy.reduce("SUM", strategy.run(count_right, (images, labels, mask)), axis=None)
     """
-    check_samples(split)
     split, keys, sample = image_or_transform(
         split, image_size, transform, lambda size: labelled(resize_center_crop(size), label, split.schema), label
     )
@@ -265,7 +270,6 @@ def distribute_eval(
     # Samples that fill the last step are in their second pass or a later one, and the seed depends on the pass.
     first_pass = order.sample_seeds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0, 0]
     at_once = threads(workers)
-    check_skip(damaged)  # now, not at the first batch
 
     def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         return assemble_batches(

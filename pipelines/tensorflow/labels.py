@@ -7,7 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from shardfeed.annotations import CAPTION
-from shardfeed.errors import UsageError, at_least, escape
+from shardfeed.declared import Count, checked
+from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.arguments import tag_count
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, own_uniforms
 from shardfeed.pipelines.windows import SPARE, UNIFORMS
@@ -25,7 +26,7 @@ class Labelled:
 
     image: ImageTransform
     label: str
-    classes: int | None
+    classes: Count | None
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return image and label of one sample."""
@@ -46,7 +47,8 @@ class Labelled:
         return images, tf.ensure_shape(hot, [images.shape[0], self.classes])
 
 
-def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
+@checked
+def multi_hot(labels: tf.Tensor, classes: Count) -> tf.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `train_batches` does the same for a "tags" feature.
@@ -68,7 +70,6 @@ def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
 
         batches = make_batches(data["train"], image_and_tags, batch_size=256)
     """
-    classes = at_least("classes", classes, 1)
     # An update, not a sum: a class named twice, in records of other programs, is also 1.
     hot = tf.tensor_scatter_nd_update(tf.zeros([classes]), labels[:, None], tf.ones_like(labels, tf.float32))
     return tf.ensure_shape(hot, [classes])

@@ -5,15 +5,16 @@ They look at the schema first: `bind` declares which features they need, and rai
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import tensorflow as tf
 
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER
-from shardfeed.errors import UsageError, at_least
+from shardfeed.declared import Fraction, Natural, Positive, Range, checked
+from shardfeed.errors import UsageError
 from shardfeed.kinds import KEYPOINTS
 from shardfeed.pipelines.geometry import MIN_VISIBLE
-from shardfeed.pipelines.objects import BoxFormat, box_columns, check_detection, check_image, object_keys, raster_keys
+from shardfeed.pipelines.objects import BoxFormat, box_columns, object_keys, raster_keys
 from shardfeed.pipelines.tensorflow import views
 from shardfeed.pipelines.tensorflow.assembly import Transform
 from shardfeed.pipelines.tensorflow.augment import GraphTransform
@@ -26,13 +27,19 @@ _PADDING = -1  # of boxes and of columns, as Keras has it
 _GRAY = 0  # PNG's colour type for pixels that are the values themselves
 
 
+Windowed = Annotated[
+    GraphTransform, "random_resized_crop(512), resize_center_crop(512) or letterbox(512) of shardfeed.pipelines"
+]
+
+
+@checked
 def detection(
-    image: GraphTransform,
+    image: Windowed,
     *,
     boxes: BoxFormat = "xyxy",
-    max_objects: int = 100,
-    min_visible: float = MIN_VISIBLE,
-    label_offset: int = 0,
+    max_objects: Positive = 100,
+    min_visible: Fraction = MIN_VISIBLE,
+    label_offset: Natural = 0,
     crowd: Crowd = "keep",
     masks: bool = False,
     keypoints: bool = False,
@@ -84,10 +91,9 @@ def detection(
         # Inside your own transform:
         keys, detect = detection(letterbox(512)).bind(data["train"].schema)
     """
-    check_image(image, GraphTransform, "shardfeed.pipelines")
-    check_detection(boxes, crowd, get_args(Crowd), min_visible)
-    most, offset = at_least("max_objects", max_objects, 1), at_least("label_offset", label_offset, 0)
-    return GraphDetection(image, boxes, most, float(min_visible), offset, crowd, masks, keypoints, area, image_id)
+    return GraphDetection(
+        image, boxes, max_objects, float(min_visible), label_offset, crowd, masks, keypoints, area, image_id
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class GraphDetection:
 
     image: GraphTransform
     boxes: BoxFormat
-    max_objects: int
+    max_objects: Positive
     min_visible: float
     label_offset: int
     crowd: Crowd
@@ -173,7 +179,10 @@ class GraphDetection:
         return tf.ensure_shape(values, [self.max_objects, *rest])
 
 
-def segmentation(image: GraphTransform, *, sample_weight: bool = False, void: int | None = None) -> "GraphSegmentation":
+@checked
+def segmentation(
+    image: Windowed, *, sample_weight: bool = False, void: Annotated[int, Range(0, 65_535)] | None = None
+) -> "GraphSegmentation":
     """A transform for semantic segmentation: (image, mask), where the mask has a class for each pixel of the image.
 
     Image uint8 [height, width, 3], mask uint8 [height, width, 1]; uint16 if the dataset has too many classes for uint8.
@@ -195,9 +204,6 @@ def segmentation(image: GraphTransform, *, sample_weight: bool = False, void: in
         train = make_batches(data["train"], segmentation(random_resized_crop(512)), batch_size=16)
         model.fit(train, epochs=3)
     """
-    check_image(image, GraphTransform, "shardfeed.pipelines")
-    if void is not None:
-        at_least("void", void, 0, 65_535)
     return GraphSegmentation(image, sample_weight, void)
 
 

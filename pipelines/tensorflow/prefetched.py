@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.nests import leaves, map_leaves
 from shardfeed.pipelines.prefetch.prefetcher import Batches, Prefetcher
@@ -15,6 +16,7 @@ from shardfeed.pipelines.prefetch.prefetcher import Batches, Prefetcher
 _LOOKED_AT = 2  # batches, to see which dimensions vary
 
 
+@checked
 def as_dataset(prefetcher: Prefetcher, *, signature: Any = None, steps: int | None = None) -> tf.data.Dataset:
     """A tf.data.Dataset of a prefetcher's batches, for Keras `fit` or any tf.data code; each iteration is an epoch.
 

@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import register_pytree_node
 from torch.utils.data import default_collate
 
+from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.encoded import EncodedImage, batch_of
@@ -68,6 +69,7 @@ class DamagedBatch:
         return self
 
 
+@checked
 class Collate:
     """A picklable function from samples to a batch.
 

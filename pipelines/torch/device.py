@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from shardfeed.errors import UsageError, at_least
+from shardfeed.declared import Positive, checked
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.nests import leaves, map_leaves
 from shardfeed.pipelines.orders.arithmetic import hashed
@@ -159,11 +160,12 @@ class DeviceFeed:
         return self.loader
 
 
+@checked
 def to_device(
     loader: Iterable[Any],
     device: torch.device | str,
     *,
-    ahead: int = 2,
+    ahead: Positive = 2,
     image_transform: Callable[[torch.Tensor], Any] | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
@@ -204,14 +206,17 @@ def to_device(
         raise UsageError("mean, std", "expected both, with the same number of values, or neither")
     if dtype is not None and not dtype.is_floating_point:
         raise UsageError("dtype", f"got {dtype}, expected a floating-point dtype")
-    target = torch.device(device)
+    try:
+        target = torch.device(device)
+    except RuntimeError as error:
+        raise UsageError("device", f"got {device!r}, expected a device such as 'cuda:0': {error}") from None
     normalise = Normalise()
     if mean is not None or dtype is not None:
         # As one product and one sum: image * scale + shift.
         scale = 1 / (255 * torch.tensor(std if std is not None else 1.0, dtype=torch.float64))
         shift = -255 * scale * torch.tensor(mean if mean is not None else 0.0, dtype=torch.float64)
         normalise = Normalise(dtype or torch.float32, *(each.to(target, torch.float32) for each in (scale, shift)))
-    return DeviceFeed(loader, target, at_least("ahead", ahead, 1), normalise, image_transform)
+    return DeviceFeed(loader, target, ahead, normalise, image_transform)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ which gives the same pixels as TensorFlow. All of it runs in a worker with one t
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from PIL import Image
 
+from shardfeed.declared import Range, checked
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.arguments import Size, image_size, takes
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
@@ -31,6 +32,7 @@ _REMEDY = "expected an image: a tensor [channels, height, width], an array [heig
 _WITH_BOXES = "for boxes, masks and key points, call it in your own transform (docs/transforms.md)"
 
 
+@checked
 def random_resized_crop(
     size: Size,
     *,
@@ -65,6 +67,7 @@ def random_resized_crop(
     return GeometricTransform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip), antialias)
 
 
+@checked
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
@@ -83,7 +86,8 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
     return GeometricTransform(CenterCrop(image_size(size), crop_fraction), antialias)
 
 
-def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "GeometricTransform":
+@checked
+def letterbox(size: Size, *, fill: Annotated[int, Range(0, 255)] = 0, antialias: bool = True) -> "GeometricTransform":
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
     The transform is picklable and returns uint8 [3, height, width]. An image of h x w is resized to h' x w' =

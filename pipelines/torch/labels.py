@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
+from shardfeed.declared import Count, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines import objects
 from shardfeed.pipelines.arguments import tag_count
@@ -20,7 +22,7 @@ class Label:
     """A function from a record to the feature `key`, or for a set of classes to a vector of `classes`; pickles."""
 
     key: str
-    classes: int | None = None
+    classes: Count | None = None
 
     @classmethod
     def of(cls, schema: Schema, key: str) -> "Label":
@@ -31,7 +33,8 @@ class Label:
         return record[self.key] if self.classes is None else multi_hot(record[self.key], self.classes)
 
 
-def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
+@checked
+def multi_hot(labels: Sequence[int] | NDArray[np.integer], classes: Count) -> torch.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `torch_loader` does the same for a "tags" feature.

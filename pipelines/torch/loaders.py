@@ -7,8 +7,9 @@ it in a worker, and its state is the order and a step. Nothing here imports Tens
 from collections.abc import Callable
 from typing import Any
 
-from shardfeed.errors import UsageError, at_least
-from shardfeed.pipelines.arguments import S, Size, check_samples, check_shared_batch, images_and_labels
+from shardfeed.declared import Count, Natural, Seed, checked
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import S, Size, check_shared_batch, images_and_labels
 from shardfeed.pipelines.caching.client import read_through_fetcher
 from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.engine import DrawnReader
@@ -16,8 +17,8 @@ from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
-from shardfeed.pipelines.ranks import Ranks
-from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.ranks import Ranks, RanksLike
+from shardfeed.pipelines.samples import SamplesLike, SplitLike
 from shardfeed.pipelines.torch.encoded import check_decode
 from shardfeed.pipelines.torch.images import (
     GeometricTransform,
@@ -32,28 +33,29 @@ from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.samples import TorchSamples, Transform, ViewTransform, runs_no_python
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps, this_process
-from shardfeed.pipelines.torch.workers import WorkerPlan, Workers, plan_workers
-from shardfeed.readers.skip import Skip
+from shardfeed.pipelines.torch.workers import LoaderWorkers, WorkerPlan, Workers, plan_workers
+from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL
 
 
+@checked
 def torch_loader(
-    samples: Samples,
+    samples: SamplesLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size | None = None,
     transform: Transform | None = None,
     image_transform: Callable[..., Any] | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
-    start_step: int | None = None,
+    start_step: Natural | None = None,
     pad: float | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
-    damaged: Skip | None = None,
-    workers: int | Workers | None = None,
-    ranks: Ranks | None = None,
+    damaged: Damaged = None,
+    workers: LoaderWorkers | Workers | None = None,
+    ranks: RanksLike = None,
     decode: Decode = "cpu",
 ) -> TorchLoader:
     """Create a DataLoader of training batches. Each iteration is the next epoch.
@@ -139,7 +141,7 @@ def torch_loader(
             chosen,
             rank=process.rank,
             ranks=process.ranks,
-            start_step=None if start_step is None else at_least("start_step", start_step, 0),
+            start_step=start_step,
         ),
         pad=pad,
         collate_fn=collate_fn,
@@ -150,19 +152,20 @@ def torch_loader(
     )
 
 
+@checked
 def torch_eval_loader(
-    split: Split,
+    split: SplitLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size | None = None,
     transform: Transform | None = None,
     image_transform: Callable[..., Any] | None = None,
     label: str = LABEL,
     pad: float | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
-    damaged: Skip | None = None,
-    workers: int | Workers | None = None,
-    ranks: Ranks | None = None,
+    damaged: Damaged = None,
+    workers: LoaderWorkers | Workers | None = None,
+    ranks: RanksLike = None,
     decode: Decode = "cpu",
 ) -> SampleLoader:
     """Create a DataLoader for evaluation: every sample exactly once, in stored order, over all ranks.
@@ -207,16 +210,17 @@ def torch_eval_loader(
     return _every_sample(split, keys, made, batch_size, pad, collate_fn, damaged, workers, ranks, decode)
 
 
+@checked
 def torch_predict_loader(
-    split: Split,
+    split: SplitLike,
     *,
-    batch_size: int,
+    batch_size: Count,
     image_size: Size | None = None,
     image_transform: Callable[..., Any] | None = None,
     key: str = FILENAME,
-    damaged: Skip | None = None,
-    workers: int | Workers | None = None,
-    ranks: Ranks | None = None,
+    damaged: Damaged = None,
+    workers: LoaderWorkers | Workers | None = None,
+    ranks: RanksLike = None,
     decode: Decode = "cpu",
 ) -> SampleLoader:
     """Batches for prediction: every sample exactly once, in stored order, with its file name. No label is needed.
@@ -252,7 +256,7 @@ def _every_sample(
     split: Split,
     keys: list[str] | None,
     made: Transform,
-    batch_size: int,
+    batch_size: Count,
     pad: float | None,
     collate_fn: Callable[[list[Any]], Any] | None,
     damaged: Skip | None,
@@ -294,7 +298,6 @@ def _prepared(
 
     With `texts`, `label` may be bytes, and samples without a number are kept.
     """
-    check_samples(samples)
     if [size, transform, image_transform].count(None) != 2:
         expected = "image_size, image_transform" if texts else "image_size, transform, image_transform"
         raise UsageError(expected, "expected exactly one of them")
@@ -305,7 +308,7 @@ def _prepared(
         return samples, keys, transform
     if image_transform is not None and not isinstance(image_transform, GeometricTransform):
         check_image_transform(image_transform)  # first: one with boxes tells more than that there is no label
-    samples, keys = images_and_labels(samples, label, stacklevel=5, texts=texts)
+    samples, keys = images_and_labels(samples, label, stacklevel=6, texts=texts)
     number = Label.of(schema, label)
     if size is not None:
         return samples, keys, ImageAndLabel(crop(size), number)
@@ -334,7 +337,7 @@ def _check_decode(decode: Decode, transform: Transform, collate_fn: Any) -> None
 
 
 def _plan(
-    workers: int | Workers | None, transform: Transform, collate_fn: Any, batch_size: int, process: Ranks
+    workers: int | Workers | None, transform: Transform, collate_fn: Any, batch_size: Count, process: Ranks
 ) -> WorkerPlan:
     """Plan the workers for this rank's part of a batch of images, if their size is known."""
     height, width = transform.image.crop.target if isinstance(transform, ImageAndLabel) else (0, 0)

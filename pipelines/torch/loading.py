@@ -30,7 +30,7 @@ from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import EvenSteps, SharedSteps, Steps, check_unchanged
 from shardfeed.pipelines.torch.workers import WorkerPlan, shared_memory_check, start_method
-from shardfeed.readers.skip import Skip, check_skip
+from shardfeed.readers.skip import Skip
 
 _END = object()
 _LOST = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (is killed|exited)")  # as PyTorch begins them
@@ -134,7 +134,6 @@ class SampleLoader(DataLoader[Any]):
         process: Ranks,
         given_ranks: bool,
     ) -> None:
-        check_skip(damaged)
         collate = Collate(pad, collate_fn)
         collate.reuses = workers.count > 0
         super().__init__(

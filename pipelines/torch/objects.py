@@ -5,18 +5,17 @@ Boxes, masks, keypoints and rasters are computed by NumPy's `pipelines.geometry`
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER, Keypoints
-from shardfeed.errors import MissingExtraError, UsageError, at_least
+from shardfeed.declared import Fraction, Natural, checked
+from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_raster, to_source
 from shardfeed.pipelines.objects import (
     BoxFormat,
-    check_detection,
-    check_image,
     decoded_mask,
     object_keys,
     raster_keys,
@@ -32,12 +31,19 @@ Crowd = Literal["keep", "drop"]
 _TORCHVISION = {"xyxy": "XYXY", "xywh": "XYWH", "center_xywh": "CXCYWH"}  # its name for these boxes
 
 
+Windowed = Annotated[
+    GeometricTransform,
+    "random_resized_crop(512), resize_center_crop(512) or letterbox(512) of shardfeed.pipelines.torch",
+]
+
+
+@checked
 def detection(
-    image: GeometricTransform,
+    image: Windowed,
     *,
     boxes: BoxFormat = "xyxy",
-    min_visible: float = MIN_VISIBLE,
-    label_offset: int = 0,
+    min_visible: Fraction = MIN_VISIBLE,
+    label_offset: Natural = 0,
     crowd: Crowd = "keep",
     masks: bool = False,
     keypoints: bool = False,
@@ -91,19 +97,15 @@ def detection(
         # Inside your own transform:
         keys, detect = detection(crop).bind(data["train"].schema)
     """
-    check_image(image, GeometricTransform, "shardfeed.pipelines.torch")
     if tv and boxes not in _TORCHVISION:
         raise UsageError("boxes", f"got {boxes!r}, expected one of {', '.join(_TORCHVISION)} with tv=True")
-    check_detection(boxes, crowd, get_args(Crowd), min_visible)
     if tv:
         _tv_tensors()
-    offset = at_least("label_offset", label_offset, 0)
-    return Detection(image, boxes, float(min_visible), offset, crowd, masks, keypoints, tv)
+    return Detection(image, boxes, float(min_visible), label_offset, crowd, masks, keypoints, tv)
 
 
-def segmentation(
-    image: GeometricTransform, *, void: int | None = None, dtype: torch.dtype = torch.int64
-) -> "Segmentation":
+@checked
+def segmentation(image: Windowed, *, void: Natural | None = None, dtype: torch.dtype = torch.int64) -> "Segmentation":
     """A transform that returns (image, mask), where the mask has a class for each pixel.
 
     Loaders then return (images, masks): images are uint8 [b, 3, height, width], masks [b, height, width]: resized with
@@ -126,10 +128,9 @@ def segmentation(
         for images, masks in loader:
             loss = F.cross_entropy(model(images / 255), masks, ignore_index=-100 if void is None else void)
     """
-    check_image(image, GeometricTransform, "shardfeed.pipelines.torch")
     if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         raise UsageError("dtype", f"got {dtype}, expected an integer dtype")
-    if void is not None and not 0 <= void <= torch.iinfo(dtype).max:
+    if void is not None and void > torch.iinfo(dtype).max:
         raise UsageError("void", f"got {void!r}, expected a value that a raster of {dtype} can have")
     return Segmentation(image, void, dtype)
 

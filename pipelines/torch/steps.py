@@ -11,11 +11,12 @@ from typing import Any
 import torch.distributed
 from torch.utils.data import Sampler
 
-from shardfeed.errors import UsageError, at_least
+from shardfeed.declared import Natural, checked
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.caching.client import chunk_of
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.position import Position
-from shardfeed.pipelines.ranks import Ranks, even_cuts, given_ranks, ranks_of_environment
+from shardfeed.pipelines.ranks import Ranks, even_cuts, ranks_of_environment
 from shardfeed.pipelines.torch.samples import Key, StepKeys
 
 
@@ -33,8 +34,8 @@ def this_process(given: Ranks | None = None) -> Ranks:
 
     Raises UsageError for anything else that is given, and for invalid environment variables.
     """
-    if (ranks := given_ranks(given)) is not None:
-        return ranks
+    if given is not None:
+        return given
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         ranks = Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
         _warn_of_mesh(ranks)
@@ -55,7 +56,7 @@ def _warn_of_mesh(ranks: Ranks) -> None:
             f"a device mesh has the dimensions {', '.join(names)}; each of {ranks.ranks} processes gets other samples"
         )
         remedy = "give ranks=Ranks.of_mesh(mesh[...]) with the dimensions that divide the data"
-        warnings.warn(f"ranks: {problem}; {remedy}", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"ranks: {problem}; {remedy}", RuntimeWarning, stacklevel=5)
 
 
 def state_entry(state: Any, key: str) -> Any:
@@ -181,8 +182,8 @@ class Steps(SharedSteps):
     def _keys(self) -> Iterator[list[Key]]:
         return _Iteration(self, counted=not self._ours)
 
-    def set_epoch(self, epoch: int) -> None:
-        at_least("epoch", epoch, 0)
+    @checked
+    def set_epoch(self, epoch: Natural) -> None:
         following, fresh = self.following(), self._begun is None
         if self.endless:  # its iterations are not epochs
             if fresh and not self._loaded and epoch not in (0, following):
@@ -255,7 +256,8 @@ class _TrainersEpoch:
 
     steps: Steps
 
-    def set_epoch(self, epoch: int) -> None:
+    @checked
+    def set_epoch(self, epoch: Natural) -> None:
         if epoch > self.steps.following():
             self.steps.set_epoch(epoch)
 

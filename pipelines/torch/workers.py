@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 
-from shardfeed.errors import UsageError, at_least
+from shardfeed.declared import Positive, Range, checked
+from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.machine.free_space import Room, room_in
 from shardfeed.machine.processes import MOST_WORKERS, in_daemon
@@ -19,9 +20,10 @@ from shardfeed.readers.split import Split
 SHARED = "/dev/shm"
 _AHEAD = 2  # batches for each worker: one is made while another waits to be taken
 _SHARE = 1 / 4  # maximum share of the available memory for prefetched batches by default
-_START_METHODS = ("fork", "spawn", "forkserver")
+LoaderWorkers = Annotated[int, Range(0, MOST_WORKERS)]
 
 
+@checked
 @dataclass(frozen=True)
 class Workers:
     """The threads or worker processes of a loader, which read and decode.
@@ -49,20 +51,11 @@ class Workers:
         loader = torch_loader(data["train"], batch_size=256, image_size=224, workers=Workers(8, prefetch=4))
     """
 
-    count: int | None = None
-    prefetch: int | None = None
+    count: LoaderWorkers | None = None
+    prefetch: Positive | None = None
     pin_memory: bool | None = None
-    start_method: str | None = None
+    start_method: Literal["fork", "spawn", "forkserver"] | None = None
     processes: bool | None = None
-
-    def __post_init__(self) -> None:
-        if self.count is not None:
-            at_least("workers", self.count, 0, MOST_WORKERS)
-        if self.prefetch is not None:
-            at_least("prefetch", self.prefetch, 1)
-        if self.start_method not in (None, *_START_METHODS):
-            got = f"got {self.start_method!r}, expected one of {', '.join(_START_METHODS)}"
-            raise UsageError("start_method", got)
 
 
 class Threads(NamedTuple):

@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from typing import Annotated, Literal
 
+from shardfeed.declared import Range
 from shardfeed.errors import UsageError, WorkerLostError
 
 # Not fork: it copies the locks of whatever threads the caller has running. See `single_threaded`.
-START_METHODS = ("spawn", "forkserver")
+StartMethod = Literal["spawn", "forkserver"]
 
 MOST_WORKERS = 4096  # on one machine: none has more CPUs. A typing mistake would start processes until memory runs out.
+WorkerCount = Annotated[int, Range(1, MOST_WORKERS)]
 
 GUARD = 'put the code of the script under `if __name__ == "__main__":`'  # what workers import must not start others
 _OUT_OF_MEMORY = {int(signal.SIGKILL): "memory", int(signal.SIGBUS): "shared memory (/dev/shm)"}

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -80,6 +80,7 @@ def pieces(offsets: np.ndarray, row: int, end: int, most: int = READ_BYTES) -> I
         row = last
 
 
+@runtime_checkable
 class Storage(Protocol):
     """A place for datasets. Pickles, because a split is sent to other processes with it."""
 

@@ -155,10 +155,11 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     *(({"shards": value}, "shards") for value in ("4", "0.5", "4XB", 2.5, True, 0, {"train": 2.0}, {"train": True})),
     ({"shards": {"train": 2, "validation": 1, "tset": 1}, "split": SPLIT}, "shards"),
     *(({"split": value}, "split") for value in ("train", ["train"], 0.9, {}, {1: 1.0})),
-    *(({"split": {"train": value}}, "split train") for value in (True, "1", None, 1.5)),
+    *(({"split": {"train": value}}, "split") for value in (True, "1", None)),
+    ({"split": {"train": 1.5}}, "split train"),
     *(({"seed": value}, "seed") for value in ("1", "x", None, 1.5, True, 10**64)),
     *(({"image": value}, "image") for value in ({"size": 64}, {}, 64, ImageOptions)),
-    *(({"out": value}, "path") for value in (None, "", b"out")),
+    *(({"out": value}, "out") for value in (None, "", b"out")),
     *(({name: "no"}, name) for name in ("replace", "restart", "verify", "dry_run", "no_leaks", "group_duplicates")),
 ]
 

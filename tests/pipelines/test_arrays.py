@@ -531,7 +531,7 @@ def test_arguments(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
         ("start_step", {"start_step": -1}),
         ("image_size", {"image_size": 0}),
         ("area", {"area": (0.5, 2.0)}),
-        ("features, targets", {"features": "image/height"}),
+        ("features", {"features": "image/height"}),
     ):
         with pytest.raises(UsageError, match=f"^{place}: "):
             arrays(train, **options)

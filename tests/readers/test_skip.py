@@ -205,7 +205,7 @@ def test_a_split_by_itself(damaged: Damaged) -> None:
     assert part == [30, 33]
     with pytest.raises(RecordError):
         split[31]
-    with pytest.raises(UsageError, match="damaged: got 10, expected a Skip"):
+    with pytest.raises(UsageError, match="damaged: got 10, expected Skip"):
         split.without_damaged(10)  # type: ignore[arg-type]
     left = split.without_damaged(Skip(1))
     with pytest.raises(IntegrityError, match=r"number 2, 1 may be left out.*salvage"):

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from shardfeed.converters.existing.dataset_source import DatasetLike
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, check_extra, escape, without_secrets
 from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.readers.dataset import Dataset
@@ -22,6 +23,7 @@ PAGE = "report.html"
 _PICTURES, _INLINE = 3_000, 400  # of classes, on a page and in a notebook: 2.5 kB each
 
 
+@checked
 def report(
     data: DatasetLike,
     newer: DatasetLike | None = None,

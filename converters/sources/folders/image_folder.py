@@ -44,6 +44,7 @@ from shardfeed.converters.sources.split_names import (
     top_folders,
     usual_split,
 )
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
 from shardfeed.text import counted, some
@@ -56,6 +57,7 @@ _EXAMPLE = r"(?P<label>[^_]+)_.*"
 _NUMBERED = re.compile(r"\d{3,}|\d+_.*")  # of shards, and of repeats in training: `00000`, `10_sks dog`
 
 
+@checked
 class FileNames(ListedSource):
     r"""A folder of images, in any subfolders, with the class of each in its file name.
 
@@ -197,6 +199,7 @@ def _unlike(listing: Listing, problem: str, others: SkippedFiles | None = None) 
     return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", otherwise + remedy)
 
 
+@checked
 class ImageFolder(ListedSource):
     """A folder of images with one subfolder per class, in which the files may be at any depth.
 
@@ -471,6 +474,7 @@ def _inner_classes(look: Look, names: Sequence[str]) -> str:
     return f"give {argument('pattern', r'.+/(?P<label>[^/]+)/[^/]+')} if the folders in them are the classes; "
 
 
+@checked
 class Unlabelled(ListedSource):
     """All images under `root`, in any subfolders, without labels; other files are counted in a note.
 

@@ -43,6 +43,7 @@ from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.converters.sources.rows.source import Names
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import split_in_cell, usual_split
+from shardfeed.declared import checked
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import IMAGE_KEYS, is_plain
 from shardfeed.text import counted, number, some
@@ -252,6 +253,7 @@ def read(look: Look, options: LabelOptions) -> "LabelFile":
     return LabelFile(file, root, **wanted, **values)
 
 
+@checked
 class LabelFile(ListedSource):
     """A source with one sample for each file under `root` (default: the label file's folder) that a row names.
 

@@ -29,6 +29,7 @@ from shardfeed.converters.sources.rows.rows import Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import split_named
+from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import IMAGE_KEYS, LABEL, is_plain
 from shardfeed.text import number, some
@@ -63,8 +64,6 @@ class ReadDict:
 
 
 def _checked_extra(argument: str, names: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise UsageError(argument, f"got the text {names!r}, expected a list", "put it in brackets")
     for name in names:
         taken = name in _KNOWN or feature_key(name) in {*IMAGE_KEYS, LABEL, CAPTION}
         if taken or not is_plain(name) or feature_key(name).startswith("image/object/"):
@@ -273,6 +272,7 @@ def _plain(outline: Any) -> Any:
     return [_plain(part) for part in outline] if isinstance(outline, list | tuple) else outline
 
 
+@checked
 def from_dicts(
     dicts: Iterable[Mapping[str, Any]],
     *,
@@ -325,8 +325,6 @@ def from_dicts(
         )
         convert(source, "out")
     """
-    if isinstance(dicts, str | bytes | Mapping) or not isinstance(dicts, Iterable):
-        raise UsageError("dicts", f"got {type(dicts).__name__}, expected a list of dicts", "put it in brackets")
     reader = DictReader(numbers, texts, root, keypoints)
     read = [reader.read(i, entry) for i, entry in enumerate(dicts)]
     if not read:

@@ -27,7 +27,6 @@ from shardfeed.errors import UsageError
         ("size", (0, 256)),
         ("size", (256, 65_536)),
         ("size", (256, 2.5)),
-        ("size", [256, 256]),
         ("size", "256"),
         ("size", (60_000, 60_000)),
         ("size", 60_000),

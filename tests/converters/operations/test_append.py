@@ -272,7 +272,7 @@ def test_a_dry_run_refuses_what_the_run_would(old: Path, folders: tuple[Path, Pa
         return said[0]
 
     assert "its parent directory does not exist" in refusal(out=tmp_path / "none" / "out")
-    assert "workers: got 'two', expected a number" in refusal(workers="two")
+    assert "workers: got 'two', expected an integer" in refusal(workers="two")
     staging = tmp_path / ".out.staging"
     with pytest.raises(KeyboardInterrupt):
         append(old, folders[1], tmp_path / "out", seed=3, workers=_Interrupted(1))

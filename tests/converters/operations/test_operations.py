@@ -321,12 +321,12 @@ def test_arguments_that_cannot_be_meant_are_refused(small: Dataset, tmp_path: Pa
         (lambda: reshard(small, out, shards=2.5), "shards"),  # type: ignore[arg-type]
         (lambda: reshard(small, out, shards={"train": 1, "validaton": 1}), "shards"),
         (lambda: reshard(small, out, replace="no"), "replace"),  # type: ignore[arg-type]
-        (lambda: reshard(small, ""), "path"),
-        (lambda: relabel(small, None, {"rose": None}), "path"),  # type: ignore[arg-type]
-        (lambda: append(small, small.directory, None), "path"),  # type: ignore[arg-type]
+        (lambda: reshard(small, ""), "out"),
+        (lambda: relabel(small, None, {"rose": None}), "out"),  # type: ignore[arg-type]
+        (lambda: append(small, small.directory, None), "out"),  # type: ignore[arg-type]
         (lambda: shardfeed.split(small, out, None), "split"),  # type: ignore[arg-type]
         (lambda: shardfeed.split(small, out, "train"), "split"),  # type: ignore[arg-type]
-        (lambda: shardfeed.split(small, out, {"train": True}), "split train"),
+        (lambda: shardfeed.split(small, out, {"train": True}), "split"),
         *(
             (lambda seed=seed: shardfeed.split(small, out, halves, seed=seed), "seed")
             for seed in ("x", None, 1.5, True, -(10**64))

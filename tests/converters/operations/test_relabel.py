@@ -79,7 +79,7 @@ def test_order_is_as_asked(small: Dataset, tmp_path: Path) -> None:
         ({"rose": None, "daisy": None, "tulip": None}, "no class of image/class/label would be left"),
         ({"rose": "a\nb"}, "got the class name 'a\\\\\\\\nb'"),
         ({}, "no class"),
-        ({"rose": 3}, "got 'rose': 3"),
+        ({"rose": 3}, "got 3 for 'rose'"),
     ],
 )
 def test_what_cannot_be_is_refused(classes: Any, problem: str, small: Dataset, tmp_path: Path) -> None:

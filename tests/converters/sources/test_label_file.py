@@ -415,7 +415,7 @@ def test_columns_that_cannot_be_meant(images: Path, content: str, options: dict[
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("l.csv", {"label_columns": "label"}, "label_columns: got the text 'label', expected a list"),
+        ("l.csv", {"label_columns": "label"}, "label_columns: got 'label', expected a list of text or an integer"),
         ("l.csv", {"label_columns": ["path"]}, "label_columns: the columns in use are path, path;"),
         ("l.jsonl", {"header": True}, "header: JSON Lines and Parquet"),
     ],

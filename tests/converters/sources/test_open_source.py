@@ -189,7 +189,7 @@ def test_a_path_converts_as_the_command_does(flowers_folder: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("source", [3, None, b"photos", [1, 2]])
 def test_what_is_no_source(source: object, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"source: got .*, expected a path, or samples with a schema"):
+    with pytest.raises(UsageError, match=r"source: got .*, expected Source or a path; see shardfeed"):
         convert(source, tmp_path / "out")  # type: ignore[arg-type]  # that is what is refused
 
 

@@ -316,9 +316,9 @@ def test_who_is_the_bottleneck(prefetch: Callable[..., Prefetcher]) -> None:
     [
         (([],), "got none"),
         ((itertools.repeat(producers.counting),), "got more, expected 1 to 4,096"),
-        ((producers.counting,), "expected a list of producers"),
-        ((np.zeros(3),), "expected a list of producers"),
-        (([3],), "callable or an iterable"),
+        ((producers.counting,), "producers: got .*, expected a list"),
+        ((np.zeros(3),), "producers: got .*, expected a list"),
+        (([3],), "producers: got 3 in the list, expected a function or a list"),
         (([np.zeros(3)],), "callable or an iterable"),
         (([producers.batch],), "one argument"),
     ],

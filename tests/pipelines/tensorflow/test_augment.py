@@ -170,7 +170,7 @@ def test_letterbox_shows_the_whole_image() -> None:
 @pytest.mark.parametrize("size", [0, -3, (3, 0), (1, 2, 3), 2.5, "224", (2.0, 2)])
 @pytest.mark.parametrize("make", [random_resized_crop, resize_center_crop, letterbox])
 def test_bad_sizes(make: type, size: object) -> None:
-    with pytest.raises(UsageError, match="image_size: got"):
+    with pytest.raises(UsageError, match="size: got"):
         make(size)
 
 

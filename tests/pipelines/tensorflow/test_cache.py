@@ -572,13 +572,13 @@ def test_a_file_in_the_way(train: Split, tmp_path: Path) -> None:
 
 def test_arguments_that_cannot_be_meant(train: Split) -> None:
     for bad in ("", 3):
-        with pytest.raises(UsageError, match="expected the path of a directory"):
+        with pytest.raises(UsageError, match=r"expected .*a path"):
             cached(train, bad)  # type: ignore[arg-type]  # that is the point
     for wrong in ("no", 1, None):
         with pytest.raises(UsageError, match=r"decoded: got .*, expected True or False"):
             Cache("x", decoded=wrong)  # type: ignore[arg-type]  # that is the point
     for wrong in ("inf", "nan", "1e400", "2XB", True):
-        with pytest.raises(UsageError, match=r"limit: got .*, expected a number of bytes"):
+        with pytest.raises(UsageError, match=r"limit: got .*, expected an? (integer|number)"):
             Cache("x", limit=wrong)
     assert Cache("x", limit="2TB").limit == 2 * 10**12
     assert Cache("x", limit="1.5 TiB").limit == 3 << 39

@@ -520,7 +520,7 @@ def test_what_a_dataset_lacks_is_said_when_batches_are_made(train: Split, flower
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        ({"boxes": "coco"}, "boxes: got 'coco', expected one of xyxy"),
+        ({"boxes": "coco"}, "boxes: got 'coco', expected 'xyxy' or"),
         ({"max_objects": 0}, "max_objects: got 0"),
         ({"min_visible": 1.5}, "min_visible: got 1.5"),
         ({"label_offset": -1}, "label_offset: got -1"),

@@ -387,7 +387,7 @@ def test_what_cannot_go_to_a_gpu_is_refused(mixed: Dataset) -> None:
     """Before there is a loader; the remedies are typed."""
     split = mixed["train"]
     options: dict[str, Any] = {"batch_size": 8}
-    with pytest.raises(UsageError, match="decode: got 'gpu', expected one of cpu, cuda, like_cuda"):
+    with pytest.raises(UsageError, match="decode: got 'gpu', expected 'cpu' or 'cuda' or 'like_cuda'"):
         torch_loader(split, image_size=32, decode="gpu", **options)  # type: ignore[arg-type]
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match='got "cuda", but PyTorch finds no CUDA GPU here') as caught:

@@ -356,9 +356,9 @@ def test_what_the_dataset_does_not_have(scenes: Dataset, flowers: Dataset) -> No
     with pytest.raises(UsageError, match=r"image: got .*random_resized_crop"):
         detection(lambda record, seed: None)  # type: ignore[arg-type]
     for options, message in [
-        ({"boxes": "cxcywh"}, "boxes: got 'cxcywh', expected one of xyxy, yxyx"),
+        ({"boxes": "cxcywh"}, "boxes: got 'cxcywh', expected 'xyxy' or 'yxyx'"),
         ({"boxes": "yxyx", "tv": True}, "expected one of xyxy, xywh, center_xywh with tv=True"),
-        ({"crowd": "flag"}, "crowd: got 'flag', expected one of keep, drop"),
+        ({"crowd": "flag"}, "crowd: got 'flag', expected 'keep' or 'drop'"),
         ({"min_visible": 1.5}, "min_visible: got 1.5"),
         ({"label_offset": -1}, "label_offset: got -1"),
     ]:

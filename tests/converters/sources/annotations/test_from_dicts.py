@@ -211,7 +211,7 @@ ONE = {"image": "a.png"}
 BOX1 = {"boxes": [[0, 0, 5, 5]]}
 FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
     ([], {}, "dicts: the list is empty; give a dict for each image"),
-    (["a.png"], {}, "dicts[0]: got str, expected a dict"),
+    (["a.png"], {}, "dicts: got 'a.png' in the list, expected a mapping"),
     ([ONE, {"label": "x"}], {}, "dicts[1]: image: it has no 'image', expected a path, or the bytes of an encoded"),
     ([{"image": Image.new("RGB", (3, 3))}], {}, "dicts[0]: image: got Image, expected a path, or the bytes"),
     ([{"image": b"x"}], {}, "dicts[0]: it has no 'key', and its image has no path; give each a unique name"),
@@ -273,7 +273,7 @@ FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
         "dicts[0]: age: got 9223372036854775808, expected a number that fits int64",
     ),
     ([ONE], {"numbers": ["age"]}, "dicts[0]: it has no 'age'; give each one, nan for an unknown number"),
-    ([ONE], {"numbers": "age"}, "numbers: got the text 'age', expected a list; put it in brackets"),
+    ([ONE], {"numbers": "age"}, "numbers: got 'age', expected a list of text; put it in brackets"),
     ([ONE], {"texts": ["height"]}, "texts: got 'height', which is already used, or belongs to objects; rename it"),
     (
         [{**ONE, "age": 3}, {"image": "b.png", "age": [3]}],
@@ -302,7 +302,7 @@ def test_what_cannot_be_meant_is_told_with_the_number_of_the_dict(
 
 def test_dicts_are_a_list() -> None:
     for wrong in ({"image": "a.png"}, "a.png", 3):
-        with pytest.raises(UsageError, match="expected a list of dicts; put it in brackets"):
+        with pytest.raises(UsageError, match=r"dicts: got .*, expected a list of mappings"):
             from_dicts(wrong)  # type: ignore[arg-type]
 
 

@@ -167,7 +167,7 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
     ("options", "said"),
     [
         ({"reader": "cocoa"}, "reader: got 'cocoa', expected one of webdataset, parquet"),
-        ({"tasks": ["boxen"]}, "tasks: got 'boxen', expected some of boxes, masks"),
+        ({"tasks": ["boxen"]}, "tasks: got 'boxen' in the list, expected 'boxes' or 'masks'"),
         ({"boxes_on": "up"}, "boxes_on: got 'up', expected 'upright' or 'stored'"),
         ({"voc_origin": 2}, "voc_origin: got 2"),
         ({"reader": "coco", "pattern": "x"}, "pattern is for folder, but this is read as coco"),

@@ -1,0 +1,212 @@
+"""Checks of arguments by the types that a signature declares.
+
+`@checked` above a public function or dataclass compares the arguments of each call with the annotations: an option is
+declared once, where it is defined. `Annotated` adds what types cannot say: a `Range` of numbers, a remedy, or a
+function of the name and the value that checks in place of the type.
+"""
+
+import operator
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from inspect import get_annotations, isclass
+from itertools import chain, repeat
+from numbers import Real
+from types import FunctionType, NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, Unpack, get_args, get_origin
+
+import numpy as np
+
+from shardfeed.errors import UsageError
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Range(NamedTuple):
+    """The least and the greatest number that an argument may be. NaN is in no range."""
+
+    least: float
+    most: float | None = None
+
+
+Natural = Annotated[int, Range(0)]
+Positive = Annotated[int, Range(1)]
+Count = Annotated[int, Range(1, 2**63 - 1)]  # as arrays count
+Fraction = Annotated[float, Range(0, 1)]
+Seed = Annotated[int, Range(0, 2**63 - 1)]
+
+_WORDS = {int: "an integer", float: "a number", bool: "True or False", str: "text", Mapping: "a mapping"}
+_WORDS |= {NoneType: "None", os.PathLike: "a path", Callable: "a function"}
+_LISTS = (Sequence, Collection, Iterable)
+_LONGEST_NAME = 255  # bytes, of a file or a folder
+_SHOWN = 100  # characters of a value in a message
+
+
+def checked(made: T) -> T:
+    """Return the function or dataclass, with the arguments of each call checked by their annotations.
+
+    It raises UsageError, whose place is the argument's name, for a value of another type or out of its range, for empty
+    text, and for a path that no file can have; also for elements of lists and mappings. Scalars of NumPy are passed on
+    as Python's, a list as the tuple that is declared.
+    """
+    if isclass(made):
+        made.__init__ = checked(made.__init__)
+        return made  # type: ignore[return-value]  # the same class
+    positional = made.__code__.co_varnames[: made.__code__.co_argcount]
+
+    @wraps(made)
+    def call(*given: Any, **named: Any) -> Any:
+        hints = _hints(made)
+        found = [
+            _checked(name, value, hints) for name, value in zip(chain(positional, repeat("")), given, strict=False)
+        ]
+        return made(*found, **{name: _checked(name, value, hints) for name, value in named.items()})
+
+    return call  # type: ignore[return-value]  # it takes and returns the same
+
+
+@cache
+def _hints(function: Any) -> dict[str, Any]:
+    """The type of each argument, and of each option in a TypedDict."""
+    hints = get_annotations(function)
+    hints.pop("return", None)  # perhaps a name that only type checkers import
+    for hint in list(hints.values()):
+        if get_origin(hint) is Unpack:
+            hints |= get_annotations(get_args(hint)[0])
+    return hints
+
+
+def _checked(name: str, value: Any, hints: Mapping[str, Any]) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if name in hints:
+        check(name, value, hints[name])
+        if isinstance(value, list) and tuple in map(_origin, _kinds(hints[name])):
+            return tuple(value)
+    return value
+
+
+def check(name: str, value: Any, hint: Any) -> None:
+    """Raise UsageError, whose place is `name`, unless `value` is of the type `hint`."""
+    extras = [extra for one in (hint, *get_args(hint)) for extra in getattr(one, "__metadata__", ())]
+    if own := next((extra for extra in extras if isinstance(extra, FunctionType)), None):
+        own(name, value)
+    elif (isinstance(value, str | bytes) and not value) or not _admits(hint, value):
+        problem = _fault(hint, value)
+        remedy = next((extra for extra in extras if isinstance(extra, str)), "")
+        if isinstance(value, str) and value and "expected a list" in problem:
+            remedy = remedy or "put it in brackets"
+        raise UsageError(name, problem, remedy)
+
+
+def _fault(hint: Any, value: Any) -> str:
+    """Describe what is wrong with a value, or with the first of its elements that is wrong."""
+    for kind in _kinds(hint):
+        inner = get_args(kind)
+        if _origin(kind) is Mapping and isinstance(value, Mapping):
+            for name, one in value.items():
+                if not _admits(inner[0], name):
+                    return f"got the key {_shown(name)}, expected {_words(inner[0])}"
+                if not _admits(inner[1], one):
+                    return f"got {_shown(one)} for {_shown(name)}, expected {_words(inner[1])}"
+        if _origin(kind) in _LISTS and isinstance(value, list | tuple):
+            wrong = next(one for one in value if not _admits(inner[0], one))
+            return f"got {_shown(wrong)} in the list, expected {_words(inner[0])}"
+    return f"got {_shown(value)}, expected {_words(hint)}"
+
+
+def _shown(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """The types of a union; a type is one of itself."""
+    if isinstance(hint, TypeVar):
+        hint = hint.__bound__ or Any
+    if get_origin(hint) is Annotated and not isinstance(hint.__metadata__[0], Range):
+        hint = hint.__origin__
+    return (
+        [kind for one in get_args(hint) for kind in _kinds(one)] if get_origin(hint) in (Union, UnionType) else [hint]
+    )
+
+
+def _origin(kind: Any) -> Any:
+    return get_origin(kind) or kind
+
+
+def _admits(hint: Any, value: Any) -> bool:
+    """Whether a value is of a type; also its elements, unless they can be read only once."""
+    kinds = _kinds(hint)
+    if isinstance(value, str | bytes | os.PathLike) and os.PathLike in map(_origin, kinds):
+        try:
+            path = os.fsencode(value)
+        except (TypeError, UnicodeEncodeError):
+            return False
+        possible = b"://" in path or all(len(part) <= _LONGEST_NAME for part in path.split(b"/"))
+        return possible and path != b"" and b"\0" not in path and (bytes in kinds or not isinstance(value, bytes))
+    return any(_is_a(kind, value) for kind in kinds)
+
+
+def _is_a(kind: Any, value: Any) -> bool:
+    """Whether a value is of a type that is not a union."""
+    origin, inner = _origin(kind), get_args(kind)
+    if origin is Annotated:
+        least, most = kind.__metadata__[0]
+        return _is_a(kind.__origin__, value) and value >= least and (most is None or value <= most)
+    if origin is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in inner)
+    if origin is int:
+        try:
+            return not isinstance(value, bool) and isinstance(operator.index(value), int)
+        except TypeError:
+            return False
+    if origin is float:
+        return isinstance(value, Real) and not isinstance(value, bool)
+    if origin is tuple:
+        alike = isinstance(value, tuple | list) and (len(value) == len(inner) or Ellipsis in inner)
+        return alike and all(_admits(inner[0 if Ellipsis in inner else at], one) for at, one in enumerate(value))
+    if origin is Mapping:
+        sound = isinstance(value, Mapping)
+        return sound and all(_admits(inner[0], name) and _admits(inner[1], one) for name, one in value.items())
+    if origin in _LISTS:
+        if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+            return False
+        if not isinstance(value, Collection):
+            return origin is Iterable
+        unordered = origin is Sequence and isinstance(value, set | frozenset)
+        return not unordered and getattr(value, "ndim", 1) > 0 and all(_admits(inner[0], one) for one in value)
+    if origin is Callable:
+        return callable(value)
+    if getattr(origin, "_is_protocol", False) and not getattr(origin, "_is_runtime_protocol", False):
+        return True
+    if origin is np.ndarray and inner and isinstance(value, np.ndarray):
+        return np.issubdtype(value.dtype, get_args(inner[1])[0])
+    return origin is Any or not isclass(origin) or isinstance(value, origin)
+
+
+def _words(hint: Any) -> str:
+    """A type, as messages name it. None is the default, which says the same as leaving the argument out."""
+    kinds = _kinds(hint)
+    if os.PathLike in map(_origin, kinds):
+        kinds = [kind for kind in kinds if kind not in (str, bytes)]
+    return " or ".join(dict.fromkeys(_word(kind) for kind in kinds if kind is not NoneType or len(kinds) == 1))
+
+
+def _several(hint: Any) -> str:
+    return re.sub(r"^an? (\w+)", r"\1s", _words(hint))
+
+
+def _word(kind: Any) -> str:
+    origin, inner = _origin(kind), get_args(kind)
+    if origin is Annotated:
+        least, most = kind.__metadata__[0]
+        return f"{_word(kind.__origin__)} " + (f"of at least {least}" if most is None else f"from {least} to {most:,}")
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
+    if origin is tuple:
+        return f"({', '.join(map(_words, inner))})" if len({*inner}) > 1 else f"{len(inner)} {_several(inner[0])}"
+    if origin in _LISTS:
+        return "a list" if inner[0] is Any else f"a list of {_several(inner[0])}"
+    return _WORDS.get(origin) or getattr(origin, "__name__", str(origin))

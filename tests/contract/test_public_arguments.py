@@ -1,0 +1,89 @@
+"""Arguments that cannot be meant: each public function says so in one way, and nothing else happens."""
+
+import os
+import random
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from argument_fuzz import NOT_CALLED, Place, calls
+
+from shardfeed.declared import checked
+from shardfeed.errors import UsageError
+
+PACKAGES = ("shardfeed", *(f"shardfeed.{name}" for name in ("converters", "readers", "pipelines", "pipelines.torch")))
+RIGHT = {"named", "of another place", "unknown keyword", "right"}  # errors of the package, and what was meant after all
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A folder two levels down, so that what climbs out of it stays within the test's."""
+    (tmp_path / "a/b/made").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a/b")
+    return Place(Path.cwd())
+
+
+def faults(place: Place, seed: int, count: int, *, tensorflow: bool) -> list[str]:
+    """Make that many calls, and return the faults."""
+    doors, tally = place.doors(tensorflow=tensorflow), Counter[str]()
+    found = []
+    for _, _, how, shown in calls(doors, random.Random(seed), count):
+        tally[how] += 1
+        if how not in RIGHT:
+            found.append(f"{how}: {shown}")
+    assert tally["named"] > count // 2
+    return found
+
+
+def test_unusable_arguments_are_refused_by_name(place: Place, seed: int) -> None:
+    assert faults(place, seed, 300, tensorflow=False) == []
+
+
+@pytest.mark.torture
+def test_unusable_arguments_are_refused_by_name_in_20_000_calls(place: Place, seed: int) -> None:
+    assert faults(place, seed, 20_000, tensorflow=True) == []
+
+
+def test_every_public_name_is_tried(place: Place) -> None:
+    doors = place.doors(tensorflow=True)
+    tried = {door.name.rpartition(".")[2] for door in doors}
+    public = {name for package in PACKAGES for name in import_module(package).__all__}
+    assert public - NOT_CALLED - tried == set()
+    assert NOT_CALLED & tried == set()
+    assert [door.name for door in doors if any(isinstance(hint, str) for hint in door.hints().values())] == []
+
+
+def test_an_element_is_named_and_a_remedy_given() -> None:
+    from shardfeed import converters
+
+    convert: Any = converters.convert
+    options_of_labels: Any = converters.LabelOptions
+
+    options: list[tuple[Any, str]] = [
+        (lambda: convert("x", "y", shards={"train": 0}), "shards: got 0 for 'train', expected an integer from 1 to "),
+        (lambda: convert("x", "y", split={3: 0.5}), "split: got the key 3, expected text; write "),
+        (
+            lambda: options_of_labels(one_hot="rose"),
+            "one_hot: got 'rose', expected a list of text .*; put it in brackets",
+        ),
+        (
+            lambda: options_of_labels(text_columns=[None]),
+            "text_columns: got None in the list, expected text or an integer",
+        ),
+    ]
+    for call, said in options:
+        with pytest.raises(UsageError, match=f"^{said}"):
+            call()
+
+
+def test_a_new_option_is_checked_without_another_line() -> None:
+    @checked
+    def invented(path: str | os.PathLike[str], *, flag: bool = False) -> tuple[Any, bool]:
+        return path, flag
+
+    assert invented("x", flag=True) == ("x", True)
+    for given in ({"path": ""}, {"path": b"x"}, {"path": "a\0b"}, {"path": "x", "flag": "no"}):
+        with pytest.raises(UsageError, match=r"^(path|flag): got .*, expected (a path|True or False)"):
+            invented(**given)  # type: ignore[arg-type]  # that is the point
