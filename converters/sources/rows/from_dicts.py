@@ -115,7 +115,7 @@ class DictReader:
         if isinstance(image, bytearray | memoryview):
             image = bytes(image)
         if key is not None:
-            key = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
+            key = _name(place, "key", key) if isinstance(key, str) else key
             if not isinstance(key, bytes) or not key or posixpath.normpath(key) != key or key.startswith((b"/", b"..")):
                 problem = f"key: got {escape(key)!r}" if isinstance(key, bytes) else f"key: got {type(key).__name__}"
                 raise UsageError(place, f"{problem}, expected a relative name such as 'cats/1.jpg'")
@@ -126,7 +126,7 @@ class DictReader:
         if not isinstance(image, str | os.PathLike):
             got = f"got {type(image).__name__}" if "image" in given else "it has no 'image'"
             raise UsageError(place, f"image: {got}, expected a path, or the bytes of an encoded file (JPEG, PNG ...)")
-        path = os.path.normpath(os.path.join(self._root, os.fsencode(image)))
+        path = os.path.normpath(os.path.join(self._root, _name(place, "image", image)))
         if key is None:
             if not path.startswith(self._root.rstrip(b"/") + b"/"):
                 folder = "that contains all images" if self._rooted else "of the images, such as root='/data/photos'"
@@ -210,12 +210,23 @@ class DictReader:
             read.size = int(sides[0] or 0), int(sides[1] or 0)
 
 
+def _name(place: str, name: str, text: str | os.PathLike[str]) -> bytes:
+    """A file's name or path as bytes. Raises UsageError for one that no file can have."""
+    try:
+        found = os.fsencode(text)
+    except UnicodeEncodeError:
+        found = b"\0"
+    if b"\0" in found:
+        raise UsageError(place, f"{name}: got {escape(text)!r}, expected a name that a file can have")
+    return found
+
+
 def _whole(place: str, name: str, value: Any) -> int | None:
     """A number of 0 or more; None if missing."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise UsageError(place, f"{name}: got {value!r}, expected an integer of 0 or more")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**63:
+        raise UsageError(place, f"{name}: got {value!r}, expected an integer of 0 or more, below 2^63")
     return int(value)
 
 

@@ -280,6 +280,9 @@ FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
         {"numbers": ["age"]},
         "dicts[1]: age: got a list, unlike earlier samples",
     ),
+    ([{**ONE, "image_id": 2**63}], {}, "dicts[0]: image_id: got 9223372036854775808, expected an integer of 0 or more"),
+    ([{**ONE, "key": "\ud800.png"}], {}, "dicts[0]: key: got '\\\\ud800.png', expected a name that a file can have"),
+    ([{"image": "a\0.png"}], {}, "dicts[0]: image: got 'a\\\\x00.png', expected a name that a file can have"),
     ([{**ONE, "image_id": -1}], {}, "dicts[0]: image_id: got -1, expected an integer of 0 or more"),
     ([{**ONE, "image_id": 1}, {"image": "b.png", "image_id": 1}], {}, "dicts[1]: has the image_id 1 of dicts[0]; give"),
     (
