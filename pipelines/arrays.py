@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
-from shardfeed.declared import Count, Natural, Seed, checked
+from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.machine.processes import WorkerCount
@@ -59,7 +59,7 @@ def array_batches(
     label: str = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
-    start_step: Natural | None = None,
+    start_step: Step | None = None,
     damaged: Damaged = None,
     workers: WorkerCount | None = None,
     ranks: RanksLike = None,

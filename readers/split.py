@@ -4,6 +4,7 @@ Every record's CRC is checked. A split pickles as paths, opens files when first 
 """
 
 import hashlib
+import operator
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -150,7 +151,7 @@ class Split(Sequence[Record]):
     def _parsed(self, payload: bytes, index: int) -> Record:
         """The sample at `index`, of its serialized Example."""
         try:
-            return self.parse(payload)
+            return checked_record(decode(payload), self.schema)
         except IntegrityError as error:  # the CRC is right but the content is not: name the record
             raise RecordError(self.where(index), error.problem, error.remedy) from None
 
@@ -210,13 +211,14 @@ class Split(Sequence[Record]):
             raise UsageError("column", problem, f"it has {', '.join(scalars)}")
         return read_column(self.shards, self.schema, key, self._places)
 
-    @checked
     def place(self, index: int) -> int:
         """Return the sample's place in the whole split; negative indices count from the end. Raises IndexError."""
         try:
-            return int(self._places[index])
+            return int(self._places[operator.index(index)])
         except IndexError:
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
+        except TypeError:
+            raise UsageError("index", f"got {index!r}, expected an integer") from None
 
     def where(self, index: int) -> str:
         """Return the location of the sample at `index` as error messages show it: shard file, record number and offset.
@@ -266,10 +268,7 @@ class Split(Sequence[Record]):
 
     @checked
     def payloads(self, indices: NDArray[np.integer]) -> list[bytes]:
-        """Return the serialized Examples at `indices`, int64 [k], in order; adjacent records are read together.
-
-        Raises IndexError, RecordError.
-        """
+        """Return the serialized Examples at `indices`, int64 [k], in order. Raises IndexError, RecordError."""
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {indices.max()}")
         return self.shards.payloads(self.places(indices))

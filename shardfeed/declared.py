@@ -35,6 +35,7 @@ Positive = Annotated[int, Range(1)]
 Count = Annotated[int, Range(1, 2**63 - 1)]  # as arrays count
 Fraction = Annotated[float, Range(0, 1)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
+Step = Annotated[int, Range(0, 2**63 - 1)]
 
 _WORDS = {int: "an integer", float: "a number", bool: "True or False", str: "text", Mapping: "a mapping"}
 _WORDS |= {NoneType: "None", os.PathLike: "a path", Callable: "a function"}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from shardfeed.declared import Count, Natural, Seed, checked
+from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.machine.processes import WorkerCount
@@ -32,7 +32,7 @@ def train_batches(
     seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
-    start_step: Natural | None = None,
+    start_step: Step | None = None,
     batch_transform: BatchTransform | None = None,
     damaged: Damaged = None,
     workers: WorkerCount | None = None,
@@ -108,7 +108,7 @@ def make_batches(
     batch_size: Count,
     seed: Seed = 0,
     order: OrderLike | None = None,
-    start_step: Natural | None = None,
+    start_step: Step | None = None,
     drop_remainder: bool = True,
     pad: float | None = None,
     keys: Iterable[str] | None = None,

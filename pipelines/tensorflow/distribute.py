@@ -6,7 +6,7 @@ from functools import cached_property
 
 import tensorflow as tf
 
-from shardfeed.declared import Count, Natural, Seed, checked
+from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.machine.processes import WorkerCount
 from shardfeed.pipelines.arguments import Size, check_shared_batch, check_transforms, image_or_transform
@@ -53,7 +53,7 @@ class Feed:
         return self.build(self.start_step)
 
     @checked
-    def at(self, start: Natural | str | bytes) -> "Feed":
+    def at(self, start: Step | str | bytes) -> "Feed":
         """Return a feed of the same batches that starts at `start`: a step number, or the result of `position`.
 
         Raises OrderMismatchError for a position from a feed with different data, seed or global batch size,
@@ -66,7 +66,7 @@ class Feed:
         return Feed(self.order, start, self.build)
 
     @checked
-    def position(self, step: Natural) -> str:
+    def position(self, step: Step) -> str:
         """Return one line of JSON to save with the model after `step` steps; `at` accepts it and checks the order."""
         return Position(step, self.order).to_json()
 

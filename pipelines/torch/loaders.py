@@ -7,7 +7,7 @@ it in a worker, and its state is the order and a step. Nothing here imports Tens
 from collections.abc import Callable
 from typing import Any
 
-from shardfeed.declared import Count, Natural, Seed, checked
+from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import S, Size, check_shared_batch, images_and_labels
 from shardfeed.pipelines.caching.client import read_through_fetcher
@@ -50,7 +50,7 @@ def torch_loader(
     seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
-    start_step: Natural | None = None,
+    start_step: Step | None = None,
     pad: float | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
     damaged: Damaged = None,

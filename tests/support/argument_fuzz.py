@@ -373,7 +373,8 @@ def ended(door: Door, name: str, value: Any, hint: Any, given: dict[str, Any]) -
         if isinstance(error, IndexError) and door.name.startswith("Split"):  # as of a sequence
             return "right", ""
         return "raw", f"{shown}: {type(error).__name__}: {error!s:.200} {where(error)}"
-    if not admits(hint, value):
+    as_in_a_sequence = isinstance(value, bool) and door.name in ("Split.place", "Split.where", "Split.payload")
+    if not admits(hint, value) and not as_in_a_sequence:  # a list takes True for 1
         return "accepted, of a wrong type", shown
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and _NEVER_NEGATIVE.search(name) and not value >= 0:
