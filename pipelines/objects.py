@@ -1,7 +1,7 @@
 """Objects of records as a view shows them, in NumPy; checks of the transforms' arguments, and of their dataset."""
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import AppendTarget
-from shardfeed.converters.planning.split_shares import SPLIT_BY, Groups, SplitBy, check_seed
+from shardfeed.converters.planning.split_shares import Groups, SplitBy, check_seed
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.declared import Positive, Range, checked
 from shardfeed.errors import UsageError, argument, escape

@@ -31,7 +31,18 @@ from pictures import image_bytes
 # Public names that nobody calls with arguments of their own: results, protocols, and the parts of a reader.
 NOT_CALLED = {
     *("Dataset", "DatasetReport", "Split", "ShardSlice", "Progress", "Pulled", "Pushed", "Rebuilt", "Report"),
-    *("Salvaged", "Survey", "Exported", "ShardTasks", "Position", "Feed", "EvalFeed", "ArrayBatches", "TrainingArrays"),
+    *(
+        "Salvaged",
+        "Survey",
+        "Exported",
+        "SourceInfo",
+        "ShardTasks",
+        "Position",
+        "Feed",
+        "EvalFeed",
+        "ArrayBatches",
+        "TrainingArrays",
+    ),
     *("SampleLoader", "TorchLoader", "Target", "Engine", "Source", "MakingOptions", "RejectCode", "AnnotationCode"),
     *("Annotations", "ColumnInfo", "Evidence", "Findings", "Gather", "Look", "Parts", "Reader", "Row", "Skipped"),
     *("SourceFile", "choose_roles", "find_files", "write_shard", "Stored", "WaitRecorder", "Sample"),
