@@ -50,9 +50,9 @@ def some_boxes(seed: int, count: int) -> np.ndarray:
     return boxes[(boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])]
 
 
-def as_tensors(view: View) -> views.View:
+def as_tensors(view: View) -> views.ViewTensors:
     size, window, content = (tf.constant(list(part), tf.int32) for part in (view.size, view.window, view.content))
-    return views.View(size, window, content, view.target, tf.constant(view.mirrored))
+    return views.ViewTensors(size, window, content, view.target, tf.constant(view.mirrored))
 
 
 @settings(max_examples=60)
