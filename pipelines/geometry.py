@@ -93,19 +93,23 @@ def see_boxes(boxes: np.ndarray, view: View, min_visible: float = MIN_VISIBLE) -
     return SeenBoxes(np.stack([xs[:, 0], ys[:, 0], xs[:, 1], ys[:, 1]], 1)[kept], kept, visible[kept])
 
 
-def see_keypoints(x: np.ndarray, y: np.ndarray, visibility: np.ndarray, view: View, flip: Sequence[int]) -> np.ndarray:
-    """Keypoints as float32 [n, K, 3]: x and y in pixels of the target, and visibility.
+def see_points(
+    x: np.ndarray, y: np.ndarray, visibility: np.ndarray | None, view: View, flip: Sequence[int]
+) -> np.ndarray:
+    """Points as float32 [n, K, 3]: x and y in pixels of the target, and visibility; without it [n, K, 2].
 
     `x`, `y`: float32 [n, K], fractions of the whole image; `visibility`: int64 [n, K]. All three are 0 for points that
-    are missing or outside the window. `flip`: as in `Keypoints`. Raises UsageError if the view is mirrored and `flip`
-    is empty.
+    are missing or outside the window; without visibility, points may be outside. `flip`: as in `Keypoints`. Raises
+    UsageError if the view is mirrored and `flip` is empty.
     """
     x, y = _in_window(x, y, view)
-    there = (visibility > 0) & (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
+    inside = (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
     if view.mirrored:
         x = np.float32(1) - x
-    points = np.stack([*_in_target(x, y, view), visibility.astype(np.float32)], 2)
-    points = np.where(there[:, :, None], points, np.float32(0))
+    points = np.stack(_in_target(x, y, view), 2)
+    if visibility is not None:
+        points = np.concatenate([points, visibility.astype(np.float32)[:, :, None]], 2)
+        points = np.where(((visibility > 0) & inside)[:, :, None], points, np.float32(0))
     if view.mirrored:
         check_flip(flip)
         points = points[:, list(flip)]

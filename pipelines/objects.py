@@ -7,11 +7,11 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from PIL import Image
 
-from shardfeed.annotations import BOX, IS_CROWD, KEYPOINT_X, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
+from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, RecordKind
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
-from shardfeed.pipelines.geometry import MIN_VISIBLE, View, check_flip, see_areas, see_boxes, see_keypoints, see_raster
+from shardfeed.pipelines.geometry import MIN_VISIBLE, View, check_flip, see_areas, see_boxes, see_points, see_raster
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 from shardfeed.text import number
 
@@ -126,19 +126,21 @@ def see_objects(
         encoded = _of_length(OBJECT_MASK, record[OBJECT_MASK], count)
         found["masks"] = _masks([encoded[i] for i in kept.tolist()], view)
     if keypoints is not None:
-        found["keypoints"] = _keypoints(record, count, view, keypoints)[kept]
+        found["keypoints"] = _points(KEYPOINTS, record, count, view, keypoints)[kept]
     return found
 
 
-def _keypoints(record: Mapping[str, Any], count: int, view: View, meaning: Keypoints) -> np.ndarray:
-    """Keypoints of all objects of the record: float32 [n, K, 3]."""
-    x, y, visibility = _columns(record, [*KEYPOINTS.features])
-    each = len(meaning.names)
-    if len(x) != count * each:
-        problem = f"{KEYPOINT_X} has {number(len(x), 'value')} for {number(count, 'object')} with {each} each"
-        raise IntegrityError("record", problem)
-    x, y, visibility = (values.reshape(count, each) for values in (x, y, visibility))
-    return see_keypoints(x, y, visibility, view, meaning.flip)
+def _points(
+    kind: RecordKind, record: Mapping[str, Any], count: int, view: View, keypoints: Keypoints | None
+) -> np.ndarray:
+    """The points of a kind of all objects of the record: float32 [n, K, 2 or 3]. `keypoints`: their meaning."""
+    columns, each = _columns(record, [*kind.features]), kind.each(keypoints)
+    if len(columns[0]) != count * each:
+        (key, *_), found = kind.features, number(len(columns[0]), "value")
+        raise IntegrityError("record", f"{key} has {found} for {number(count, 'object')} with {each} each")
+    columns = [values.reshape(count, each) for values in columns]
+    x, y, visibility = columns if kind.visible else (*columns, None)
+    return see_points(x, y, visibility, view, kind.flip(keypoints))
 
 
 def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> np.ndarray:

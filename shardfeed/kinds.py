@@ -26,6 +26,7 @@ from shardfeed.annotations import (
     XMIN,
     YMAX,
     YMIN,
+    Keypoints,
 )
 from shardfeed.schema import Feature, Schema
 from shardfeed.text import number
@@ -38,16 +39,29 @@ class RecordKind:
     """One kind. A feature of objects has one value per object, or the same number for each.
 
     `word`: what `drop` of an export and `tasks` of a conversion call it, where they can. `features`: by key.
-    `each(schema)`: values of each feature per object. `allowed`: by key, whether a value is possible, and the possible
-    ones in words. `name`, `remedy`: for the error where a dataset lacks it.
+    `each(keypoints)`: values of each feature per object; `keypoints`: the dataset's. `allowed`: by key, whether a value
+    is possible, and in words which are. `name`, `remedy`: for the error where a dataset lacks it.
+
+    A kind of points has x, y and perhaps visibility as its features. `lines(keypoints)`: pairs of points with a line
+    between them, for pictures. `flip(keypoints)`: the point that each becomes in the mirrored image. `outline`: whether
+    the points surround the object: they may leave the image and any view of it, and the object's area is theirs. Other
+    points are missing where they are outside.
     """
 
     word: str
     features: Mapping[str, Feature]
-    each: Callable[[Schema], int] = lambda _: 1
+    each: Callable[[Keypoints | None], int] = lambda _: 1
     allowed: Mapping[str, tuple[Callable[[float], bool], str]] = field(default_factory=dict)
     name: str = ""
     remedy: str = ""
+    lines: Callable[[Keypoints | None], Sequence[tuple[int, int]]] | None = None
+    flip: Callable[[Keypoints | None], Sequence[int]] = lambda _: ()
+    outline: bool = False
+
+    @property
+    def visible(self) -> bool:
+        """Whether its points have a visibility: 0 (missing), 1 (occluded) or 2."""
+        return len(self.features) == 3
 
     def is_in(self, schema: Schema) -> bool:
         """Whether records of the schema have it."""
@@ -77,7 +91,9 @@ KEYPOINTS = RecordKind(
         **dict.fromkeys((KEYPOINT_X, KEYPOINT_Y), Feature("float32", _ANY, "keypoint")),
         KEYPOINT_VISIBILITY: Feature("int64", _ANY, "number"),
     },
-    each=lambda schema: 0 if schema.keypoints is None else len(schema.keypoints.names),
+    each=lambda keypoints: 0 if keypoints is None else len(keypoints.names),
+    lines=lambda keypoints: () if keypoints is None else keypoints.skeleton,
+    flip=lambda keypoints: () if keypoints is None else keypoints.flip,
     allowed={
         **dict.fromkeys((KEYPOINT_X, KEYPOINT_Y), _FRACTION),
         KEYPOINT_VISIBILITY: ((lambda value: value in (0, 1, 2)), "0, 1 or 2"),
@@ -110,6 +126,7 @@ RASTERS = RecordKind(
 )
 
 OF_OBJECTS = (BOXES, CLASSES, KEYPOINTS, AREAS, CROWDS, MASKS)
+POINTS = tuple(kind for kind in OF_OBJECTS if kind.lines is not None)
 KINDS = (*OF_OBJECTS, CAPTIONS, RASTERS)
 
 
@@ -119,7 +136,7 @@ def objects_problem(values: Mapping[str, Sequence[Any]], schema: Schema) -> str:
     `values`: values by feature key; a missing key counts as empty.
     """
     count = len(values.get(XMIN, ()))
-    each = {key: kind.each(schema) for kind in OF_OBJECTS for key in kind.features}
+    each = {key: kind.each(schema.keypoints) for kind in OF_OBJECTS for key in kind.features}
     for key in schema.object_keys:
         if (found := len(values.get(key, ()))) != (expected := count * each.get(key, 1)):
             return f"{key} has {number(found, 'value')}, expected {expected} for {number(count, 'object')}"
@@ -128,4 +145,4 @@ def objects_problem(values: Mapping[str, Sequence[Any]], schema: Schema) -> str:
         for i, (least, most) in enumerate(pairs):
             if not 0 <= least < most <= 1:  # NaN is refused, too
                 return f"object {i} has {low} {least:g} and {high} {most:g}, expected 0 <= min < max <= 1"
-    return next((problem for kind in OF_OBJECTS if (problem := kind.problem(values, kind.each(schema)))), "")
+    return next((problem for kind in OF_OBJECTS if (problem := kind.problem(values, kind.each(schema.keypoints)))), "")

@@ -11,14 +11,12 @@ from PIL import Image, ImageDraw
 from shardfeed.annotations import (
     BOX,
     IS_CROWD,
-    KEYPOINT_VISIBILITY,
-    KEYPOINT_X,
-    KEYPOINT_Y,
     OBJECT_LABEL,
     OBJECT_MASK,
     RASTER,
     Raster,
 )
+from shardfeed.kinds import POINTS, RecordKind
 from shardfeed.schema import Schema
 from shardfeed.tools.lettering import shortened, text_width, write
 
@@ -66,14 +64,17 @@ def draw_annotations(picture: Image.Image, record: Mapping[str, Any], schema: Sc
     for mask, label in zip(masks, labels, strict=False):
         picture = _coloured(picture, _fitted(_decoded(mask), picture.size) != 0, class_colour(label))
     canvas = ImageDraw.Draw(picture)
+    points = [kind for kind in POINTS if kind.is_in(schema) and kind.each(schema.keypoints)]
+    outlined = any(kind.outline for kind in points)
     areas = np.prod(corners[:, 2:] - corners[:, :2], axis=-1)
     order = np.argsort(-areas, kind="stable").tolist()  # small ones last, so that large ones do not hide them
     for i in order:
         left, top, right, bottom = corners[i].tolist()
         edges = (left, top, max(left, right - 1), max(top, bottom - 1))
-        canvas.rectangle(edges, outline=class_colour(labels[i]), width=1 if crowds[i] else _LINE)
-    if schema.keypoints is not None:
-        _draw_keypoints(canvas, record, schema, labels, picture.size)
+        if not outlined:
+            canvas.rectangle(edges, outline=class_colour(labels[i]), width=1 if crowds[i] else _LINE)
+    for kind in points:
+        _draw_points(kind, canvas, record, schema, labels, picture.size)
     names = schema.class_names.get(OBJECT_LABEL, ())
     for i in order if names else ():
         name = names[labels[i]] + (", crowd" if crowds[i] else "")
@@ -110,21 +111,24 @@ def _tinted(picture: Image.Image, values: np.ndarray, schema: Schema) -> Image.I
     return picture
 
 
-def _draw_keypoints(
-    canvas: ImageDraw.ImageDraw, record: Mapping[str, Any], schema: Schema, labels: list[int], size: tuple[int, int]
+def _draw_points(
+    kind: RecordKind,
+    canvas: ImageDraw.ImageDraw,
+    record: Mapping[str, Any],
+    schema: Schema,
+    labels: list[int],
+    size: tuple[int, int],
 ) -> None:
-    """Draw lines of the skeleton between existing keypoints, and a dot for each; rings for occluded ones."""
-    assert schema.keypoints is not None
-    each = len(schema.keypoints.names)
-    columns = [np.asarray(record.get(key, ())).reshape(-1, each) for key in (KEYPOINT_X, KEYPOINT_Y)]
-    seen = np.asarray(record.get(KEYPOINT_VISIBILITY, ())).reshape(-1, each)
-    places = np.floor(np.stack(columns, axis=-1) * size).astype(int)
+    """Draw the lines of a kind between existing points, and a dot for each with a visibility; rings for occluded."""
+    columns = [np.asarray(record.get(key, ())).reshape(-1, kind.each(schema.keypoints)) for key in kind.features]
+    places = np.floor(np.stack(columns[:2], axis=-1) * size).astype(int)
+    seen = columns[2] if kind.visible else np.full(places.shape[:2], 2)
     for points, visible, label in zip(places.tolist(), seen.tolist(), labels, strict=True):
         colour = class_colour(label)
-        for a, b in schema.keypoints.skeleton:
+        for a, b in kind.lines(schema.keypoints) if kind.lines is not None else ():
             if visible[a] and visible[b]:
                 canvas.line([tuple(points[a]), tuple(points[b])], colour, 2)
-        for (x, y), state in zip(points, visible, strict=True):
+        for (x, y), state in zip(points, visible, strict=True) if kind.visible else ():
             if state:
                 edges = (x - _DOT, y - _DOT, x + _DOT, y + _DOT)
                 canvas.ellipse(edges, fill=colour if state == 2 else "white", outline="white" if state == 2 else colour)

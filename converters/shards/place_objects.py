@@ -1,6 +1,6 @@
 """The objects of one image as stored in its record: moved to their position in the stored image, clipped, checked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,9 +8,6 @@ import numpy as np
 from shardfeed.annotations import (
     BOX,
     IS_CROWD,
-    KEYPOINT_VISIBILITY,
-    KEYPOINT_X,
-    KEYPOINT_Y,
     OBJECT_AREA,
     OBJECT_LABEL,
     OBJECT_MASK,
@@ -22,7 +19,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import draw_mask, encode_mask
 from shardfeed.converters.sources.objects import Account, AnnotationCode, BadAnnotationError, LeftOut, Objects
 from shardfeed.errors import UsageError, escape, name_text
-from shardfeed.kinds import OF_OBJECTS
+from shardfeed.kinds import OF_OBJECTS, POINTS, RecordKind
 from shardfeed.schema import Schema, Value
 from shardfeed.text import number
 
@@ -58,29 +55,36 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
     sides = np.array([width, height], np.float64)
     corners = np.asarray(objects.boxes, np.float64).reshape(-1, 2, 2)
     corners = corners if objects.fractions else corners / sides
-    points = objects.keypoints
-    if points is not None:
-        points = np.array(points, np.float64)
-        points[..., :2] = points[..., :2] if objects.fractions else points[..., :2] / sides
-        points[points[..., 2] == 0] = 0
+    points: dict[RecordKind, np.ndarray] = {}
+    for kind in POINTS if objects.points else ():
+        if kind.word not in objects.points:
+            continue
+        points[kind] = found = np.array(objects.points[kind.word], np.float64)
+        if not objects.fractions:
+            found[..., :2] /= sides
+        if kind.visible:
+            found[found[..., 2] == 0] = 0
 
-    moved = image.placement.moved(corners.clip(0, 1), upright=upright)
+    outlined = any(kind.outline for kind in points)
+    moved = image.placement.moved(corners if outlined else corners.clip(0, 1), upright=upright)
     shown = moved.clip(0, 1)
     stored = shown.astype(np.float32)
     low, high = stored.min(axis=1), stored.max(axis=1)
     kept: list[int] = []
     drawn: list[np.ndarray] = []
     left_out: list[LeftOut] = []
-    beyond = _beyond(corners, sides)
+    beyond = np.zeros((len(objects), 2)) if outlined else _beyond(corners, sides)
     sound = _is_near(beyond, sides) & ((corners[:, 0] < corners[:, 1]) & (low < high)).all(axis=1)
     faults = _value_faults(objects)
     sound[list(faults)] = False
-    if points is not None and len(points):
-        sound &= _are_visibilities(points[..., 2]) & _is_near(_distance_if_visible(points, sides), sides)
+    for kind, found in points.items():
+        sound &= _are_points(kind, found) & (kind.outline | _is_near(_distance_if_visible(kind, found, sides), sides))
     for i, (name, is_sound) in enumerate(zip(objects.names, sound.tolist(), strict=True)):
         try:
             if not is_sound:
-                raise faults.get(i) or _fault(corners[i], None if points is None else points[i], sides, image.placement)
+                raise faults.get(i) or _fault(
+                    corners[i], {kind: found[i] for kind, found in points.items()}, sides, image.placement
+                )
             if OBJECT_MASK in schema.features:
                 drawn.append(draw_mask(objects.outlines[i] if objects.outlines else None, (height, width), objects))
         except BadAnnotationError as error:
@@ -104,14 +108,17 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
             areas = objects.areas
         elif drawn:
             areas[kept] = [mask.sum() for mask in drawn]
+        elif outlined:
+            areas = next(_polygon_areas(found) for kind, found in points.items() if kind.outline) * width * height
         whole, inside = (np.abs(of_all[:, 1] - of_all[:, 0]).prod(axis=-1) for of_all in (moved, shown))
         share = inside / np.where(whole > 0, whole, 1)  # of each box that the stored image shows
         values[OBJECT_AREA] = _floats((areas * share * image.placement.scale)[kept])
     if OBJECT_MASK in schema.features:
         values[OBJECT_MASK] = [encode_mask(mask, image, upright=upright) for mask in drawn]
-    if schema.keypoints is not None:
-        points = np.zeros((len(objects), len(schema.keypoints.names), 3)) if points is None else points
-        values.update(_keypoint_values(points[kept], image.placement, upright=upright))
+    for kind in POINTS:
+        if kind.is_in(schema) and (each := kind.each(schema.keypoints)):
+            none = np.zeros((len(objects), each, len(kind.features)))
+            values.update(_point_values(kind, points.get(kind, none)[kept], image.placement, upright=upright))
     clipped, farthest = int(np.count_nonzero(out_by)), float(out_by.max(initial=0))
     why = f"{clipped} of {len(kept)} annotations, by at most {farthest:.3g} pixels"
     clips = (LeftOut(key, "clipped", why),) if clipped else ()
@@ -138,7 +145,7 @@ def _check_lengths(key: bytes, objects: Objects, schema: Schema) -> None:
     """Raise UsageError if a column does not have one value per object, or if a column of the schema is missing."""
     count = len(objects)
     lists: dict[str, Sequence[Any] | np.ndarray | None] = {"names": objects.names, **objects.columns}
-    lists |= {"keypoints": objects.keypoints, "outlines": objects.outlines}
+    lists |= {**objects.points, "outlines": objects.outlines}
     for name, values in lists.items():
         if values is not None and len(values) != count:
             problem = f"got {len(values)} of {escape(name)} for {number(count, 'box', 'boxes')}"
@@ -166,9 +173,9 @@ def _beyond(places: np.ndarray, sides: np.ndarray) -> np.ndarray:
     return (np.abs(places - places.clip(0, 1)) * sides).max(axis=-2, initial=0)
 
 
-def _distance_if_visible(points: np.ndarray, sides: np.ndarray) -> np.ndarray:
-    """Like `_beyond`, of the keypoints [..., K, 3] that are present."""
-    return _beyond(np.where(points[..., 2:] > 0, points[..., :2], 0), sides)
+def _distance_if_visible(kind: RecordKind, points: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """Like `_beyond`, of the points [..., K, 2 or 3] that are present."""
+    return _beyond(np.where(points[..., 2:] > 0, points[..., :2], 0) if kind.visible else points, sides)
 
 
 def _is_near(beyond: np.ndarray, sides: np.ndarray) -> np.ndarray:
@@ -176,39 +183,52 @@ def _is_near(beyond: np.ndarray, sides: np.ndarray) -> np.ndarray:
     return np.all(beyond <= np.maximum(_PIXELS, _SHARE * sides), axis=-1)
 
 
-def _are_visibilities(values: np.ndarray) -> np.ndarray:
-    """Whether all numbers [..., K] are 0, 1 or 2: bool [...]."""
-    return ((values == 0) | (values == 1) | (values == 2)).all(axis=-1)
+def _are_points(kind: RecordKind, points: np.ndarray) -> np.ndarray:
+    """Whether points [..., K, 2 or 3] have finite numbers, and a visibility of 0, 1 or 2: bool [...]."""
+    sound = np.isfinite(points)
+    if kind.visible:
+        values = points[..., 2:]
+        sound = sound & ((values == 0) | (values == 1) | (values == 2))
+    return np.all(sound, axis=(-2, -1))
+
+
+def _polygon_areas(points: np.ndarray) -> np.ndarray:
+    """Areas, float64 [n], of polygons [n, K, 2]."""
+    (x, y), (after_x, after_y) = np.moveaxis(points, -1, 0), np.moveaxis(np.roll(points, -1, axis=1), -1, 0)
+    return np.abs((x * after_y - after_x * y).sum(axis=-1)) / 2
 
 
 def _fault(
-    corners: np.ndarray, points: np.ndarray | None, sides: np.ndarray, placement: Placement
+    corners: np.ndarray, points: Mapping[RecordKind, np.ndarray], sides: np.ndarray, placement: Placement
 ) -> BadAnnotationError:
-    """Explain why an object with its box [2, 2] and its keypoints [K, 3] is not written."""
+    """Explain why an object with its box [2, 2] and its points [K, 2 or 3] is not written."""
     if not np.isfinite(corners).all() or not (corners[0] < corners[1]).all():
         return BadAnnotationError(AnnotationCode.BOX_EMPTY, "expected left < right and top < bottom")
     beyond = _beyond(corners, sides)
     if not _is_near(beyond, sides):
         reason = f"{beyond.max():.1f} pixels outside of {sides[0]:.0f} x {sides[1]:.0f}"
         return BadAnnotationError(AnnotationCode.BOX_OUTSIDE, reason)
-    if points is not None:
-        if not np.isfinite(points).all() or not _are_visibilities(points[:, 2]):
+    for kind, found in points.items():
+        if not _are_points(kind, found):
             return BadAnnotationError(AnnotationCode.KEYPOINTS, "its key points are not x, y and 0, 1 or 2")
-        beyond = _distance_if_visible(points, sides)
-        if not _is_near(beyond, sides):
+        beyond = _distance_if_visible(kind, found, sides)
+        if not kind.outline and not _is_near(beyond, sides):
             return BadAnnotationError(AnnotationCode.KEYPOINTS, f"a key point is {beyond.max():.1f} pixels outside")
     if placement.fit is None:
         return BadAnnotationError(AnnotationCode.BOX_EMPTY, "too small for float32")
     return BadAnnotationError(AnnotationCode.CUT_OFF, "in the part of the image that is cropped")
 
 
-def _keypoint_values(points: np.ndarray, placement: Placement, *, upright: bool) -> dict[str, Value]:
-    """Columns of keypoints [n, K, 3]; keypoints outside the image count as absent."""
+def _point_values(kind: RecordKind, points: np.ndarray, placement: Placement, *, upright: bool) -> dict[str, Value]:
+    """Columns of points [n, K, 2 or 3]; outside the image they count as absent, unless they are an outline."""
+    if kind.outline:
+        moved = placement.moved(points, upright=upright).reshape(-1, 2)
+        return {key: _floats(moved[:, axis]) for axis, key in enumerate(kind.features)}
     moved = placement.moved(np.clip(points[..., :2], 0, 1), upright=upright)
     there = (points[..., 2] > 0) & ((moved >= 0) & (moved <= 1)).all(axis=-1)
     x, y = (_floats(np.where(there, moved[..., axis], 0).ravel()) for axis in (0, 1))
     visible = np.where(there, points[..., 2], 0).astype(int).ravel().tolist()
-    return {KEYPOINT_X: x, KEYPOINT_Y: y, KEYPOINT_VISIBILITY: visible}
+    return dict(zip(kind.features, (x, y, visible), strict=True))
 
 
 def _floats(values: np.ndarray) -> list[float]:

@@ -30,9 +30,10 @@ class Objects:
     columns: further values of each, by feature key: n values each.
     names: names in the report: "annotation 17", "line 3".
     size: (width, height), pixels, of the image that was annotated; None if unknown.
-    fractions: whether boxes, keypoints and outlines are fractions of the image's sides; else they are pixels.
+    fractions: whether boxes, points and outlines are fractions of the image's sides; else they are pixels.
     upright: whether they refer to the upright or the stored image; None: `size` decides.
-    keypoints: float64 [n, K, 3], x, y and visibility (0 missing, 1 occluded, 2 visible); None without.
+    points: by the word of a kind of points in `kinds`, such as "keypoints": float64 [n, K, 2 or 3], x, y and perhaps
+        visibility (0 missing, 1 occluded, 2 visible).
     outlines: the region of each; None if no masks are read.
     areas: float64 [n], of the regions, in pixels squared; None if unknown.
     """
@@ -43,7 +44,7 @@ class Objects:
     size: tuple[int, int] | None = None
     fractions: bool = False
     upright: bool | None = None
-    keypoints: np.ndarray | None = None
+    points: Mapping[str, np.ndarray] = field(default_factory=dict)
     outlines: Sequence[Outline] | None = None
     areas: np.ndarray | None = None
 
@@ -52,7 +53,8 @@ class Objects:
 
     def digest(self) -> str:
         """Hex digits that differ when anything does that shows in a record."""
-        arrays = (b"" if found is None else found.tobytes() for found in (self.boxes, self.keypoints, self.areas))
+        found = (self.boxes, *(of_kind for _, of_kind in sorted(self.points.items())), self.areas)
+        arrays = (b"" if values is None else values.tobytes() for values in found)
         columns = {key: list(values) for key, values in self.columns.items()}
         rest = repr((columns, self.size, self.fractions, self.upright, self.outlines))
         return hashlib.blake2b(b"|".join((*arrays, rest.encode())), digest_size=16).hexdigest()

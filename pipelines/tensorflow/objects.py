@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 import tensorflow as tf
 
-from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER
+from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
 from shardfeed.declared import Fraction, Natural, Positive, Range, checked
 from shardfeed.errors import UsageError
-from shardfeed.kinds import KEYPOINTS
+from shardfeed.kinds import KEYPOINTS, RecordKind
 from shardfeed.pipelines.geometry import MIN_VISIBLE
 from shardfeed.pipelines.objects import BoxFormat, box_columns, object_keys, raster_keys
 from shardfeed.pipelines.tensorflow import views
@@ -116,10 +116,9 @@ class GraphDetection:
         optional = [IS_CROWD] * (self.crowd != "keep") + [OBJECT_AREA] * self.area
         asked = {"masks": self.masks, "keypoints": self.keypoints, "image_id": self.image_id}
         keys, meaning = object_keys(schema, *optional, **asked, mirrors=self.image.crop.mirrors)
-        names, flip = (0, None) if meaning is None else (len(meaning.names), meaning.flip)
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors) -> dict[str, Any]:
-            return self._sample(features, image, view, names, flip)
+            return self._sample(features, image, view, meaning)
 
         return keys, _BoundTransform(self.image, sample)
 
@@ -132,10 +131,9 @@ class GraphDetection:
         features: Mapping[str, tf.Tensor],
         image: tf.Tensor,
         view: ViewTensors,
-        names: int,
-        flip: tuple[int, ...] | None,
+        meaning: Keypoints | None,
     ) -> dict[str, Any]:
-        """The dict. `names`: number of keypoints per object."""
+        """The dict. `meaning`: that of its keypoints."""
         columns = [features[key] for key in BOX]
         crowd = _crowd(features, tf.shape(columns[0])[0])
         seen = views.see_boxes(columns, view, self.min_visible)
@@ -157,9 +155,7 @@ class GraphDetection:
         if self.masks:
             sample["masks"] = self._padded(_masks(tf.gather(features[OBJECT_MASK], seen.kept), view), 0)
         if self.keypoints:
-            x, y, visibility = (tf.reshape(features[key], [-1, names]) for key in KEYPOINTS.features)
-            x, y, visibility = (tf.gather(values, seen.kept) for values in (x, y, visibility))
-            sample["keypoints"] = self._padded(views.see_keypoints(x, y, visibility, view, flip), 0)
+            sample["keypoints"] = self._padded(_points(KEYPOINTS, meaning, features, seen, view), 0)
         if self.crowd == "flag":
             sample["crowd"] = self._padded(tf.gather(crowd, seen.kept))
         if self.area:
@@ -261,6 +257,20 @@ def _unbound(name: str) -> UsageError:
 
 def _chosen(seen: SeenBoxTensors, chosen: tf.Tensor) -> SeenBoxTensors:
     return SeenBoxTensors(*(tf.gather(values, chosen) for values in seen))
+
+
+def _points(
+    kind: RecordKind,
+    meaning: Keypoints | None,
+    features: Mapping[str, tf.Tensor],
+    seen: SeenBoxTensors,
+    view: ViewTensors,
+) -> tf.Tensor:
+    """The points of a kind of the objects seen: float32 [k, K, 2 or 3]."""
+    each = kind.each(meaning)
+    columns = [tf.gather(tf.reshape(features[key], [-1, each]), seen.kept) for key in kind.features]
+    x, y, visibility = columns if kind.visible else (*columns, None)
+    return views.see_points(x, y, visibility, view, kind.flip(meaning))
 
 
 def _crowd(features: Mapping[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:

@@ -62,20 +62,25 @@ def see_boxes(boxes: Sequence[tf.Tensor], view: ViewTensors, min_visible: float)
     return SeenBoxTensors(tf.reshape(_in_target(seen, view), [-1, 4]), kept, visible)
 
 
-def see_keypoints(
-    x: tf.Tensor, y: tf.Tensor, visibility: tf.Tensor, view: ViewTensors, flip: Sequence[int] | None
+def see_points(
+    x: tf.Tensor, y: tf.Tensor, visibility: tf.Tensor | None, view: ViewTensors, flip: Sequence[int]
 ) -> tf.Tensor:
-    """`geometry.see_keypoints`: float32 [n, K, 3]. `x`, `y`: float32 [n, K]; `visibility`: int64 [n, K]."""
+    """`geometry.see_points`: float32 [n, K, 3], or [n, K, 2] without visibility.
+
+    `x`, `y`: float32 [n, K]; `visibility`: int64 [n, K].
+    """
     places = _in_window(tf.stack([x, y], 2), view)
-    there = (visibility > 0) & tf.reduce_all((places >= 0.0) & (places <= 1.0), 2)
+    inside = tf.reduce_all((places >= 0.0) & (places <= 1.0), 2)
 
     def points(places: tf.Tensor) -> tf.Tensor:
+        if visibility is None:
+            return _in_target(places, view)
         found = tf.concat([_in_target(places, view), tf.cast(visibility, tf.float32)[:, :, None]], 2)
-        return tf.where(there[:, :, None], found, 0.0)
+        return tf.where(((visibility > 0) & inside)[:, :, None], found, 0.0)
 
     if view.mirrored is None:
         return points(places)
-    turned = tf.gather(points(tf.stack([1.0 - places[:, :, 0], places[:, :, 1]], 2)), list(flip or ()), axis=1)
+    turned = tf.gather(points(tf.stack([1.0 - places[:, :, 0], places[:, :, 1]], 2)), list(flip), axis=1)
     return tf.where(view.mirrored, turned, points(places))
 
 

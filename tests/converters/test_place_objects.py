@@ -205,7 +205,7 @@ def test_key_points_move_and_those_that_are_cut_off_are_not_there() -> None:
         keypoints=Keypoints(("eye", "ear"), (0, 1)),
     )  # fmt: skip
     points = np.array([[[15, 20, 2], [30, 20, 1]], [[5, 5, 2], [99, 99, 0]], [[80, 5, 2], [1, 1, 1]]], float)
-    found = objects((0, 0, 60, 40), (0, 0, 30, 30), (0, 0, 9, 9), keypoints=points)
+    found = objects((0, 0, 60, 40), (0, 0, 30, 30), (0, 0, 9, 9), points={"keypoints": points})
     values, account = placed(found, schema)
     assert values[KEYPOINT_X] == pytest.approx([0.25, 0.5, 5 / 60, 0])
     assert values[KEYPOINT_Y] == pytest.approx([0.5, 0.5, 0.125, 0])

@@ -18,7 +18,7 @@ from shardfeed.pipelines.geometry import (
     letterboxed,
     see_areas,
     see_boxes,
-    see_keypoints,
+    see_points,
     see_raster,
     to_source,
 )
@@ -71,8 +71,8 @@ def test_tensorflow_computes_the_same_bits(view: View, seed: int, count: int, mi
     x, y = (np.where(rng.random((5, 3)) < 0.1, 1, rng.random((5, 3))).astype(np.float32) for _ in range(2))
     visibility = rng.integers(0, 3, (5, 3))
     np.testing.assert_array_equal(
-        views.see_keypoints(tf.constant(x), tf.constant(y), tf.constant(visibility), tensors, FLIP),
-        see_keypoints(x, y, visibility, view, FLIP),
+        views.see_points(tf.constant(x), tf.constant(y), tf.constant(visibility), tensors, FLIP),
+        see_points(x, y, visibility, view, FLIP),
     )
 
     raster = rng.integers(0, 65536, view.size).astype(np.uint16)
@@ -138,11 +138,11 @@ def test_boxes_without_area_are_dropped() -> None:
 def test_keypoints_outside_are_gone_and_sides_are_swapped() -> None:
     view = cropped((10, 10), Window(0, 0, 10, 5), (20, 10), mirrored=True)
     x, y = floats([[0.1, 0.3, 0.9], [0, 0, 0.5]]), floats([[0.2, 0.4, 0.5], [0, 0, 1]])
-    found = see_keypoints(x, y, np.array([[2, 1, 2], [0, 0, 2]]), view, FLIP)
+    found = see_points(x, y, np.array([[2, 1, 2], [0, 0, 2]]), view, FLIP)
     np.testing.assert_allclose(found[0], [[4, 8, 1], [8, 4, 2], [0, 0, 0]], atol=1e-5)
     np.testing.assert_allclose(found[1], [[0, 0, 0], [0, 0, 0], [0, 20, 2]], atol=1e-5)
     with pytest.raises(UsageError, match="cannot be flipped"):
-        see_keypoints(x, y, np.zeros((2, 3), np.int64), view, ())
+        see_points(x, y, np.zeros((2, 3), np.int64), view, ())
 
 
 def test_rasters_are_cut_exactly() -> None:

@@ -294,7 +294,7 @@ class _File:
             class_text(category),
             area=entry.get("area"),
             flags={IS_CROWD: entry.get("iscrowd")},
-            keypoints=entry.get("keypoints") if self._points else None,
+            points={"keypoints": entry.get("keypoints")} if self._points else None,
             outline=entry.get("segmentation"),
             own_id=own,
         )

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from shardfeed.converters.sources.annotations.yolo_data_yaml import DataYaml
@@ -33,14 +33,14 @@ _MEANING: dict[Shape, str] = {
 class Line(NamedTuple):
     """`label`: the number of the class. `box`: left, top, right, bottom. `outline`: x, y, x, y, ..., of a polygon.
 
-    `keypoints`: x, y, visibility of each. `is_unclear`: whether it may also be a box with a confidence and a track, or
-    with key points; `as_box` returns it.
+    `points`: x, y and perhaps visibility of each, by their kind. `is_unclear`: whether it may also be a box with a
+    confidence and a track, or with key points; `as_box` returns it.
     """
 
     label: str
     box: tuple[float, float, float, float]
     outline: Sequence[float] | None = None
-    keypoints: Sequence[float] | None = None
+    points: Mapping[str, Sequence[float]] | None = None
     is_unclear: bool = False
 
     def as_box(self) -> "Line":
@@ -96,7 +96,7 @@ class Lines:
             if self._dimensions == 2:  # visibility is not given: 2 (visible), and 0 (missing) for 0, 0
                 pairs = zip(rest[::2], rest[1::2], strict=True)
                 rest = [value for x, y in pairs for value in (x, y, 2.0 if x or y else 0.0)]
-            return Line(label, box, keypoints=None if scored else rest or None)
+            return Line(label, box, points={"keypoints": rest} if rest and not scored else None)
         xs, ys = numbers[1::2], numbers[2::2]
         likely = min(box) >= -_OFF and max(box) <= 1 + _OFF and wide > 0 and high > 0
         ends = numbers[-1].is_integer() and 0 <= numbers[-2] <= 1 and numbers[-1] >= 0

@@ -324,7 +324,7 @@ class _Reading:
 
     def _add(self, image: int, n: int, line: Line) -> None:
         outline = [line.outline] if line.outline else None
-        self._found.object(image, n, line.box, line.label, keypoints=line.keypoints, outline=outline)
+        self._found.object(image, n, line.box, line.label, points=line.points, outline=outline)
 
     def add_unclear(self) -> None:
         """Add the lines that are outlines, or boxes and more, as all lines together show."""

@@ -478,7 +478,7 @@ def _objects(read: Sequence[ReadDict], rows: Rows, keypoints: Keypoints | None) 
                     one.classes["labels"][n] if "labels" in one.classes else None,
                     area=known.get("area"),
                     flags={IS_CROWD: known["iscrowd"]} if "iscrowd" in known else None,
-                    keypoints=known.get("keypoints"),
+                    points={"keypoints": known["keypoints"]} if "keypoints" in known else None,
                     outline=known.get("segmentation"),
                 )
             except BadAnnotationError as error:

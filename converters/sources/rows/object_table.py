@@ -11,7 +11,7 @@ import numpy as np
 from shardfeed.annotations import OBJECT_LABEL, Keypoints
 from shardfeed.converters.sources.objects import Objects, Outline
 from shardfeed.converters.sources.options import Unit
-from shardfeed.kinds import AREAS, BOXES, CLASSES, KEYPOINTS, MASKS
+from shardfeed.kinds import AREAS, BOXES, CLASSES, MASKS, POINTS
 from shardfeed.schema import Feature, Schema
 from shardfeed.storage.spill import Spill
 
@@ -56,11 +56,12 @@ class ObjectTable:
         class_names: in label order; None if objects have no class.
         class_ids: the source's id of each; empty without ids.
         what: the report's word for an object, before its number: "annotation", "line".
-        unit: of boxes, keypoints and outlines.
+        unit: of boxes, points and outlines.
         upright: whether they refer to the upright image; None if the size of the image decides.
         flags: further columns by feature key, such as IS_CROWD: int8 [n].
         areas: float64 [n]; None: objects have none; empty: those of their boxes or masks.
-        keypoints, points: of each object, float64 [n, K, 3]: x, y and visibility; None without.
+        keypoints: their meaning; None without. points: of each object, by the word of their kind, float64 [n, K, 2 or
+            3]: x, y and perhaps visibility.
         outlines: outlines to make masks of, and the index of each object's outline, int64 [n]; None without.
         sizes: (width, height) by image, if known.
     """
@@ -77,7 +78,7 @@ class ObjectTable:
     flags: Mapping[str, np.ndarray] = field(default_factory=dict)
     areas: np.ndarray | None = None
     keypoints: Keypoints | None = None
-    points: np.ndarray | None = None
+    points: Mapping[str, np.ndarray] = field(default_factory=dict)
     outlines: tuple[Outlines, np.ndarray] | None = None
     sizes: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -87,12 +88,13 @@ class ObjectTable:
     @property
     def features(self) -> dict[str, Feature]:
         """The columns that records have."""
+        outlined = any(kind.outline and kind.word in self.points for kind in POINTS)
         there = {
             BOXES: True,
             CLASSES: self.class_names is not None,
-            AREAS: self.areas is not None or self.outlines is not None,
+            AREAS: self.areas is not None or self.outlines is not None or outlined,
             MASKS: self.outlines is not None,
-            KEYPOINTS: self.keypoints is not None,
+            **{kind: kind.word in self.points for kind in POINTS},
         }
         found = {key: Feature("int64", (None,), "number") for key in self.flags}
         return found | {key: of for kind, has in there.items() if has for key, of in kind.features.items()}
@@ -131,7 +133,7 @@ class ObjectTable:
             size=self.sizes.get(image),
             fractions=self.unit == "fractions",
             upright=self.upright,
-            keypoints=None if self.points is None else self.points[chosen],
+            points={word: values[chosen] for word, values in self.points.items()},
             outlines=outlines,
             areas=None if self.areas is None or not len(self.areas) else self.areas[chosen],
         )

@@ -18,6 +18,7 @@ from shardfeed.converters.sources.rows.image_classes import ClassTexts
 from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
 from shardfeed.errors import UsageError, argument, escape
+from shardfeed.kinds import KEYPOINTS, POINTS, RecordKind
 from shardfeed.schema import is_plain
 from shardfeed.text import number, some
 
@@ -82,7 +83,7 @@ class ObjectColumns:
         label, area, own_id = (None if one is None else one[place] for one in (texts, self.areas, self.ids))
         flags = {key: values[place] for key, values in self.flags.items()}
         points, outline = (None if one is None else one[place] for one in (self.keypoints, self.outlines))
-        more = {"keypoints": points, "outline": outline, "own_id": own_id}
+        more = {"points": None if points is None else {KEYPOINTS.word: points}, "outline": outline, "own_id": own_id}
         return {"box": self.corners[place], "label": label, "area": area, "flags": flags, **more}
 
 
@@ -155,7 +156,7 @@ class ObjectGather:
 
     Args:
         what: the report's word for an object, before its number: "annotation", "line".
-        unit: of boxes, keypoints and outlines.
+        unit: of boxes, points and outlines.
         upright: whether they refer to the upright image; None if the size of the image decides.
         keypoints: of each object; None without. The attribute may be set until `finish`, if names come last.
         masks: whether outlines are taken, to make masks of.
@@ -178,7 +179,7 @@ class ObjectGather:
         self._boxes = array("d")
         self._classes = Codes()
         self._areas: array[float] | None = None  # from the first object that has an area
-        self._points, self._point_ends = array("d"), array("q")  # ends from the first object on that has any
+        self._points: dict[str, tuple[array[float], array[int]]] = {}  # by kind: values, and the end of each object's
         self._unnamed = False  # whether key points came as columns, which have no names for them
         self._flags: dict[str, array[int]] = {key: array("b") for key in flags}
         self._outlines = Outlines() if masks else None
@@ -227,15 +228,15 @@ class ObjectGather:
         *,
         area: Any = None,
         flags: Mapping[str, Any] | None = None,
-        keypoints: Sequence[Any] | None = None,
+        points: Mapping[str, Any] | None = None,
         outline: Any = None,
         own_id: Any = None,
     ) -> None:
         """Take one object of the image of that number.
 
         `number`: the object's number, for the report. `box`: left, top, right, bottom. `label`: its class as text, ""
-        without one, None if the source has no classes. `flags`: 0 or 1 by feature key. `own_id`: the source's id, which
-        distinguishes otherwise equal objects. Raises BadAnnotationError.
+        without one, None if the source has no classes. `flags`: 0 or 1 by feature key. `points`: by the word of their
+        kind. `own_id`: the source's id, which distinguishes otherwise equal objects. Raises BadAnnotationError.
         """
         sides = _box(box)
         if area is not None:
@@ -244,10 +245,7 @@ class ObjectGather:
         for key in flagged:
             if not key.startswith("image/"):
                 raise UsageError("flags", f"got {key!r}, expected a feature key", f'write "image/object/{key}"')
-        points: tuple[float, ...] = ()
-        if keypoints is not None:
-            sound = isinstance(keypoints, Sequence) and not isinstance(keypoints, str)
-            points = tuple(map(_float, keypoints)) if sound and all(map(is_number, keypoints)) else (math.nan,)
+        placed = {word: _numbers(values) for word, values in points.items()} if points else {}
         masked = self._outlines is not None and not self._bare
         region = check_outline(outline) if masked else None
         # Everything is sound: from here on nothing raises.
@@ -266,13 +264,14 @@ class ObjectGather:
                 self._flags[key] = array("b", bytes(known))
         for key, values in self._flags.items():
             values.append(flagged.get(key, 0))
-        if points and not self._point_ends:
-            self._point_ends = array("q", bytes(8 * known))
-        if points or self._point_ends:
-            self._points.extend(points)
-            self._point_ends.append(len(self._points))
+        for word in placed:
+            if placed[word] and word not in self._points:
+                self._points[word] = array("d"), array("q", bytes(8 * known))
+        for word, (values, ends) in self._points.items():
+            values.extend(placed.get(word, ()))
+            ends.append(len(values))
         drawn = self._outlines.add(region) if self._outlines is not None and masked else 0
-        same = (image, sides, label, area, tuple(flagged.items()), points, repr(own_id), drawn)
+        same = (image, sides, label, area, tuple(flagged.items()), tuple(placed.items()), repr(own_id), drawn)
         self._hashes.append(hash(same))
         largest = max(map(abs, sides))
         self._largest, self._far = max(self._largest, largest), self._far + (largest > _FAR)
@@ -326,8 +325,8 @@ class ObjectGather:
             self._areas = array("d", [math.nan]) * known
         if self._areas is not None:
             self._areas.extend([math.nan] * count if areas is None else areas)
-        if self._point_ends:
-            self._point_ends.extend([len(self._points)] * count)
+        for of_kind, ends in self._points.values():
+            ends.extend([len(of_kind)] * count)
         for key in flags:
             if key not in self._flags:
                 self._flags[key] = array("b", bytes(known))
@@ -404,14 +403,16 @@ class ObjectGather:
             labels = of_code[codes]
         for i in twins:
             faults.setdefault(i, (AnnotationCode.TWICE, "it is an exact duplicate"))
-        points = None
-        if self._unnamed and self._point_ends:
-            most = int(np.diff(as_array(self._point_ends), prepend=0).max()) // 3
+        if self._unnamed and KEYPOINTS.word in self._points:
+            most = int(np.diff(as_array(self._points[KEYPOINTS.word][1]), prepend=0).max()) // 3
             self.keypoints = Keypoints(tuple(map(str, range(most))))
-        if self.keypoints is not None:
-            points = self._key_points(3 * len(self.keypoints.names))
-            reason = f"its keypoints are not {points.shape[1]} numbers: x, y and 0, 1 or 2 of each"
-            for i in np.flatnonzero(np.isnan(points[:, 0])).tolist():
+        points: dict[str, np.ndarray] = {}
+        for kind in POINTS:
+            if self.keypoints is None if kind is KEYPOINTS else kind.word not in self._points:
+                continue
+            points[kind.word] = found = self._points_of(kind)
+            reason = f"its {kind.word} are not {found[:1].size} numbers: x, y{' and 0, 1 or 2' * kind.visible} of each"
+            for i in np.flatnonzero(np.isnan(found).any(axis=(1, 2))).tolist():
                 faults.setdefault(i, (AnnotationCode.KEYPOINTS, reason))
         place = images if places is None or not len(images) else places.astype(np.int32)[images]
         for i in np.flatnonzero(place < 0).tolist():
@@ -436,7 +437,7 @@ class ObjectGather:
             {key: as_array(values)[kept] for key, values in self._flags.items()},
             areas,
             self.keypoints,
-            None if points is None else points[kept].reshape(-1, points.shape[1] // 3, 3),
+            {word: of_kind[kept] for word, of_kind in points.items()},
             None if self._outlines is None or self._bare else (self._outlines, np.arange(len(images))[kept]),
             {image: size for image, size in sizes.items() if image >= 0},
         )
@@ -454,15 +455,17 @@ class ObjectGather:
             return areas
         return np.where(np.isnan(areas), (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), areas)
 
-    def _key_points(self, each: int) -> np.ndarray:
-        """float64 [n, each]: values of each object; zeros if it has none, NaN if they are invalid."""
-        count = len(self._images)
-        ends = as_array(self._point_ends) if self._point_ends else np.zeros(count, np.int64)
-        lengths = np.diff(ends, prepend=0)
-        points = np.zeros((count, each))
-        whole = lengths == each
-        points[whole] = as_array(self._points)[np.repeat(whole, lengths)].reshape(-1, each)
-        sound = (np.abs(points) < MOST).all(axis=1) & np.isin(points[:, 2::3], (0, 1, 2)).all(axis=1)
+    def _points_of(self, kind: RecordKind) -> np.ndarray:
+        """float64 [n, K, 2 or 3]: the points of each object; zeros if it has none, NaN if they are invalid."""
+        count, shape = len(self._images), (kind.each(self.keypoints), len(kind.features))
+        values, ends = self._points.get(kind.word) or (array("d"), array("q", bytes(8 * count)))
+        lengths = np.diff(as_array(ends), prepend=0)
+        points = np.zeros((count, *shape))
+        whole = lengths == shape[0] * shape[1]
+        points[whole] = as_array(values)[np.repeat(whole, lengths)].reshape(-1, *shape)
+        sound = (np.abs(points) < MOST).all(axis=(1, 2))
+        if kind.visible:
+            sound &= np.isin(points[:, :, 2], (0, 1, 2)).all(axis=1)
         points[~sound | ~(whole | (lengths == 0))] = np.nan
         return points
 
@@ -492,6 +495,14 @@ def _box(box: Sequence[Any] | None) -> tuple[float, float, float, float]:
     if right <= left or bottom <= top:
         raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its box is {shown_value(list(box))}, without an area")
     return left, top, right, bottom
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    """As floats; one NaN if they are no numbers."""
+    if values is None:
+        return ()
+    sound = isinstance(values, Sequence) and not isinstance(values, str)
+    return tuple(map(_float, values)) if sound and all(map(is_number, values)) else (math.nan,)
 
 
 def _float(value: Any) -> float:

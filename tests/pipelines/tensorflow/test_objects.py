@@ -83,7 +83,8 @@ class Scenes:
                 objects.add(
                     i, 10 * i + n, (x0, y0, x1, y1), str((i + n) % 3),
                     flags={IS_CROWD: int((i + n) % 4 == 3)}, area=(x1 - x0) * (y1 - y0),
-                    keypoints=(x0, y, 2, x1, y, 2, (x0 + x1) / 2, y, 1), outline=[[x0, y0, x1, y0, x1, y1, x0, y1]],
+                    points={"keypoints": (x0, y, 2, x1, y, 2, (x0 + x1) / 2, y, 1)},
+                    outline=[[x0, y0, x1, y0, x1, y1, x0, y1]],
                 )  # fmt: skip
         classes = Numbering(("cat", "dog", "eel"), {str(i): i for i in range(3)})
         self.table = objects.finish(classes, None, lambda *_: pytest.fail("left out"))
@@ -259,7 +260,7 @@ def test_batches_equal_the_reference(train: Split, tmp_path: Path, name: str, ki
         np.testing.assert_array_equal(found["crowd"][:count], record[IS_CROWD][seen.kept])
         np.testing.assert_array_equal(found["area"][:count], geometry.see_areas(record[OBJECT_AREA], seen, view))
         x, y, visibility = (record[key].reshape(-1, 3)[seen.kept] for key in KEYPOINTS.features)
-        points = geometry.see_keypoints(x, y, visibility, view, (1, 0, 2))
+        points = geometry.see_points(x, y, visibility, view, (1, 0, 2))
         np.testing.assert_array_equal(found["keypoints"][:count], points)
         for n, kept in enumerate(seen.kept):
             mask = np.array(Image.open(io.BytesIO(masks[kept])))

@@ -111,7 +111,7 @@ class Scenes:
             ((left + right) / 2, (top + bottom) / 2), (left, top), (right, top))], 1)  # fmt: skip
         columns = {OBJECT_LABEL: [n % 2 for n in range(len(found))], IS_CROWD: [int(n == 0) for n in range(len(found))]}
         names = [f"annotation {n}" for n in range(len(found))]
-        objects = Objects(found, columns, names, (width, height), keypoints=points, outlines=outlines)
+        objects = Objects(found, columns, names, (width, height), points={"keypoints": points}, outlines=outlines)
         mask = RasterImage(encoded(raster), MASKS)
         return Sample(b"%d.png" % i, encoded(image), objects=objects, number=100 + i, raster=mask)
 
@@ -139,7 +139,7 @@ def made_by_numpy(record: Any, view: geometry.View, **options: Any) -> dict[str,
         "iscrowd": record[IS_CROWD][seen.kept],
         "area": geometry.see_areas(record[OBJECT_AREA], seen, view),
         "masks": np.array([geometry.see_raster(mask, view) for mask in masks], np.uint8).reshape(-1, *view.target),
-        "keypoints": geometry.see_keypoints(x, y, v, view, POINTS.flip)[seen.kept],
+        "keypoints": geometry.see_points(x, y, v, view, POINTS.flip)[seen.kept],
     }
 
 
@@ -525,11 +525,17 @@ class Photos(Scenes):
         image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST).save(out, "JPEG")
         objects: Any = small.objects
         fractions = objects.boxes / np.array([image.width, image.height] * 2)
-        points = objects.keypoints / np.array([image.width, image.height, 1])
+        points = objects.points["keypoints"] / np.array([image.width, image.height, 1])
         outlines: Any = [[[v / (image.width, image.height)[n % 2] for n, v in enumerate(part)] for part in outline]
                     for outline in objects.outlines or ()]  # fmt: skip
         objects = replace(
-            objects, boxes=fractions, keypoints=points, outlines=outlines, size=None, fractions=True, upright=True
+            objects,
+            boxes=fractions,
+            points={"keypoints": points},
+            outlines=outlines,
+            size=None,
+            fractions=True,
+            upright=True,
         )
         return Sample(small.key, out.getvalue(), {}, objects=objects, number=small.number)
 

@@ -435,8 +435,7 @@ def test_key_points(tmp_path: Path) -> None:
     assert left_out(source) == ["E_KEYPOINTS"]
     objects = source[1].objects
     assert objects is not None
-    assert objects.keypoints is not None
-    assert objects.keypoints.tolist() == [[[11, 12, 2], [13, 14, 1], [0, 0, 0]], [[0, 0, 0]] * 3]
+    assert objects.points["keypoints"].tolist() == [[[11, 12, 2], [13, 14, 1], [0, 0, 0]], [[0, 0, 0]] * 3]
     assert opened(file, "boxes").schema.keypoints is None
     assert opened(file, "boxes", "keypoints").schema.keypoints is not None
     content["categories"].append({"id": 2, "name": "car", "keypoints": ["wheel"]})

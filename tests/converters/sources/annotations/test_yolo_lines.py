@@ -325,8 +325,7 @@ def test_key_points_without_visibility(tmp_path: Path, names: str, expected: tup
     assert found.schema.keypoints.names == expected
     objects = found[0].objects
     assert objects is not None
-    assert objects.keypoints is not None
-    assert objects.keypoints[0].tolist() == [[0.5, 0.4, 2], [0, 0, 0], [0, 0.5, 2]]
+    assert objects.points["keypoints"][0].tolist() == [[0.5, 0.4, 2], [0, 0, 0], [0, 0.5, 2]]
 
 
 def test_boxes_are_of_the_upright_image(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_key_points_of_others(tmp_path: Path) -> None:
     ]
     write(tmp_path / "a.tfrecord", rows)
     source = open_source(tmp_path)
-    points = source[0].objects.keypoints  # type: ignore[union-attr]
+    points = source[0].objects.points["keypoints"]  # type: ignore[union-attr]
     assert points is not None
     assert np.allclose(points, [[[0.2, 0.2, 2], [0, 0, 0]], [[0.3, 0.3, 2], [0.4, 0.4, 2]]])
     (rejected,) = info_of(source).findings.rejected
