@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from shardfeed.converters.planning.split_shares import Shares as Shares
     from shardfeed.converters.rejects import RejectCode as RejectCode
     from shardfeed.converters.report import Report as Report
-    from shardfeed.converters.sources.folders.image_folder import FileNames as FileNames
-    from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
-    from shardfeed.converters.sources.folders.image_folder import Unlabelled as Unlabelled
-    from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
+    from shardfeed.converters.sources.files.parts import Parts as Parts
+    from shardfeed.converters.sources.image_folder import FileNames as FileNames
+    from shardfeed.converters.sources.image_folder import ImageFolder as ImageFolder
+    from shardfeed.converters.sources.image_folder import Unlabelled as Unlabelled
     from shardfeed.converters.sources.look import Look as Look
     from shardfeed.converters.sources.look import find_files as find_files
     from shardfeed.converters.sources.objects import AnnotationCode as AnnotationCode
@@ -75,9 +75,9 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.rows.from_dicts import from_dicts as from_dicts
     from shardfeed.converters.sources.rows.gather import Gather as Gather
     from shardfeed.converters.sources.rows.gather import Row as Row
+    from shardfeed.converters.sources.rows.label_file import LabelFile as LabelFile
     from shardfeed.converters.sources.rows.roles import ColumnInfo as ColumnInfo
     from shardfeed.converters.sources.rows.roles import choose_roles as choose_roles
-    from shardfeed.converters.sources.rows.source import Parts as Parts
     from shardfeed.converters.sources.source import Findings as Findings
     from shardfeed.converters.sources.source import Sample as Sample
     from shardfeed.converters.sources.source import Skipped as Skipped

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shardfeed.converters.engines.worker import limited_memory
-from shardfeed.converters.sources.archives.unpack import PREFIX
+from shardfeed.converters.sources.files.unpack import PREFIX
 from shardfeed.machine.budget import memory_free
 
 PATIENCE = 2.0  # seconds for Python's own handler; with the watchdog's last second less than five

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from shardfeed.annotations import BOX, OBJECT_LABEL
 from shardfeed.converters.sources.export_files import Tree, check_name
 from shardfeed.converters.sources.export_records import Item, Items, Losses
-from shardfeed.converters.sources.files.listing import is_hidden, names_image
-from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.files.listing import is_hidden, names_image, usual_split
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import Schema
 from shardfeed.text import shell_quoted, some

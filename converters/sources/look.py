@@ -13,12 +13,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header
-from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
+from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image, split_in_path
+from shardfeed.converters.sources.files.tar import BLOCK, looks_like_header
 from shardfeed.converters.sources.files.walk import list_files, some_files
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.converters.sources.split_names import split_in_path
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted
 

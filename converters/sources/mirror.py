@@ -17,8 +17,8 @@ from functools import partial
 from typing import BinaryIO, NamedTuple
 
 from shardfeed.annotations import Raster
-from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.files.listing import Choice, Globs, is_hidden
+from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import EVERY, mirrors, report_progress
 from shardfeed.converters.sources.remote import Ranges, placed, read_in_place, storage_of, version_number
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Rasters

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shardfeed.converters.sources.files.annotation_files import json_file, recognise_annotations
-from shardfeed.converters.sources.files.listing import Globs, names_image
-from shardfeed.converters.sources.folders.other_layouts import label_table
+from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, json_file, recognise_annotations
+from shardfeed.converters.sources.files.folder_layouts import label_table
+from shardfeed.converters.sources.files.listing import Globs, names_image, usual_split
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look, expand_braces
 from shardfeed.converters.sources.options import (
@@ -32,7 +32,6 @@ from shardfeed.converters.sources.readers import (
 from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Source
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
@@ -122,7 +121,7 @@ def open_source(
         if refused := _of_samples(look, values):
             raise refused
         if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS):
-            from shardfeed.converters.sources.archives.archive import is_archive, unpack  # not above: folders are usual
+            from shardfeed.converters.sources.files.archive import is_archive, unpack  # not above: folders are usual
 
             if is_archive(look.path):
                 unpacked, notes = unpack(look.path)
@@ -238,7 +237,7 @@ def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
     path = os.fsdecode(values.get("labels", ""))
     if "format" in values or not look.is_folder or not os.path.isfile(path):
         return
-    from shardfeed.converters.sources.labels.table import is_json_lines  # not above: for label files only
+    from shardfeed.converters.sources.rows.label_table import is_json_lines  # not above: for label files only
 
     if is_json_lines(path):
         return
@@ -254,11 +253,9 @@ def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
 
 def _check_known(path: str, look: Look) -> None:
     """Raise UsageError for JSON that no reader recognises; lines of JSON may be a label file, by its extension."""
-    from shardfeed.converters.sources.labels.table import LABEL_ENDS
-
     head = look.head(path)
     found = recognise_annotations(head) or (json_file(head) if look.kind_of(path) == "json" else None)
-    kinds = ("tool",) if path.lower().endswith(LABEL_ENDS) else ("tool", "document", "packed")
+    kinds = ("tool",) if path.lower().endswith(tuple(LABEL_FORMATS)) else ("tool", "document", "packed")
     if found is None or found.kind not in kinds or head.lstrip().startswith(b"<"):
         return
     remedy = found.remedy

@@ -200,9 +200,9 @@ def _module(name: str) -> Any:
         case "pixels-csv":
             from shardfeed.converters.sources.rare import pixels_csv as module
         case "labels":
-            from shardfeed.converters.sources.labels import label_file as module
+            from shardfeed.converters.sources.rows import label_file as module
         case "folder":
-            from shardfeed.converters.sources.folders import image_folder as module
+            from shardfeed.converters.sources import image_folder as module
         case _:
             raise LookupError(name)
     return module

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardfeed.converters.rejects import RejectCode, RejectedError, check_bytes
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.rows.source import FilePart
+from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.storage.storage import OpenFile

@@ -11,7 +11,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import Sample, convert
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.errors import UsageError
 from shardfeed.schema import Feature, Schema
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from shardfeed.converters.sources.folders.image_folder import FileNames, ImageFolder
-from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.converters.sources.image_folder import FileNames, ImageFolder
+from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.tools.cli import main as shardfeed
 from shardfeed.tools.shapes import IMAGES_PER_CLASS, SHAPES, draw_shape
 

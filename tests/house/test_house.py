@@ -190,7 +190,7 @@ ONE_PLACE = {
         f"{_ROWS}/image_classes.py",  # of samples
         f"{_ROWS}/rows.py",  # of objects
         f"{_ROWS}/inference.py",  # of columns of a table
-        "converters/sources/labels/label_file.py",  # of the names of one-hot columns
+        "converters/sources/rows/label_file.py",  # of the names of one-hot columns
     },
 }
 

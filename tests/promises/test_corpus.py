@@ -27,7 +27,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
-from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 

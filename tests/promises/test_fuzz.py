@@ -25,7 +25,7 @@ import shardfeed
 from shardfeed.column import check_labels, encode_column, parse_column
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt, with_checksum
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.errors import IntegrityError, LabelFileError, ShardfeedError
 from shardfeed.formats.example import decode, encode
 from shardfeed.formats.format import ShardInfo

@@ -18,7 +18,7 @@ STUCK = {
 }
 SCRIPT = """
 import sys, pathlib
-from shardfeed.converters.sources.archives.unpack import Unpacked
+from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.tools import cli
 from shardfeed.tools.commands import convert_command
 

@@ -75,7 +75,7 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_rows_of_a_label_file_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardfeed.converters.sources.labels.label_file.EVERY", 10)
+    monkeypatch.setattr("shardfeed.converters.sources.rows.label_file.EVERY", 10)
     table = tmp_path / "urls.csv"
     table.write_text("url,label\n" + "".join(f"https://host/{i}.jpg,a\n" for i in range(25)))
     told: list[tuple[str, int, int | None]] = []

@@ -11,10 +11,10 @@ import numpy as np
 
 from shardfeed.annotations import OBJECTS
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.cells import is_absent, read_number
+from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS
 from shardfeed.errors import escape, name_bytes
 from shardfeed.text import some

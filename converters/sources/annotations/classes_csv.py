@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import some

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.annotations.coco_stream import JsonStream, elements_of
+from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.rows.objects import shown_value
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, StorageError, UsageError, argument, escape, name_text, without_secrets
 from shardfeed.schema import is_plain
 from shardfeed.text import some

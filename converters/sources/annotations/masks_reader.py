@@ -27,7 +27,15 @@ from shardfeed.converters.sources.annotations.masks_meaning import (
     meaning_of,
     read_class_table,
 )
-from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS, MASK_FOLDERS, Choice, Listing, names_image
+from shardfeed.converters.sources.files.listing import (
+    IMAGE_FOLDERS,
+    MASK_FOLDERS,
+    Choice,
+    Listing,
+    names_image,
+    split_named,
+    usual_split,
+)
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_whole
@@ -35,7 +43,6 @@ from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles
-from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import counted, number
 

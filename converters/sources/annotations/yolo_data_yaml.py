@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.files.class_names import MOST_BYTES, load_yaml, names_in
+from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.reading import read_whole
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError
 from shardfeed.text import some
 

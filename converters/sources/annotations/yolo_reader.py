@@ -21,7 +21,7 @@ from shardfeed.converters.sources.annotations.yolo_dataset import (
 from shardfeed.converters.sources.annotations.yolo_dataset import recognise as recognise
 from shardfeed.converters.sources.annotations.yolo_lines import Line, Lines, Shape, ask_for, looks_like_label
 from shardfeed.converters.sources.files.image_lookup import PathLookup
-from shardfeed.converters.sources.files.listing import Listing, joined, names_image
+from shardfeed.converters.sources.files.listing import Listing, joined, names_image, usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -29,7 +29,6 @@ from shardfeed.converters.sources.reading import read_lines
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.text import counted, in_usual_order, number
 

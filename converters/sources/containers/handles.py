@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from shardfeed.converters.sources.files.parts import as_listed, check_listed
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.rows.source import as_listed, check_listed
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
-from shardfeed.converters.sources.archives.unpack import NewFile, Unpacked
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.parquet_pages import Places, column_chunks, places_in_file
 from shardfeed.converters.sources.files.parquet_file import (
@@ -27,13 +26,15 @@ from shardfeed.converters.sources.files.parquet_file import (
     kind_of_type,
     parquet_file,
 )
+from shardfeed.converters.sources.files.parts import Parts
+from shardfeed.converters.sources.files.unpack import NewFile, Unpacked
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles
-from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes
 
 NAME = "parquet"

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.archives.unpack import DamagedStreamError, compression, inflated
+from shardfeed.converters.sources.files.listing import split_in_name, split_words_in
+from shardfeed.converters.sources.files.unpack import DamagedStreamError, compression, inflated
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.split_names import split_in_name, split_words_in
 from shardfeed.errors import RecordError, UsageError, argument, escape
 from shardfeed.formats.tfrecord_framing import HEADER_BYTES, payload_length
 from shardfeed.naming import check_split_name, shard_file

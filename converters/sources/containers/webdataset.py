@@ -23,11 +23,12 @@ import numpy as np
 from shardfeed.annotations import OBJECTS, RASTER
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
-from shardfeed.converters.sources.archives.archive import Forwards
-from shardfeed.converters.sources.archives.tar import Member, is_tar, members, read_member
-from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.files.archive import Forwards
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
+from shardfeed.converters.sources.files.parts import Parts
+from shardfeed.converters.sources.files.tar import Member, is_tar, members, read_member
+from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.guard import damaged, open_regular
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.objects import AnnotationCode
@@ -36,7 +37,7 @@ from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles, kind_of
-from shardfeed.converters.sources.rows.source import ColumnarSource, Names, Parts
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape, name_bytes
 from shardfeed.schema import ENCODED, IMAGE_KEYS

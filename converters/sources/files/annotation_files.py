@@ -7,6 +7,18 @@ from typing import Literal, NamedTuple
 from shardfeed.errors import escape
 from shardfeed.text import listing, some
 
+# Extension -> format of a label file.
+LABEL_FORMATS: dict[str, Literal["csv", "tsv", "jsonl", "text", "parquet"]] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".txt": "text",
+    ".lst": "text",
+    ".list": "text",
+    ".parquet": "parquet",
+}
 _GZIP = b"\x1f\x8b\x08"
 _KEY = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _LABEL_KEYS = frozenset(

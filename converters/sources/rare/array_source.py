@@ -18,7 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.archives.unpack import Unpacked
+from shardfeed.converters.sources.files.listing import usual_split
+from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.look import Look, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rare.array_pixels import Layout, shape_text
@@ -29,7 +30,6 @@ from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.rows import Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Content
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
 from shardfeed.text import counted, in_usual_order, listing, number
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers import tfrecord
 from shardfeed.converters.sources.containers.handles import close, opened
 from shardfeed.converters.sources.containers.shard_names import ARRAY_RECORD
@@ -24,6 +23,7 @@ from shardfeed.converters.sources.containers.tfrecord import (
     read_examples,
     recognise_examples,
 )
+from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, check_extra, escape

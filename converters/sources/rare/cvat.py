@@ -5,6 +5,7 @@ import os
 from functools import partial
 
 from shardfeed.converters.sources.annotations.documents import Element, load_xml
+from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -12,7 +13,6 @@ from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_counts
 from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, ellipse, find
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import escape
 
 _SHAPES = ("box", "polygon", "ellipse", "mask")

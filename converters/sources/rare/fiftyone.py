@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from shardfeed.converters.sources.annotations.documents import entries_of, load, objects_in, part
+from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions, Task
@@ -13,7 +14,6 @@ from shardfeed.converters.sources.rare.tool_shapes import add_shape, choose_clas
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import corners_of
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.converters.sources.split_names import usual_split
 
 _OF_IMAGES, _OF_OBJECTS = ("Classification", "Classifications"), ("Detection", "Detections", "Polyline", "Polylines")
 _KINDS = _OF_IMAGES, _OF_OBJECTS

@@ -15,8 +15,8 @@ import numpy as np
 
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, ending_of
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.handles import close, listed, opened
+from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions

@@ -14,9 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from shardfeed.converters.sources.archives.unpack import unpacked
 from shardfeed.converters.sources.classes import NamesFile
 from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.files.unpack import unpacked
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from shardfeed.converters.sources.annotations.documents import entries_of, load, objects_in, part
 from shardfeed.converters.sources.files.image_lookup import path_of
-from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -18,6 +17,7 @@ from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_brush
 from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, choose_class, ellipse, find
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.evidence import column_meaning
+from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.objects import MOST, corners_of, is_number, shown_value
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, escape

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from shardfeed.converters.sources.annotations.documents import load, objects_in, part
-from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_png

@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from shardfeed.converters.sources.archives.unpack import DamagedStreamError
 from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.files.unpack import DamagedStreamError
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions

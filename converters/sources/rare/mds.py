@@ -41,9 +41,11 @@ from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, ending_of
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
-from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.record_columns import NAMES, NUMBERS
+from shardfeed.converters.sources.files.listing import split_in_path
+from shardfeed.converters.sources.files.parts import Parts
+from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
@@ -52,8 +54,7 @@ from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, choose_roles, kind_of
-from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
-from shardfeed.converters.sources.split_names import split_in_path
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number

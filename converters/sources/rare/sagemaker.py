@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from shardfeed.converters.sources.annotations.documents import objects_in, part
-from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rare.tool_shapes import find
 from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.objects import is_number
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, escape

@@ -4,6 +4,7 @@ import os
 from functools import partial
 
 from shardfeed.converters.sources.annotations.documents import load, objects_in, part
+from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -11,7 +12,6 @@ from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_png
 from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, all_of
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import escape
 
 _READ = ("rectangle", "polygon")

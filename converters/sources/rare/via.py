@@ -7,15 +7,15 @@ from itertools import islice
 from typing import Any
 
 from shardfeed.converters.sources.annotations.documents import load, objects_in, part
-from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, all_of, choose_class, ellipse
 from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.objects import corners_of
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, escape
 from shardfeed.text import some
 

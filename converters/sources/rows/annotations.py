@@ -15,7 +15,7 @@ from shardfeed.annotations import CAPTION, OBJECTS, Keypoints
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, ImageLookup
-from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.files.listing import Listing, names_image, split_in_cell, splits_by_folder
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task, Unit
@@ -32,7 +32,6 @@ from shardfeed.converters.sources.rows.objects import ObjectGather, class_text, 
 from shardfeed.converters.sources.rows.rows import Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles, Names, Rasters
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import split_in_cell, splits_by_folder
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
 from shardfeed.schema import IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, is_plain
 from shardfeed.text import listing as listed

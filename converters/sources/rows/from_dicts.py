@@ -20,6 +20,7 @@ import numpy as np
 from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list
+from shardfeed.converters.sources.files.listing import split_named
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Unit
 from shardfeed.converters.sources.rows.columns import ByteStrings, Splits, UnlikeError, Values, feature_key
@@ -28,7 +29,6 @@ from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.rows.rows import Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.converters.sources.split_names import split_named
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import IMAGE_KEYS, LABEL, is_plain

@@ -11,6 +11,7 @@ import numpy as np
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.classes import NamesFile, is_integer
+from shardfeed.converters.sources.files.listing import split_in_cell
 from shardfeed.converters.sources.look import SourceFiles
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
@@ -29,7 +30,6 @@ from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
 from shardfeed.converters.sources.rows.roles import Roles
 from shardfeed.converters.sources.rows.rows import Rows
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Rasters
-from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.schema import FILENAME
 from shardfeed.text import counted, listing, number

@@ -19,9 +19,9 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import adopt, survey
+from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import info_of
-from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.formats.tfrecord_framing import frame
 from shardfeed.pipelines import eval_batches, train_batches

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.converters.sources.folders.image_folder import FileNames
+from shardfeed.converters.sources.image_folder import FileNames
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL
-from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
+from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature

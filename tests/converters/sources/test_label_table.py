@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.errors import LabelFileError, UsageError
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from shardfeed.converters import AnnotationOptions, Annotations, Evidence, Reader, Source, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.guard import HostileError
 from shardfeed.converters.sources.readers import BY_NAME
-from shardfeed.converters.sources.rows.source import FilePart
 from shardfeed.errors import UsageError
 
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from shardfeed.converters import LabelOptions
-from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL, TEXT
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from shardfeed.converters.conversion import convert
-from shardfeed.converters.sources.folders.image_folder import FileNames, ImageFolder, Unlabelled
-from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.converters.sources.image_folder import FileNames, ImageFolder, Unlabelled
+from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.converters.sources.rows.rows import ListedSource
 from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile, SourceInfo
 from shardfeed.errors import UsageError

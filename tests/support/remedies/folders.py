@@ -11,7 +11,7 @@ FLAT = {"FILE": "t.csv", "REGEX": "(?P<label>[a-z]+)_[0-9]+.jpg"}
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: give their labels by {} (a table of paths and",
+    "converters/sources/image_folder.py: give their labels by {} (a table of paths and",
     "convert set out --reader folder",
     Way("--labels", fill={"FILE": "t.csv"}, then=Way(drop="--reader", gives=4)),
     Way("--pattern", 4, fill={"REGEX": ".*/(?P<label>[a-z]+)_[0-9]+.jpg"}),
@@ -24,16 +24,14 @@ def a_flat_folder(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: {}give --pattern REGEX with a group 'label', such as",
+    "converters/sources/image_folder.py: {}give --pattern REGEX with a group 'label', such as",
     "convert flat out",
     Way("--pattern", 6, fill={"REGEX": "(?P<label>[0-9]+)-.*"}),
     Way("--labels", 6, fill=FLAT),
 )
+@advises("converters/sources/files/folder_layouts.py: --labels FILE", "convert flat out", Way("--labels", 6, fill=FLAT))
 @advises(
-    "converters/sources/folders/other_layouts.py: --labels FILE", "convert flat out", Way("--labels", 6, fill=FLAT)
-)
-@advises(
-    "converters/sources/folders/image_folder.py: , or --unlabelled to convert without labels",
+    "converters/sources/image_folder.py: , or --unlabelled to convert without labels",
     "convert flat out",
     Way("--unlabelled", 6),
 )
@@ -43,7 +41,7 @@ def names_without_a_class(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/other_layouts.py: --labels {}, with --label-column COLUMN unless it",
+    "converters/sources/files/folder_layouts.py: --labels {}, with --label-column COLUMN unless it",
     "convert flat out",
     Way("--labels --label-column", 6, fill={"COLUMN": "kind"}),
 )
@@ -53,7 +51,7 @@ def a_table_beside_names_without_a_class(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: move the others out, or give --class-names when",
+    "converters/sources/image_folder.py: move the others out, or give --class-names when",
     "convert set out",
     Way("--class-names", 8, fill={"--class-names": "names.txt"}),
 )
@@ -64,7 +62,7 @@ def splits_beside_another_folder(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: leave it out by --exclude /{} (and convert it",
+    "converters/sources/image_folder.py: leave it out by --exclude /{} (and convert it",
     "convert set out --reader folder",
     Way("--exclude", 4, images=4),
     Way("--unlabelled", 2, onto="convert set/test out"),
@@ -85,7 +83,7 @@ def a_split_without_classes(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: give {} as SOURCE, {}or --class-names FILE with the",
+    "converters/sources/image_folder.py: give {} as SOURCE, {}or --class-names FILE with the",
     "convert set out --reader folder",
     Way("SOURCE", 4, fill={"SOURCE": "set/photos"}),
     Way("--class-names", 4, fill={"FILE": "one.txt"}),
@@ -96,7 +94,7 @@ def a_folder_too_high(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: give {} as SOURCE, {}or --class-names FILE with the",
+    "converters/sources/image_folder.py: give {} as SOURCE, {}or --class-names FILE with the",
     "convert set out",
     Way("SOURCE", 4, fill={"SOURCE": "set/photos"}),
     Way("--class-names", 4, fill={"FILE": "one.txt"}),
@@ -109,14 +107,14 @@ def a_folder_too_high_beside_lists(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/other_layouts.py: {}choose a reader with --reader NAME, {}{}",
+    "converters/sources/files/folder_layouts.py: {}choose a reader with --reader NAME, {}{}",
     "convert set out --reader folder",
     Way("--reader", 4, fill={"NAME": "coco"}),
     Way("--unlabelled", 4),
     Way("--class-names", 4, fill={"FILE": "one.txt"}),
 )
 @advises(
-    "converters/sources/folders/other_layouts.py: or list the folders in --class-names FILE to use",
+    "converters/sources/files/folder_layouts.py: or list the folders in --class-names FILE to use",
     "convert set out --reader folder",
     Way("--class-names", 4, fill={"FILE": "one.txt"}),
 )
@@ -126,7 +124,7 @@ def a_coco_dataset_as_folders(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/other_layouts.py: --unlabelled with --{} {} converts the images",
+    "converters/sources/files/folder_layouts.py: --unlabelled with --{} {} converts the images",
     "convert set out",
     Way("--unlabelled --include", 6),
     Way("--class-names", 12, fill={"FILE": "names.txt"}, images=12),
@@ -139,7 +137,7 @@ def a_folder_for_each_sample(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/other_layouts.py: choose a reader with --reader NAME, if one fits;",
+    "converters/sources/files/folder_layouts.py: choose a reader with --reader NAME, if one fits;",
     "convert set out",
     Way("--unlabelled", 2),
     Way("--class-names", 2, fill={"FILE": "one.txt"}),
@@ -154,7 +152,7 @@ def annotations_that_nobody_reads(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: give --pattern [^/]*(?P<split>{})[^/]*/(?P<label>[^/]+)/.+",
+    "converters/sources/image_folder.py: give --pattern [^/]*(?P<split>{})[^/]*/(?P<label>[^/]+)/.+",
     "convert set out",
     Way("--pattern", {"train": 4, "test": 4}),
     Way("--class-names", 8, fill={"FILE": "names.txt"}),
@@ -166,13 +164,13 @@ def folders_named_like_splits(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/folders/image_folder.py: {}give --pattern '(?P<label>.+)/[^/]+' if the path to an",
+    "converters/sources/image_folder.py: {}give --pattern '(?P<label>.+)/[^/]+' if the path to an",
     "convert set out",
     Way("--pattern", 8),
     Way("--class-names", 8, fill={"FILE": "names.txt"}),
 )
 @advises(
-    "converters/sources/folders/image_folder.py: give --pattern '.+/(?P<label>[^/]+)/[^/]+' if the folders",
+    "converters/sources/image_folder.py: give --pattern '.+/(?P<label>[^/]+)/[^/]+' if the folders",
     "convert folds out",
     Way("--pattern", 8),
 )
@@ -240,7 +238,7 @@ def a_class_behind_a_link(box: Box) -> None:
     Way("--reader", 4, fill={"--reader": "coco"}, images=4),
 )
 @advises(
-    "converters/sources/folders/other_layouts.py: choose a reader with --reader NAME, if one fits;",
+    "converters/sources/files/folder_layouts.py: choose a reader with --reader NAME, if one fits;",
     "convert both out --reader folder",
     Way("--reader", 4, fill={"NAME": "coco"}, images=4),
 )

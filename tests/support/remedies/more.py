@@ -468,7 +468,7 @@ def numbers_that_are_places(box: Box) -> None:
     Way("SOURCE", 6, onto="convert photos new", fill={"SOURCE": "a.zip"}),
 )
 @advises(
-    "converters/sources/folders/image_folder.py: give {} as SOURCE if the names of its files or folders",
+    "converters/sources/image_folder.py: give {} as SOURCE if the names of its files or folders",
     "convert one new",
     Way("SOURCE", 6, fill={"SOURCE": "one/images"}),
 )

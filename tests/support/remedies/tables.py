@@ -25,7 +25,7 @@ COMMAND = "convert photos out --labels t.csv"
 
 
 @advises(
-    "converters/sources/labels/addresses.py: give --path-column",
+    "converters/sources/rows/label_addresses.py: give --path-column",
     "convert list.csv out --dry-run",
     Way("--path-column", fill={"--path-column": "thumb"}),
 )
@@ -34,9 +34,9 @@ def two_columns_of_addresses(box: Box) -> None:
     box.write("list.csv", "\n".join(["page,thumb,label", *rows]) + "\n")
 
 
-@advises("converters/sources/labels/columns.py: give --header or --no-header;", COMMAND, Way("--header", 6))
+@advises("converters/sources/rows/label_columns.py: give --header or --no-header;", COMMAND, Way("--header", 6))
 @advises(
-    "converters/sources/labels/columns.py: --path-column NAME names the column of paths, in a file",
+    "converters/sources/rows/label_columns.py: --path-column NAME names the column of paths, in a file",
     COMMAND,
     Way("--path-column", 6, fill={"NAME": "where"}),
 )
@@ -46,7 +46,7 @@ def a_first_row_that_may_be_a_header(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/columns.py: give --header or --no-header;",
+    "converters/sources/rows/label_columns.py: give --header or --no-header;",
     COMMAND,
     Way("--no-header", then=Way("--max-bad", 6, listed=1, images=7)),
 )
@@ -56,7 +56,7 @@ def a_first_row_without_a_file(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/columns.py: give --path-column",
+    "converters/sources/rows/label_columns.py: give --path-column",
     "convert photos out --labels t.jsonl",
     Way("--path-column", 6, fill={"--path-column": "where"}),
 )
@@ -66,7 +66,7 @@ def a_key_of_paths_that_is_unknown(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/columns.py: give --delimiter or --format, or --unlabelled for images",
+    "converters/sources/rows/label_columns.py: give --delimiter or --format, or --unlabelled for images",
     COMMAND,
     Way("--unlabelled", 6),
     Way("--delimiter", 6, onto="convert photos out --labels s.csv", fill={"--delimiter": ":"}),
@@ -80,7 +80,7 @@ def a_table_of_paths_alone(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/columns.py: give --label-column, --text-column or --number-column",
+    "converters/sources/rows/label_columns.py: give --label-column, --text-column or --number-column",
     COMMAND,
     Way("--label-column", 6, fill=LABEL),
     Way("--text-column", 6, fill=TEXT),
@@ -92,7 +92,7 @@ def two_unknown_columns(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/columns.py: give --one-hot with the columns of 0 and 1 (or -1 and",
+    "converters/sources/rows/label_columns.py: give --one-hot with the columns of 0 and 1 (or -1 and",
     COMMAND,
     Way("--one-hot", 6, fill={"--one-hot": "cat,dog"}),
     Way("--label-column", 6, fill={"--label-column": "cat"}),
@@ -103,7 +103,7 @@ def a_column_for_each_class(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/label_file.py: write the path, or give the folder of these images as",
+    "converters/sources/rows/label_file.py: write the path, or give the folder of these images as",
     "convert set out --labels set/l.csv",
     Way("SOURCE --labels", 4, fill={"SOURCE": "set/train", "--labels": "set/l.csv"}),
 )
@@ -113,7 +113,7 @@ def ids_of_two_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/label_file.py: ; several texts per image are a list in one row (JSON",
+    "converters/sources/rows/label_file.py: ; several texts per image are a list in one row (JSON",
     "convert captions.csv out --images photos --text-column caption",
     Way("--reader", 6, drop="--text-column"),
 )
@@ -125,7 +125,7 @@ def several_captions_of_an_image(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/label_file.py: give the folder that paths are relative to as SOURCE, and",
+    "converters/sources/rows/label_file.py: give the folder that paths are relative to as SOURCE, and",
     "convert lists/t.csv out",
     Way("SOURCE --labels", 6, fill={"SOURCE": "photos", "--labels": "lists/t.csv"}),
 )
@@ -136,7 +136,7 @@ def paths_relative_to_another_folder(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/table.py: save the file as UTF-8, or give --encoding latin-1, or",
+    "converters/sources/rows/label_table.py: save the file as UTF-8, or give --encoding latin-1, or",
     COMMAND + " --encoding ascii",
     Way("--encoding", 6),
 )
@@ -146,7 +146,7 @@ def a_table_in_latin_1(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/table.py: save it as UTF-8, or if it is UTF-16, give --encoding",
+    "converters/sources/rows/label_table.py: save it as UTF-8, or if it is UTF-16, give --encoding",
     COMMAND,
     Way("--encoding", 6),
 )
@@ -156,7 +156,7 @@ def a_table_in_utf_16(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/table.py: give --format csv, tsv, jsonl or text",
+    "converters/sources/rows/label_table.py: give --format csv, tsv, jsonl or text",
     "convert photos out --labels t.dat",
     Way("--format", 6),
 )
@@ -166,7 +166,7 @@ def a_table_with_an_unknown_ending(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/labels/table.py: write 'path label', or give --format csv where cells are",
+    "converters/sources/rows/label_table.py: write 'path label', or give --format csv where cells are",
     "convert photos out --labels l.txt",
     Way("--unlabelled", 3, onto="convert photos out --labels p.txt", images=3),
     Way("--format", 6, onto="convert photos out --labels c.txt"),

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import BinaryIO, cast
 
-from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header, members
-from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Stream, Unpacked, form_of, unpacked
+from shardfeed.converters.sources.files.tar import BLOCK, looks_like_header, members
+from shardfeed.converters.sources.files.unpack import DamagedStreamError, Stream, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.guard import HostileError, budget, damaged, guarded, open_regular
 from shardfeed.errors import escape, name_bytes, name_text
 from shardfeed.text import counted, number, size_text

@@ -10,10 +10,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from shardfeed.converters.sources.files.annotation_files import AnnotationFile, recognise_annotations
-from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS, MASK_FOLDERS, Listing, names_image
+from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, AnnotationFile, recognise_annotations
+from shardfeed.converters.sources.files.listing import (
+    IMAGE_FOLDERS,
+    MASK_FOLDERS,
+    Listing,
+    names_image,
+    split_words_in,
+    usual_split,
+)
 from shardfeed.converters.sources.files.walk import head_of
-from shardfeed.converters.sources.split_names import split_words_in, usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import number, some
 
@@ -108,10 +114,8 @@ def label_table(root: bytes, labels: Mapping[bytes, AnnotationFile]) -> str:
     """Return the path of the first table or list among files that may label images; "" if there is none."""
     if not labels:
         return ""
-    from shardfeed.converters.sources.labels.table import LABEL_ENDS  # not above: most folders have no such file
-
     tables = (os.fsdecode(key) for key, one in labels.items() if one.kind in ("table", "document"))  # JSON Lines
-    names = [name for name in tables if name.lower().endswith(LABEL_ENDS)]
+    names = [name for name in tables if name.lower().endswith(tuple(LABEL_FORMATS))]
     of_train = [name for name in names if "train" in map(usual_split, split_words_in(os.path.splitext(name)[0]))]
     return os.path.join(os.fsdecode(root), (of_train or names)[0]) if names else ""
 

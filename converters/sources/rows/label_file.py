@@ -16,12 +16,9 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, number_classes
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, PathLookup
-from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
+from shardfeed.converters.sources.files.listing import Globs, Listing, names_image, split_in_cell, usual_split
 from shardfeed.converters.sources.files.walk import annotations_note, labels_among, some_files
 from shardfeed.converters.sources.guard import EVERY, report_progress
-from shardfeed.converters.sources.labels.addresses import AddressLookup, column_of_addresses, has_header
-from shardfeed.converters.sources.labels.columns import Columns, Use
-from shardfeed.converters.sources.labels.table import ABSENT, LabelTable, Record, check_options
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions, given
 from shardfeed.converters.sources.recognition import Evidence
@@ -38,11 +35,13 @@ from shardfeed.converters.sources.rows.inference import (
     number_column,
     text_column,
 )
+from shardfeed.converters.sources.rows.label_addresses import AddressLookup, column_of_addresses, has_header
+from shardfeed.converters.sources.rows.label_columns import Columns, Use
+from shardfeed.converters.sources.rows.label_table import ABSENT, LabelTable, Record, check_options
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.converters.sources.rows.source import Names
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import split_in_cell, usual_split
 from shardfeed.declared import checked
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import IMAGE_KEYS, is_plain

@@ -17,9 +17,7 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list, class_text
 from shardfeed.converters.sources.files.annotation_files import AnnotationFile
-from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
-from shardfeed.converters.sources.files.walk import SkippedFiles, only_images, shown_annotations, some_files
-from shardfeed.converters.sources.folders.other_layouts import (
+from shardfeed.converters.sources.files.folder_layouts import (
     are_units,
     generic_names,
     is_generic,
@@ -31,19 +29,23 @@ from shardfeed.converters.sources.folders.other_layouts import (
     with_labels,
     without_labels,
 )
+from shardfeed.converters.sources.files.listing import (
+    Globs,
+    Listing,
+    folder_splits,
+    names_image,
+    split_named,
+    split_words_in,
+    top_folders,
+    usual_split,
+)
+from shardfeed.converters.sources.files.walk import SkippedFiles, only_images, shown_annotations, some_files
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.columns import Codes, Splits
 from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
-from shardfeed.converters.sources.split_names import (
-    folder_splits,
-    split_named,
-    split_words_in,
-    top_folders,
-    usual_split,
-)
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL

@@ -16,9 +16,9 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.options import Column
 from shardfeed.converters.sources.remote import ASSUMED_BYTES, UNLISTED
+from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.errors import LabelFileError, argument, without_secrets

@@ -7,11 +7,11 @@ from typing import Any, Literal, NamedTuple
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.labels.table import LabelTable, column_text, is_index
 from shardfeed.converters.sources.options import Column, LabelOptions, Path
 from shardfeed.converters.sources.rows.cells import Cell
 from shardfeed.converters.sources.rows.evidence import By
 from shardfeed.converters.sources.rows.inference import Distinct
+from shardfeed.converters.sources.rows.label_table import LabelTable, column_text, is_index
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import Feature

@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 
+from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.parquet_file import (
     class_names_of,
@@ -30,18 +31,6 @@ from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
 _Object = TypeVar("_Object")
 
-_FORMATS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".txt": "text",
-    ".lst": "text",
-    ".list": "text",
-    ".parquet": "parquet",
-}
-LABEL_ENDS = tuple(_FORMATS)
 # UTF-32's little-endian mark begins with UTF-16's.
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -188,12 +177,12 @@ class LabelTable:
         extension = os.path.splitext(self.path)[1].lower()
         if extension == ".json" and is_json_lines(self.path):
             return "jsonl"
-        if extension in _FORMATS:
-            return _FORMATS[extension]
+        if extension in LABEL_FORMATS:
+            return LABEL_FORMATS[extension]
         if names_image(os.fsencode(self.path)):
             problem = "is an image, expected a folder of images or a label file"
             raise LabelFileError(self.path, problem, "give its folder")
-        problem = f"got the extension '{escape(extension)}', expected one of {', '.join(_FORMATS)}"
+        problem = f"got the extension '{escape(extension)}', expected one of {', '.join(LABEL_FORMATS)}"
         raise LabelFileError(self.path, problem, f"give {argument('format', 'csv')}, tsv, jsonl or text")
 
     def _usual_delimiter(self) -> str:

@@ -1,1 +1,0 @@
-"""Archives and compressed files: walked, and decompressed once where they cannot be read in place."""

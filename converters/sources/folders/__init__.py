@@ -1,1 +1,0 @@
-"""Folders of images, with labels in the names of folders or files, or without labels."""
