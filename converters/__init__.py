@@ -1,7 +1,7 @@
 """Conversion of images and of existing datasets: `convert("photos", "dataset")`. It never imports TensorFlow.
 
     convert, ImageOptions, Shares, Report, Progress             conversion of images and labels
-    LocalWorkers, RayWorkers, Engine                            processes that write shards
+    LocalWorkers, RayWorkers, NamedWorkers, Engine              processes that write shards
     shard_tasks, write_shard, commit_shards, ShardTasks         conversion on a cluster of any kind
     open_source, LabelOptions, AnnotationOptions, ColumnOptions the source at a path, and the options of its reader
     from_dicts, ImageFolder, LabelFile, FileNames, Unlabelled   sources
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.conversion import Progress as Progress
     from shardfeed.converters.conversion import convert as convert
     from shardfeed.converters.engines.choose_engine import LocalWorkers as LocalWorkers
+    from shardfeed.converters.engines.choose_engine import NamedWorkers as NamedWorkers
     from shardfeed.converters.engines.choose_engine import RayWorkers as RayWorkers
     from shardfeed.converters.engines.engine import Engine as Engine
     from shardfeed.converters.engines.on_node import write_shard as write_shard

@@ -5,10 +5,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from shardfeed.converters.engines.choose_engine import LocalWorkers, RayWorkers
+from shardfeed.converters.engines.choose_engine import ENGINES, LocalWorkers, NamedWorkers, RayWorkers
 from shardfeed.converters.engines.engine import StartedBy
 from shardfeed.declared import Positive, check
 from shardfeed.errors import UsageError, escape
+from shardfeed.plugins import installed
 from shardfeed.text import byte_size
 
 GROUPS = ("group_column", "group_pattern", "group_duplicates")  # of `add_group_arguments`
@@ -58,13 +59,20 @@ def add_group_arguments(group: argparse._ActionsContainer) -> None:
     add("--group-duplicates", action="store_true", help="keep identical files in one split")
 
 
+class _EngineNames(tuple[str, ...]):
+    """The names of our engines; those that installed packages add are in it, too."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in installed("engine", ENGINES)
+
+
 def add_worker_arguments(
     group: argparse._ActionsContainer, *, address: str = "address of the Ray cluster (default: RAY_ADDRESS)"
 ) -> None:
     """The options of `workers_of`; `address`: help of the option."""
     group.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one per core)")
     engines = "where workers run; ray needs shardfeed[ray]"
-    group.add_argument("--engine", choices=("local", "ray"), default="local", help=engines)
+    group.add_argument("--engine", choices=_EngineNames(ENGINES), default="local", help=engines)
     group.add_argument("--address", metavar="HOST:PORT", help=address)
 
 
@@ -123,12 +131,14 @@ def check_output(option: str, name: str, *ends: str) -> None:
         raise UsageError(option, f"no directory {escape(os.path.dirname(name))!r}", "create it first")
 
 
-def workers_of(args: argparse.Namespace) -> LocalWorkers | RayWorkers:
+def workers_of(args: argparse.Namespace) -> LocalWorkers | RayWorkers | NamedWorkers:
     """Read `--engine`, `--workers`, `--address` and, if the command has it, `--start-method`. Raises UsageError."""
     check("workers", args.workers, Positive | None)
     method: StartedBy = getattr(args, "start_method", "spawn")
     if args.engine == "ray":
         return RayWorkers(args.workers, args.address, method)
+    if args.engine != "local":
+        return NamedWorkers(args.engine, args.workers, args.address, method)
     if args.address is not None:
         raise UsageError("--address", f"got {args.address!r}, the address of a Ray cluster", "also give --engine ray")
     return LocalWorkers(args.workers, method)

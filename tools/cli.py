@@ -17,7 +17,7 @@ from shardfeed.machine.budget import no_numpy_threads
 from shardfeed.native import path_in_use
 from shardfeed.storage.local import storage_error
 from shardfeed.tools.colour import coloured
-from shardfeed.tools.command_list import COMMANDS, GROUPS, command_module, command_parser, flags_of
+from shardfeed.tools.command_list import COMMANDS, GROUPS, command_module, command_parser, flags_of, installed_commands
 from shardfeed.tools.parser import did_you_mean, help_width
 from shardfeed.version import __version__
 
@@ -38,13 +38,15 @@ class _Terminated(BaseException):
 
 def _overview(stream: TextIO) -> str:
     """The text of `shardfeed --help`, as wide as the terminal, with headings in bold where `stream` is one."""
-    indent = max(map(len, COMMANDS)) + 4
+    theirs = {name: f"of the package {one.packages}" for name, one in installed_commands().items()}
+    about, groups = COMMANDS | theirs, GROUPS | ({"of other packages": (*theirs,)} if theirs else {})
+    indent = max(map(len, about)) + 4
     lines = [f"{coloured('usage:', 'heading', stream)} shardfeed COMMAND [arguments]", ""]
     lines += wrap(_ABOUT, help_width())
-    for heading, commands in GROUPS.items():
+    for heading, commands in groups.items():
         lines += ["", coloured(f"{heading}:", "heading", stream)]
         for command in commands:
-            rows = wrap(COMMANDS[command], help_width() - indent)
+            rows = wrap(about[command], help_width() - indent)
             name = coloured(f"  {command}".ljust(indent), "command", stream)
             lines += [name + rows[0], *(" " * indent + row for row in rows[1:])]
     return "\n".join([*lines, "", *wrap(_MORE, help_width())])
@@ -95,9 +97,9 @@ def _exit_code(arguments: Sequence[str]) -> int:
         if command == "--version":
             print(f"shardfeed {__version__} (decodes by {path_in_use()})")
             return 0
-        if command not in COMMANDS:
-            kind = "option" if command.startswith("-") else "command"
-            remedy = did_you_mean(command, [*COMMANDS, "help", "--help", "--version"], "`shardfeed --help` lists all")
+        if command not in COMMANDS and command not in (theirs := installed_commands()):
+            kind, names = "option" if command.startswith("-") else "command", [*COMMANDS, *theirs, "help"]
+            remedy = did_you_mean(command, [*names, "--help", "--version"], "`shardfeed --help` lists all")
             raise UsageError(escape(command), f"no such {kind}", remedy)
         no_numpy_threads()
         parser = command_parser(command)

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
+from shardfeed.plugins import Plugin, installed
+from shardfeed.text import listing
 from shardfeed.tools.parser import CommandParser
 
 COMMANDS = {
@@ -72,15 +74,29 @@ EXAMPLES = {
 }
 
 
-def command_module(command: str) -> ModuleType:
-    """The module of a command: it has `add_arguments` and `run`."""
-    return import_module(f"shardfeed.tools.commands.{command}_command")
+def installed_commands() -> dict[str, Plugin]:
+    """The commands of other installed packages, by name."""
+    return installed("command", COMMANDS)
+
+
+def command_module(command: str) -> Any:
+    """The module of a command: it has `add_arguments` and `run`, and an installed package's has `HELP`, too.
+
+    Raises UsageError for an installed package's that cannot be loaded.
+    """
+    if command in COMMANDS:
+        return import_module(f"shardfeed.tools.commands.{command}_command")
+    parts = ("HELP", "add_arguments", "run")
+    expected = f"a module with {listing(parts)}"
+    return installed_commands()[command].load(expected, lambda found: all(hasattr(found, part) for part in parts))
 
 
 def command_parser(command: str) -> CommandParser:
     """The parser of a command."""
-    parser = CommandParser(f"shardfeed {command}", COMMANDS[command], EXAMPLES[command])
-    command_module(command).add_arguments(parser)
+    module = command_module(command)
+    about = (COMMANDS[command], EXAMPLES[command]) if command in COMMANDS else (module.HELP, ())
+    parser = CommandParser(f"shardfeed {command}", *about)
+    module.add_arguments(parser)
     return parser
 
 

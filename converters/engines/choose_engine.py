@@ -1,15 +1,17 @@
 """Choose an engine by the `workers` that the user asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from shardfeed.converters.engines.engine import Engine, StartedBy
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.declared import Positive, checked
-from shardfeed.errors import needing_extra
+from shardfeed.errors import UsageError, needing_extra
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.machine.processes import WorkerCount
+from shardfeed.plugins import installed
 
 
 @checked
@@ -53,7 +55,44 @@ class RayWorkers:
     start_method: StartedBy = "spawn"
 
 
-Workers = WorkerCount | LocalWorkers | RayWorkers | Engine | None
+@checked
+@dataclass(frozen=True)
+class NamedWorkers:
+    """Workers of an engine that another installed package adds, under a name of its own.
+
+    The package's entry point in the group `shardfeed.engines` is a function `make(workers, tries)`: it gets this object
+    and a directory for shards that are not accepted yet, and returns an `Engine`.
+
+    Args:
+        engine: the name, as on the command line: `--engine NAME`.
+        count: number of processes; default: the engine decides.
+        address: where the workers are, if the engine needs it.
+        start_method: as in `LocalWorkers`.
+
+    Example:
+        convert("photos", "out", workers=NamedWorkers("slurm", 64))  # a package that adds "slurm" is installed
+    """
+
+    engine: str
+    count: Positive | None = None
+    address: str | None = None
+    start_method: StartedBy = "spawn"
+
+
+Workers = WorkerCount | LocalWorkers | RayWorkers | NamedWorkers | Engine | None
+
+
+def _local(workers: Any, tries: str) -> Engine:
+    return LocalEngine(cpu_budget() if workers.count is None else workers.count, workers.start_method)
+
+
+def _ray(workers: Any, tries: str) -> Engine:
+    with needing_extra("workers"):
+        from shardfeed.converters.engines.ray_engine import RayEngine  # not above: Ray takes a second
+    return RayEngine(tries, workers.address, workers.count, workers.start_method)
+
+
+ENGINES: dict[str, Callable[[Any, str], Engine]] = {"local": _local, "ray": _ray}
 
 
 def choose_engine(workers: Workers, tries: str) -> Engine:
@@ -65,11 +104,20 @@ def choose_engine(workers: Workers, tries: str) -> Engine:
         return workers
     if workers is None or isinstance(workers, int):
         workers = LocalWorkers(workers)
-    if isinstance(workers, LocalWorkers):
-        return LocalEngine(cpu_budget() if workers.count is None else workers.count, workers.start_method)
-    with needing_extra("workers"):
-        from shardfeed.converters.engines.ray_engine import RayEngine  # not above: Ray takes a second
-    return RayEngine(tries, workers.address, workers.count, workers.start_method)
+    if isinstance(workers, NamedWorkers):
+        return _engine_named(workers.engine)(workers, tries)
+    return ENGINES["local" if isinstance(workers, LocalWorkers) else "ray"](workers, tries)
+
+
+def _engine_named(name: str) -> Callable[[Any, str], Engine]:
+    """Return the maker of the engine of this name: ours, or an installed package's. Raises UsageError."""
+    if name in ENGINES:
+        return ENGINES[name]
+    theirs = installed("engine", ENGINES)
+    if name not in theirs:
+        problem = f"got {name!r}, expected one of {', '.join([*ENGINES, *theirs])}"
+        raise UsageError("engine", problem, "install the package that adds it")
+    return theirs[name].load("a function of (workers, tries)", callable)
 
 
 @contextmanager

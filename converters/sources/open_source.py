@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,8 @@ from shardfeed.converters.sources.readers import (
     REFUSED,
     SAMPLE_ENDS,
     Reader,
+    installed_readers,
+    reader_named,
 )
 from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
@@ -97,10 +100,7 @@ def open_source(
     look = Look(os.fsdecode(path), include, exclude, follow_links)
     for name in _PLACES:
         _check_place(values.get(name))
-    chosen = None if isinstance(reader, Reader) else BY_NAME.get(reader or "")
-    if isinstance(reader, str) and chosen is None:
-        problem = f"got {reader!r}, expected one of {', '.join(BY_NAME)}"
-        raise UsageError("reader", problem, "leave it out: the format is detected")
+    chosen = reader_named(reader) if isinstance(reader, str) else None
     _check_there(look)
     if isinstance(reader, Reader):  # unguarded: exceptions of its code are not a sign of hostile files
         return _read(reader, look, values, f"read as {reader.name}, as requested")
@@ -118,6 +118,8 @@ def open_source(
         found = recognise(look, values)
         if fit := _choose_reader(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit)
+        for one, fit in _of_packages(look, values):
+            return _read(one, look, values, f"recognised as {one.name}", fit)
         if refused := _of_samples(look, values):
             raise refused
         if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS):
@@ -334,12 +336,40 @@ def _choose_reader(look: Look, found: Sequence[Evidence]) -> Evidence | None:
         return None
     if look.image and fits == formats and BY_NAME[formats[0].name].options is ColumnOptions:
         fits = [Evidence("folder", f"images ({escape(look.image)})"), *fits]  # they would be left out
+    _check_one(look, fits)
+    return fits[0]
+
+
+def _check_one(look: Look, fits: Sequence[Evidence]) -> None:
+    """Raise UsageError if two readers fit."""
     if len(fits) > 1:
         fits = sorted(fits, key=lambda one: one.name not in PLAIN)
         each = "; ".join(f"{one.name}: {one.found}" for one in fits)
         choices = ", or ".join(argument("reader", one.name) for one in fits)
         raise UsageError(look.path, f"{len(fits)} readers match it ({each})", f"choose one: {choices}")
-    return fits[0]
+
+
+def _of_packages(look: Look, values: Mapping[str, Any]) -> Sequence[tuple[Reader, Evidence]]:
+    """The reader of an installed package that fits, or none; its errors are warnings. Raises UsageError if two fit.
+
+    They are not asked about folders of images alone, and not where a label file is given: most conversions wait for
+    nobody's packages.
+    """
+    if look.holds_only_images or "labels" in values:
+        return ()
+    fits: list[tuple[Reader, Evidence]] = []
+    for one, package in installed_readers():
+        if values.keys() <= set(one.takes) and one.may_fit(look, values):
+            try:
+                evidence = one.recognise(look, values)
+            except Exception as error:
+                problem = f"is not used: {type(error).__name__}: {error}"
+                warnings.warn(f"the reader {one.name!r} of {package} {problem}", stacklevel=2)
+                continue
+            if evidence is not None and not evidence.missing:
+                fits.append((one, evidence))
+    _check_one(look, [evidence for _, evidence in fits])
+    return fits
 
 
 def _incomplete_match(look: Look, found: Sequence[Evidence]) -> UsageError | None:

@@ -1,7 +1,8 @@
 """Interface of a reader; the one list of readers, and the list of known file types that are not read."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -19,6 +20,8 @@ from shardfeed.converters.sources.options import (
 from shardfeed.converters.sources.rare.signs import TOOLS
 from shardfeed.converters.sources.recognition import Evidence, Marks, marks_of, missing_of
 from shardfeed.converters.sources.source import Source
+from shardfeed.errors import UsageError
+from shardfeed.plugins import Plugin, installed
 
 
 class ReaderModule(Protocol):
@@ -265,6 +268,33 @@ READERS: tuple[Reader, ...] = (
 )
 PLAIN = ("labels", "folder")
 BY_NAME = {one.name: one for one in READERS}
+
+
+def reader_named(name: str) -> Reader:
+    """Return our reader of this name, or an installed package's. Raises UsageError."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    theirs = installed("reader", BY_NAME)
+    if name not in theirs:
+        problem = f"got {name!r}, expected one of {', '.join([*BY_NAME, *theirs])}"
+        raise UsageError("reader", problem, "leave it out: the format is detected")
+    return _load(theirs[name])
+
+
+def installed_readers() -> Iterator[tuple[Reader, str]]:
+    """Yield the readers of installed packages, each with its package. One that cannot be loaded is only warned of."""
+    for plugin in installed("reader", BY_NAME).values():
+        try:
+            yield _load(plugin), plugin.packages
+        except UsageError as error:
+            warnings.warn(str(error), stacklevel=2)
+
+
+def _load(plugin: Plugin) -> Reader:
+    return plugin.load(
+        f"a Reader named {plugin.name!r}", lambda found: isinstance(found, Reader) and found.name == plugin.name
+    )
+
 
 # Ends of names of files of many samples, in lower case. They are known by their content, but one may be broken; a
 # .parquet may be a label file.

@@ -177,6 +177,7 @@ class Place:
             of(c, "Shares", {"shares": {"train": 0.5, "test": 0.5}}, lambda shares: convert(self.out(), split=shares)),
             of(c, "LocalWorkers"),
             of(c, "RayWorkers"),
+            of(c, "NamedWorkers", {"engine": "here"}),
             of(c, "append", fresh(dataset=data, source=str(self.folder / "more"), **making)),
             of(c, "merge", fresh(datasets=[data, str(self.folder / "moredata")], **making)),
             of(c, "filter", fresh(dataset=data, where="height > 3", **making)),
