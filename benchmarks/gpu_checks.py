@@ -39,7 +39,7 @@ import shardfeed  # noqa: E402
 from shardfeed.converters import ImageOptions, adopt, convert, from_dicts, survey  # noqa: E402
 from shardfeed.errors import ShardfeedError  # noqa: E402
 from shardfeed.formats.example import encode  # noqa: E402
-from shardfeed.formats.tfrecord_framing import frame  # noqa: E402
+from shardfeed.formats.tfrecord import frame  # noqa: E402
 from shardfeed.pipelines.torch import (  # noqa: E402
     detection,
     letterbox,

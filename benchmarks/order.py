@@ -110,7 +110,7 @@ def small_records(directory: Path, shards: int, records: int) -> Any:
     import shardfeed
     from shardfeed.formats.example import ExampleEncoder
     from shardfeed.formats.format import ShardInfo
-    from shardfeed.formats.tfrecord_framing import Index, frame_parts
+    from shardfeed.formats.tfrecord import Index, frame_parts
     from shardfeed.manifest import FileInfo, Manifest, SplitInfo
     from shardfeed.schema import Feature, Schema
     from shardfeed.shard_table import ShardTable

@@ -18,10 +18,9 @@ import numpy as np
 from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
 from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
-from shardfeed.manifest_text import checksum_problem, manifest_text, take_shards
 from shardfeed.naming import CONTAINERS_VERSION, FORMAT_VERSION, MANIFEST, check_split_name, column_file, index_file
 from shardfeed.schema import Schema
-from shardfeed.shard_table import ShardTable
+from shardfeed.shard_table import ShardTable, checksum_problem, manifest_text, take_shards
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import LOCAL, FileInfo, Storage, whole
 

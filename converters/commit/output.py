@@ -9,8 +9,7 @@ from shardfeed.converters.planning.plan import Plan
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, UsageError, argument, escape
 from shardfeed.manifest import Manifest, has_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
-from shardfeed.storage.building import built, give_name, locked
-from shardfeed.storage.local import TEMPORARY, fsync_directory
+from shardfeed.storage.local import TEMPORARY, built, fsync_directory, give_name, locked
 from shardfeed.storage.storage import LOCAL, sizes_by_name
 
 

@@ -9,8 +9,7 @@ from shardfeed.declared import checked
 from shardfeed.errors import OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
-from shardfeed.storage.address import local_path
-from shardfeed.storage.destination import destination
+from shardfeed.storage.address import destination, local_path
 from shardfeed.storage.local import disk_errors
 from shardfeed.storage.storage import LOCAL, FileInfo, whole
 

@@ -22,12 +22,13 @@ from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.task import checkpoint_path, shard_paths
 from shardfeed.errors import IntegrityError, PlanMismatchError, StorageError, UsageError, argument, escape
 from shardfeed.naming import MANIFEST
-from shardfeed.storage.building import discard, hidden_sibling
 from shardfeed.storage.local import (
     TEMPORARY,
     NewFile,
+    discard,
     disk_errors,
     fsync_directory,
+    hidden_sibling,
     link_or_copy,
     make_directory,
     publish,

@@ -22,9 +22,8 @@ from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.guard import report_progress
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, argument
 from shardfeed.naming import MANIFEST
-from shardfeed.storage.building import hidden_sibling
-from shardfeed.storage.destination import destination
-from shardfeed.storage.local import make_directory, remove_tree, write_file
+from shardfeed.storage.address import destination
+from shardfeed.storage.local import hidden_sibling, make_directory, remove_tree, write_file
 
 _AT_ONCE = 16  # receipts
 

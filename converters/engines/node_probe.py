@@ -16,8 +16,7 @@ from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape
-from shardfeed.storage.address import is_address
-from shardfeed.storage.destination import destination
+from shardfeed.storage.address import destination, is_address
 from shardfeed.storage.local import write_file
 from shardfeed.storage.storage import FileInfo
 

@@ -16,7 +16,7 @@ from shardfeed.converters.sources.containers.shard_names import FoundSplit
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.tfrecord_framing import Index
+from shardfeed.formats.tfrecord import Index
 from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.naming import (
     INDEX_DIRECTORY,
@@ -30,8 +30,15 @@ from shardfeed.naming import (
 )
 from shardfeed.schema import ENCODED, LABEL, Schema
 from shardfeed.storage.address import local_output
-from shardfeed.storage.building import locked
-from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, remove_tree, storage_error, write_file
+from shardfeed.storage.local import (
+    TEMPORARY,
+    locked,
+    make_directory,
+    remove_file,
+    remove_tree,
+    storage_error,
+    write_file,
+)
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 from shardfeed.version import __version__
 

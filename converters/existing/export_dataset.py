@@ -37,8 +37,7 @@ from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256, SOURCE_ID
 from shardfeed.storage.address import check_local, local_output
-from shardfeed.storage.building import built, locked
-from shardfeed.storage.local import free_space
+from shardfeed.storage.local import built, free_space, locked
 from shardfeed.text import listing
 
 _BITS = 128

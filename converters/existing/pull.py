@@ -11,10 +11,11 @@ from shardfeed.errors import IntegrityError, OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.address import local_path, located
-from shardfeed.storage.building import hidden_sibling, locked
 from shardfeed.storage.local import (
     NewFile,
     fsync_directory,
+    hidden_sibling,
+    locked,
     make_directory,
     publish,
     remove_file,

@@ -17,15 +17,13 @@ from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format
-from shardfeed.formats.tfrecord_framing import Index
-from shardfeed.formats.tfrecord_scan import whole_records
+from shardfeed.formats.tfrecord import Index, whole_records
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import is_shard
 from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.schema import FILENAME, TEXT, Schema
 from shardfeed.storage.address import local_path
-from shardfeed.storage.building import locked
-from shardfeed.storage.local import TEMPORARY, disk_errors, make_directory, remove_file, write_file
+from shardfeed.storage.local import TEMPORARY, disk_errors, locked, make_directory, remove_file, write_file
 from shardfeed.storage.storage import FileInfo
 
 _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"

@@ -12,7 +12,7 @@ from shardfeed.converters.existing.record_keys import Keys, places_of, read_keys
 from shardfeed.converters.report import Report
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape
-from shardfeed.storage.building import hidden_sibling
+from shardfeed.storage.local import hidden_sibling
 from shardfeed.text import number
 
 

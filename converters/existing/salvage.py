@@ -29,8 +29,7 @@ from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escap
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
 from shardfeed.formats.registry import NATIVE
-from shardfeed.formats.tfrecord_framing import unframe
-from shardfeed.formats.tfrecord_scan import Piece, pieces
+from shardfeed.formats.tfrecord import Piece, found_pieces, unframe
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import (
     INDEX_DIRECTORY,
@@ -198,7 +197,7 @@ def unlisted_survivors(
 def pieces_of(path: str) -> Iterator[Piece]:
     """Yield the pieces of a shard's file. Raise StorageError."""
     with disk_errors(path, "read"):
-        yield from pieces(path)
+        yield from found_pieces(path)
 
 
 def _content(path: str, records: int | None, look: FeatureLook, progress: Callable[[int], object]) -> FileInfo | None:

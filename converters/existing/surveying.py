@@ -36,8 +36,7 @@ from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape, spell_out
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
-from shardfeed.formats.tfrecord_framing import FOOTER_BYTES
-from shardfeed.formats.tfrecord_scan import whole_records
+from shardfeed.formats.tfrecord import FOOTER_BYTES, whole_records
 from shardfeed.naming import MANIFEST, check_split_name, label_names_file
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 from shardfeed.storage.address import local_path

@@ -27,7 +27,7 @@ from shardfeed.formats.jpeg_markers import (
     header_segments,
     scan_markers,
 )
-from shardfeed.native.codes import is_whole
+from shardfeed.native import is_whole
 
 # Warnings of libjpeg (jerror.h) after which pixels are missing or made up. After the others all pixels may be there:
 # webcams leave bytes over before markers, old encoders write odd versions into their headers.

@@ -15,8 +15,7 @@ from shardfeed.converters.images.baseline import NotTranscodableError
 from shardfeed.converters.images.jpeg import JpegHeader
 from shardfeed.formats.jpeg_markers import DHT, DRI, FRAMES, SOS, header_segments
 from shardfeed.formats.jpeg_restarts import row_lengths
-from shardfeed.native import check_built, library
-from shardfeed.native.codes import DamagedCodesError, have_same_codes, recoded
+from shardfeed.native import DamagedCodesError, check_built, have_same_codes, library, recoded
 
 _PIECE = 64  # target width of a piece in pixels; a smaller one reads less around a window, but takes more bytes
 _PIECES_ACROSS = 32  # at most; very wide images get wider pieces, because their windows are large

@@ -16,7 +16,7 @@ from shardfeed.converters.sources.source import Content, Sample
 from shardfeed.errors import name_text
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.spill import Spill
+from shardfeed.storage.local import Spill
 from shardfeed.version import __version__
 
 _BATCH = 4096  # lines

@@ -8,7 +8,7 @@ import numpy as np
 
 from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.planning.rows import STORED
-from shardfeed.storage.spill import Spill
+from shardfeed.storage.local import Spill
 
 
 class SplitMembers:

@@ -10,7 +10,7 @@ from math import isqrt
 
 import numpy as np
 
-from shardfeed.storage.spill import Spill
+from shardfeed.storage.local import Spill
 
 # A sample in stored order: its number in the source, and its state (see Inputs).
 STORED = np.dtype([("number", "<i8"), ("state", [("digest", "V16"), ("mtimes", "V8")])])

@@ -25,8 +25,7 @@ from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, R
 from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
 from shardfeed.machine.free_space import room_in
-from shardfeed.storage.address import check_url
-from shardfeed.storage.destination import bucket_of
+from shardfeed.storage.address import bucket_of, check_url
 from shardfeed.storage.objects import ObjectStorage, is_odd
 from shardfeed.storage.storage import OpenFile, Part
 from shardfeed.text import counted, number, size_text

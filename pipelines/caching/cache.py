@@ -32,8 +32,7 @@ from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
-from shardfeed.storage.building import built, discard, hidden_sibling, locked
-from shardfeed.storage.local import make_directory
+from shardfeed.storage.local import built, discard, hidden_sibling, locked, make_directory
 from shardfeed.storage.objects import ObjectStorage
 from shardfeed.storage.storage import LOCAL, LocalStorage, sizes_by_name
 from shardfeed.text import byte_size, size_text, some

@@ -15,7 +15,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.jpeg_markers import SIGNATURE
 from shardfeed.formats.jpeg_restarts import Header, header_of
-from shardfeed.native.codes import is_whole
+from shardfeed.native import is_whole
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
 from shardfeed.pipelines.decoding.pixels import PartialJpeg, join_pieces
 from shardfeed.pipelines.geometry import ChooseView, View

@@ -1,10 +1,14 @@
-"""Location of a path given by the user: on the local disk, or at a URL (s3://bucket/name)."""
+"""Location of a path given by the user, to read from or to write to: on the local disk, or at a URL (s3://bucket/name)."""
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from shardfeed.errors import UsageError, without_secrets
 from shardfeed.storage.storage import LOCAL, LocalStorage, Storage
+
+if TYPE_CHECKING:
+    from shardfeed.storage.bucket_destination import Destination
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _TOOLS = {
@@ -12,6 +16,10 @@ _TOOLS = {
     "gs": "`gcloud storage rsync`",
     "hf": "`hf download`",
     **dict.fromkeys(("http", "https"), "`curl -LO`"),
+}
+_OTHER_TOOLS = {
+    "az": "`azcopy copy DIR URL --recursive`",
+    "hf": "`hf upload USER/REPO DIR --repo-type dataset`",
 }
 
 
@@ -73,3 +81,38 @@ def located(path: str | os.PathLike[str], storage: Storage = LOCAL) -> tuple[Sto
         root, text = bound(text)
         return ObjectStorage(root), text
     return ObjectStorage(f"{scheme}://{rest.partition('/')[0]}"), text.rstrip("/")
+
+
+def destination(url: str) -> "Destination":
+    """The bucket of a URL below s3:// or gs://, to write to.
+
+    Raises UsageError for another URL, or one with a query or a password; MissingExtraError without the client's
+    package.
+
+    Example:
+        bucket = destination("s3://bucket/flowers")
+        bucket.put_new("s3://bucket/flowers/note.txt", b"hello", FileInfo.of(b"hello"))
+    """
+    check_url(url, "give only the URL, and the credentials in the environment")
+    scheme, _, rest = url.partition("://")
+    scheme, (bucket, _, key) = scheme.lower(), rest.partition("/")
+    if not is_address(url) or scheme not in ("s3", "gs"):
+        problem = "got a URL that shardfeed does not write to, expected s3://BUCKET/NAME or gs://BUCKET/NAME"
+        tool = _OTHER_TOOLS.get(scheme, "the server's own tool")
+        raise UsageError(url, problem, f"write to a local directory, and copy it with {tool}")
+    if not bucket or not key.strip("/"):
+        raise UsageError(url, "names no prefix in a bucket", f"write for example {scheme}://bucket/name")
+    if {"", ".", ".."}.intersection(key.rstrip("/").split("/")):
+        raise UsageError(url, "has an empty part, '.' or '..' in its path", "remove it")
+    return bucket_of(f"{scheme}://{bucket}")
+
+
+def bucket_of(root: str) -> "Destination":
+    """The bucket "s3://BUCKET" or "gs://BUCKET". Raises MissingExtraError."""
+    if root.startswith("gs:"):
+        from shardfeed.storage.google_destination import GoogleDestination
+
+        return GoogleDestination(root)
+    from shardfeed.storage.s3_destination import S3Destination
+
+    return S3Destination(root)

@@ -3,6 +3,11 @@
 Every file is written under a temporary name, fsynced, renamed, and its directory fsynced; a finished directory is
 published by one rename. A failed fsync is never retried: the kernel may have dropped the pages and report success
 the second time.
+
+A directory is made by one writer at a time, as a hidden sibling. Paths are absolute, without a trailing slash:
+
+    /data/.flowers.lock        its writer (an flock: released when its process ends)
+    /data/.flowers.building/   the directory while it is being made
 """
 
 import ctypes
@@ -11,12 +16,14 @@ import fcntl
 import hashlib
 import os
 import shutil
+import socket
 import stat
+import tempfile
 import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from shardfeed.errors import BusyError, IntegrityError, StorageError, escape
 from shardfeed.storage.checksum import extend_crc32c, replaced_crc32c
@@ -401,3 +408,110 @@ def _close_locks() -> None:
 
 # A fork shares the lock, which would then outlive its owner.
 os.register_at_fork(after_in_child=_close_locks)
+
+
+def hidden_sibling(out: str, kind: str) -> str:
+    """Return a hidden path beside `out` for auxiliary files: `/data/.flowers.lock`."""
+    parent, name = os.path.split(out)
+    return os.path.join(parent, f".{name}.{kind}")
+
+
+@contextmanager
+def locked(out: str) -> Iterator[None]:
+    """A block in which no other run makes or changes `out`. Raises BusyError, StorageError."""
+    lock = Lock(hidden_sibling(out, "lock"), f"process {os.getpid()} on {socket.gethostname()}")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def built(out: str) -> Iterator[str]:
+    """Context with a new, empty directory, which becomes `out` when the block ends; the caller holds the lock.
+
+    If the block ends by an exception, nothing remains. The leftovers of a killed run are removed by the next one.
+    Raises StorageError.
+    """
+    building = hidden_sibling(out, "building")
+    remove_tree(building)
+    make_directory(building)
+    try:
+        yield building
+        _publish(building, out)
+    except BaseException:
+        with suppress(StorageError):
+            remove_tree(building)
+        raise
+
+
+def _publish(building: str, out: str) -> None:
+    """The same as `publish`, with its own error if the rename succeeded: the same command could not run again."""
+    try:
+        publish(building, out)
+    except StorageError as error:
+        if os.path.lexists(building) or not os.path.lexists(out):
+            raise
+        problem = f"is complete, but a power failure now might lose its name: {error.problem}"
+        raise StorageError(out, problem, "check the disk, then run `sync` and `shardfeed verify DIR`") from error
+
+
+def give_name(staged: str, out: str) -> None:
+    """Rename a finished directory to `out`, or exchange it with the directory of this name."""
+    if os.path.lexists(out):
+        exchange(staged, out)
+    else:
+        publish(staged, out)
+
+
+def discard(path: str, hidden: str) -> None:
+    """Remove a directory, if it exists, after renaming it, so that a half-removed directory is never visible.
+
+    `hidden`: that name; anything there may be removed, too.
+    """
+    remove_tree(hidden)
+    if os.path.lexists(path):
+        publish(path, hidden)
+        remove_tree(hidden)
+
+
+class Spill:
+    """Bytes to append to and to read by position: in memory up to `in_memory` bytes, above that in a file.
+
+    Any number of threads, and of processes that were forked since, may read at once. The file lies in `directory`, by
+    default the folder for temporary files. It has no name, so nothing of it is left when this object or its process
+    ends, however it ends. Methods raise StorageError if the disk is full.
+    """
+
+    def __init__(self, directory: str | None = None, in_memory: int = 4_000_000) -> None:
+        self.size = 0
+        self._directory, self._in_memory = directory or tempfile.gettempdir(), in_memory
+        self._place = os.path.join(self._directory, "(temporary file)")
+        self._memory = bytearray()
+        self._file: BinaryIO | None = None
+
+    def append(self, data: bytes) -> int:
+        """Append bytes, and return the new size."""
+        if self._file is None and self.size + len(data) <= self._in_memory:
+            self._memory += data
+        else:
+            self._write(data)
+        self.size += len(data)
+        return self.size
+
+    def _write(self, data: bytes) -> None:
+        with disk_errors(self._place, "write"):
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(buffering=0, dir=self._directory)  # noqa: SIM115
+                weakref.finalize(self, self._file.close)
+                data, self._memory = bytes(self._memory) + data, bytearray()
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+
+    def read(self, start: int, size: int) -> bytes:
+        """Read `size` bytes from position `start` on; fewer at the end."""
+        if self._file is None:
+            return bytes(self._memory[start : start + size])
+        with disk_errors(self._place, "read"):
+            return os.pread(self._file.fileno(), size, start)

@@ -1,7 +1,7 @@
 """Storage that a dataset is read from: directories that can be listed, and files with random access.
 
 All reading of a dataset uses these methods, so that another kind of storage is one more class with them: `objects.py`
-has buckets and web servers. Writing is in `local.py` and `destination.py`.
+has buckets and web servers. Writing is in `local.py` and `bucket_destination.py`.
 """
 
 import os

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import BusyError, StorageError
-from shardfeed.storage.building import built, discard, give_name, hidden_sibling, locked
+from shardfeed.storage.local import built, discard, give_name, hidden_sibling, locked
 
 
 def names(path: Path) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, UsageError
+from shardfeed.storage.address import destination
 from shardfeed.storage.bucket_destination import Destination
-from shardfeed.storage.destination import destination
 from shardfeed.storage.storage import FileInfo
 
 from buckets import KEY, SECRET, Bucket, bucket_behind

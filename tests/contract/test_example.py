@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import ExampleEncoder, cut_out, decode, encode
-from shardfeed.formats.tfrecord_framing import unframe
+from shardfeed.formats.tfrecord import unframe
 from shardfeed.schema import Feature
 
 from repository import GOLDEN

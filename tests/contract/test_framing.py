@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.errors import RecordError
-from shardfeed.formats.tfrecord_framing import (
+from shardfeed.formats.tfrecord import (
     FRAME_BYTES,
     HEADER_BYTES,
     frame,

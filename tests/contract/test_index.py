@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError
-from shardfeed.formats.tfrecord_framing import LEAST_LINE_BYTES, Index, frame
+from shardfeed.formats.tfrecord import LEAST_LINE_BYTES, Index, frame
 
 
 def test_the_bytes_are_those_that_dali_reads() -> None:

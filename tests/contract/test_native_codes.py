@@ -11,8 +11,7 @@ from shardfeed.converters.images.jpeg import first_warning, read_jpeg_header
 from shardfeed.converters.images.seekable import to_seekable
 from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
 from shardfeed.formats.jpeg_restarts import grid_of, row_lengths
-from shardfeed.native import VARIABLE, library, path_in_use
-from shardfeed.native.codes import DamagedCodesError, have_same_codes, is_whole, recoded
+from shardfeed.native import VARIABLE, DamagedCodesError, have_same_codes, is_whole, library, path_in_use, recoded
 
 needs_module = pytest.mark.skipif(library() is None, reason=path_in_use())
 

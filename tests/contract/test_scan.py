@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 
 from shardfeed.errors import RecordError
-from shardfeed.formats import tfrecord_scan as scan
-from shardfeed.formats.tfrecord_framing import FRAME_BYTES, HEADER_BYTES, frame, mask
-from shardfeed.formats.tfrecord_scan import header_offsets, pieces, walk_records, whole_records
+from shardfeed.formats import tfrecord as scan
+from shardfeed.formats.tfrecord import (
+    FRAME_BYTES,
+    HEADER_BYTES,
+    found_pieces,
+    frame,
+    header_offsets,
+    mask,
+    walk_records,
+    whole_records,
+)
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.storage import LOCAL
 
@@ -31,7 +39,7 @@ def found(path: Path) -> list[bytes]:
     """The whole records of a file; its pieces are all of it."""
     at = 0
     payloads = []
-    for piece in pieces(str(path)):
+    for piece in found_pieces(str(path)):
         assert piece.start == at < piece.end
         at = piece.end
         if piece.framed is not None:
@@ -208,6 +216,6 @@ def test_forged_headers_cost_no_more_than_a_few_readings(tmp_path: Path) -> None
     whole = frame(b"the last one")
     path.write_bytes(b"".join(headers) + b"." * 20 + whole + frame(b"x" * 10))
     before = os.times().user
-    pieces_found = list(pieces(str(path)))
+    pieces_found = list(found_pieces(str(path)))
     assert os.times().user - before < 5, "a minute, when each header is believed"
     assert sum(piece.end - piece.start for piece in pieces_found) == path.stat().st_size

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import StorageError
-from shardfeed.storage.spill import Spill
+from shardfeed.storage.local import Spill
 
 
 @pytest.mark.parametrize("in_memory", [1, 1000, 10**6])
@@ -52,7 +52,7 @@ def test_threads_and_forked_processes_read_at_once(tmp_path: Path) -> None:
 
 _SMALL_FILES = """
 import resource, sys
-from shardfeed.storage.spill import Spill
+from shardfeed.storage.local import Spill
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 spill = Spill(sys.argv[1], 10)
 try:

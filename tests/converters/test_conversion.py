@@ -36,8 +36,7 @@ from shardfeed.errors import (
 )
 from shardfeed.readers import verify
 from shardfeed.schema import FILENAME, LABEL, SHA256, SOURCE_ID, TEXT, Feature, Schema
-from shardfeed.storage.building import hidden_sibling
-from shardfeed.storage.local import Lock
+from shardfeed.storage.local import Lock, hidden_sibling
 from shardfeed.tools import cli
 
 from in_process import OwnEngine

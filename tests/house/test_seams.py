@@ -116,9 +116,9 @@ def test_datasets_are_read_through_a_storage(package: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from shardfeed.formats.tfrecord_framing import unframe",
-        "from shardfeed.formats import tfrecord_framing",
-        "import shardfeed.formats.tfrecord_framing",
+        "from shardfeed.formats.tfrecord import unframe",
+        "from shardfeed.formats import tfrecord",
+        "import shardfeed.formats.tfrecord",
         "tf.data.TFRecordDataset(path)",
         "path = stem + '.tfrecord'",
         "glob('*.tfindex')",

@@ -22,7 +22,7 @@ import shardfeed
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import encode
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.tfrecord_framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, Index, frame, mask
+from shardfeed.formats.tfrecord import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, Index, frame, mask
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo
 from shardfeed.naming import index_file, shard_file
 from shardfeed.readers import Split, verify

@@ -24,8 +24,7 @@ import pytest
 
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import _fields, decode, encode
-from shardfeed.formats.tfrecord_framing import FRAME_BYTES, HEADER_BYTES, frame, payload_length
-from shardfeed.formats.tfrecord_scan import whole_records
+from shardfeed.formats.tfrecord import FRAME_BYTES, HEADER_BYTES, frame, payload_length, whole_records
 from shardfeed.schema import Feature, Value
 
 # One JSON line in, one out. {"file": path}: records, and whether it ended well. {"write": path, "payloads": [...]}: by

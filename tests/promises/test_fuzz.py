@@ -29,8 +29,7 @@ from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.errors import IntegrityError, LabelFileError, ShardfeedError
 from shardfeed.formats.example import decode, encode
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.tfrecord_framing import FRAME_BYTES, Index, frame, mask, unframe
-from shardfeed.formats.tfrecord_scan import pieces
+from shardfeed.formats.tfrecord import FRAME_BYTES, Index, found_pieces, frame, mask, unframe
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
@@ -256,7 +255,7 @@ def shard(scratch: Path) -> Target:
                 seen += 1
             else:
                 assert read == payload or frame(read) in data
-        found = list(pieces(str(path)))
+        found = list(found_pieces(str(path)))
         assert sum(piece.end - piece.start for piece in found) == len(data)
         assert all(piece.framed is None or unframe(piece.framed, "") == piece.payload for piece in found)
         if len(data) != len(whole):

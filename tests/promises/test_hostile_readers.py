@@ -23,7 +23,7 @@ from hostile import Opener, opener
 from hostile_seeds import SEEDS
 
 from shardfeed.converters.sources.readers import READERS
-from shardfeed.formats.tfrecord_framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length
+from shardfeed.formats.tfrecord import FOOTER_BYTES, HEADER_BYTES, frame, payload_length
 
 pytestmark = pytest.mark.promise("51", "52")
 INPUTS, MANY_INPUTS = 150, 2000

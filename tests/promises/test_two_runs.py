@@ -22,8 +22,7 @@ import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.errors import IntegrityError
 from shardfeed.schema import FILENAME
-from shardfeed.storage.building import hidden_sibling
-from shardfeed.storage.local import Lock
+from shardfeed.storage.local import Lock, hidden_sibling
 
 from trees import tree
 

@@ -20,7 +20,7 @@ from shardfeed.converters import Sample, convert
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, TooManyRejectedError, UsageError
 from shardfeed.formats.example import decode, encode
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.tfrecord_framing import Index, frame
+from shardfeed.formats.tfrecord import Index, frame
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
 from shardfeed.readers import Split, columns, verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, Feature, Schema

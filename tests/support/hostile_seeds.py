@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import Feature
 from tests.layouts import annotation_tools, arrays, json_exports, official_lists
 from tests.layouts.files import Files

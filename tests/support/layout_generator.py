@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import ENCODED, Feature
 
 from pictures import image_bytes

@@ -7,7 +7,7 @@ import pytest
 
 import shardfeed
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.readers import Dataset
 from shardfeed.schema import LABEL, Feature
 from shardfeed.tools.cli import main

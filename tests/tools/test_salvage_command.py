@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 

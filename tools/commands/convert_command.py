@@ -23,8 +23,7 @@ from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape, without_secrets
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
-from shardfeed.storage.address import is_address
-from shardfeed.storage.destination import destination
+from shardfeed.storage.address import destination, is_address
 from shardfeed.tools.arguments import (
     GROUPS,
     RUN,

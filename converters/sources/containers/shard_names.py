@@ -16,7 +16,7 @@ from shardfeed.converters.sources.files.listing import split_in_name, split_word
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, compression, inflated
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import RecordError, UsageError, argument, escape
-from shardfeed.formats.tfrecord_framing import HEADER_BYTES, payload_length
+from shardfeed.formats.tfrecord import HEADER_BYTES, payload_length
 from shardfeed.naming import check_split_name, shard_file
 from shardfeed.storage.local import storage_error
 from shardfeed.text import counted

@@ -51,8 +51,7 @@ from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields
-from shardfeed.formats.tfrecord_framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length, unframe
-from shardfeed.formats.tfrecord_scan import pieces
+from shardfeed.formats.tfrecord import FOOTER_BYTES, HEADER_BYTES, found_pieces, frame, payload_length, unframe
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.local import storage_error
 from shardfeed.text import counted, listing, number
@@ -396,7 +395,7 @@ def packing(path: str) -> str:
 
 def records(file: ExampleFile) -> Iterator[FoundRecord]:
     """Yield all records of a file; a damaged stretch up to the next intact record yields one entry."""
-    for record, piece in enumerate(pieces(os.fsdecode(file.path))):
+    for record, piece in enumerate(found_pieces(os.fsdecode(file.path))):
         size = piece.end - piece.start
         problem = "" if piece.framed else f"damaged or truncated: {size} bytes from offset {piece.start} on"
         yield FoundRecord(record, piece.start, size, piece.payload, problem)

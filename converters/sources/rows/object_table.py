@@ -13,7 +13,7 @@ from shardfeed.converters.sources.objects import Objects, Outline
 from shardfeed.converters.sources.options import Unit
 from shardfeed.kinds import AREAS, BOXES, CLASSES, MASKS, POINTS
 from shardfeed.schema import Feature, Schema
-from shardfeed.storage.spill import Spill
+from shardfeed.storage.local import Spill
 
 _IN_MEMORY = 64_000_000  # bytes of outlines; more go to a temporary file
 

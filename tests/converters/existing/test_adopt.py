@@ -23,7 +23,7 @@ from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.pipelines import eval_batches, train_batches
 from shardfeed.readers import verify
 from shardfeed.schema import LABEL, Feature

@@ -35,11 +35,11 @@ from shardfeed.converters.sources.objects import Objects
 from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import BusyError, IntegrityError, OutputExistsError, RecordError, StorageError, UsageError
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.machine.free_space import Room
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, LABEL, TEXT, Feature, Schema
-from shardfeed.storage.building import locked
+from shardfeed.storage.local import locked
 from shardfeed.tools.cli import main
 
 import disk_model

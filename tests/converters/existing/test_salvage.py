@@ -18,7 +18,7 @@ from shardfeed.converters.existing.salvage import Survivors
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.formats.example import decode, encode
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.manifest import FileInfo, read_manifest
 from shardfeed.pipelines import train_batches
 from shardfeed.readers import Dataset, verify

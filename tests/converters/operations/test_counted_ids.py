@@ -23,7 +23,7 @@ from shardfeed.converters import (
 )
 from shardfeed.errors import UsageError
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.manifest import read_manifest
 from shardfeed.schema import FILENAME, SOURCE_ID, Feature
 from shardfeed.tools.cli import main

@@ -16,7 +16,7 @@ from hostile import Opener, opener
 from PIL import Image
 
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import Feature
 
 pytestmark = pytest.mark.promise("51", "52")

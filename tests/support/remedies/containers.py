@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import Feature
 
 from remedies.annotations import coco

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import shardfeed
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import ENCODED, LABEL, Feature
 
@@ -113,7 +113,7 @@ def a_shard_that_was_cut(box: Box) -> None:
 
 
 @advises(
-    "shardfeed/formats/tfrecord_scan.py: `shardfeed salvage DIR OUT` makes a dataset of the intact",
+    "shardfeed/formats/tfrecord.py: `shardfeed salvage DIR OUT` makes a dataset of the intact",
     "adopt theirs new",
     Way("shardfeed salvage", 5, fill={"DIR": "theirs", "OUT": "new"}),
 )
@@ -197,7 +197,7 @@ def all_records_of_a_batch_are_damaged(box: Box) -> None:
     Way("shardfeed reshard", 5, listed=1, fill=DIR | {"N": "1"}),
 )
 @advises(
-    "shardfeed/formats/container_index.py: run `shardfeed verify DIR`",
+    "shardfeed/formats/container.py: run `shardfeed verify DIR`",
     read_all,
     Way(
         "shardfeed verify",

@@ -16,7 +16,7 @@ from object_images import encoded
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_TEXT
 from shardfeed.converters import LabelOptions
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import Feature
 from tests.converters.sources.builders.builder import MASKED, SIDES, Builder, Files, Row
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import ENCODED, FILENAME, LABEL, Feature
 
 FEATURES = {ENCODED: Feature("bytes"), LABEL: Feature("int64"), FILENAME: Feature("bytes")}

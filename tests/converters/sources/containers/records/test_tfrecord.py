@@ -26,7 +26,7 @@ from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError
-from shardfeed.formats.tfrecord_framing import frame
+from shardfeed.formats.tfrecord import frame
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, TEXT
 from shardfeed.testing.source import SourceContract
