@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batches import same
 from fetching import fetcher_of, fetches_by_arithmetic
 
 import shardfeed
@@ -59,11 +60,6 @@ def batches(split: Any, count: int = 30, **options: Any) -> list[tuple[Any, Any]
         return [(x.numpy(), y.numpy()) for x, y in shardfeed.train_batches(split, **options).take(count)]
     loader = torch_loader(split, **options)
     return [(x.numpy(), y.numpy()) for _, (x, y) in zip(range(count), loader, strict=False)]
-
-
-def same(one: list[tuple[Any, Any]], other: list[tuple[Any, Any]]) -> bool:
-    assert len(one) == len(other) > 0
-    return all(np.array_equal(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True))
 
 
 def ranges(web: WebServer) -> list[tuple[str, int, int]]:
@@ -687,13 +683,14 @@ def test_the_temporary_directory_goes_with_its_users(there: Split) -> None:
 
 
 LEFT = """
-import sys, time
+import sys
 import shardfeed
+from shardfeed.pipelines import array_batches
 
-loader = shardfeed.torch_loader(shardfeed.open(sys.argv[1])["train"], batch_size=8, image_size=32, workers=0)
-batches = iter(loader)
+made = array_batches(shardfeed.open(sys.argv[1])["train"], batch_size=8, image_size=32)
+batches = iter(made)
 next(batches)
-print(loader.dataset.samples.shards.copy.filler.directory, flush=True)
+print(made._samples.shards.copy.filler.directory, flush=True)
 for line in sys.stdin:
     print(len(list(batches)), flush=True)
 """

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from batches import Batches, same, taken
 
 import shardfeed
 from shardfeed.converters import LabelFile, convert
@@ -14,19 +15,6 @@ from shardfeed.pipelines.tensorflow.assembly import Transform
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, LABEL
 
-Batches = list[tuple[np.ndarray, ...]]
-
-
-def taken(dataset: tf.data.Dataset, batches: int | None = None) -> Batches:
-    return list(dataset.take(-1 if batches is None else batches).as_numpy_iterator())
-
-
-def same(a: Batches, b: Batches) -> bool:
-    return len(a) == len(b) and all(
-        len(x) == len(y) and all(np.array_equal(*pair) for pair in zip(x, y, strict=True))
-        for x, y in zip(a, b, strict=True)
-    )
-
 
 def place(features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """A transform that shows what a sample was given: its seed, of which the second number is its place."""
@@ -35,11 +23,6 @@ def place(features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, t
 
 def places(batches: Batches) -> list[int]:
     return [int(number) for batch in batches for number in batch[0]]
-
-
-@pytest.fixture(scope="module")
-def train(flowers: Dataset) -> Split:
-    return flowers["train"]
 
 
 def test_train_batches_are_what_fit_wants(train: Split) -> None:

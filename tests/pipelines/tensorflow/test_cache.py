@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from batches import same, taken
 from PIL import Image
 
 import shardfeed
@@ -46,18 +47,7 @@ from shardfeed.storage.local import Lock
 from pictures import image_bytes
 from trees import tree
 
-Batches = list[tuple[np.ndarray, ...]]
 NEITHER = {ENCODED, FORMAT}  # what decoding changes in a record
-
-
-def taken(dataset: tf.data.Dataset, batches: int = -1) -> Batches:
-    return list(dataset.take(batches).as_numpy_iterator())
-
-
-def same(a: Batches, b: Batches) -> bool:
-    return len(a) == len(b) and all(
-        np.array_equal(x, y) for one, other in zip(a, b, strict=True) for x, y in zip(one, other, strict=True)
-    )
 
 
 def without_pixels(record: dict[str, Any]) -> dict[str, Any]:
@@ -73,11 +63,6 @@ def encoded_image(seed: int, width: int, height: int) -> bytes:
     """A JPEG of large, smooth patches of colour."""
     small = np.random.default_rng(seed).integers(0, 256, (4, 5, 3), np.uint8)
     return image_bytes(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC), "JPEG", quality=90)
-
-
-@pytest.fixture(scope="module")
-def train(flowers: Dataset) -> Split:
-    return flowers["train"]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from batches import taken
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from object_images import encoded
@@ -72,18 +73,9 @@ def made_on_host(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
-@pytest.fixture(scope="module")
-def train(flowers: Dataset) -> Split:
-    return flowers["train"]
-
-
 def in_graph(crop: GraphTransform) -> Callable[..., Any]:
     """The image and the label by a function of a user's, of which nobody knows what it does."""
     return lambda features, seed: (crop(features, seed), features[LABEL])
-
-
-def taken(batches: Any, count: int = -1) -> list[tuple[np.ndarray, ...]]:
-    return list(batches.take(count).as_numpy_iterator())
 
 
 def alike(found: Sequence[Any], expected: Sequence[Any], *, share: float = 0.25) -> None:

@@ -203,6 +203,9 @@ def threads(flowers: Dataset, count: int = 2, **options: Any) -> Any:
     return make(flowers, count, transform=None, image_size=16, **options)
 
 
+MORE_WORKERS = [(0, 1), (0, 2), (2, 1)]  # in workers no threads are started: their number changes nothing
+
+
 class Turns(BatchSampler):
     """As several processes of Accelerate's share batches: each gets every n-th."""
 
@@ -216,8 +219,10 @@ class Turns(BatchSampler):
         return len(self.batch_sampler) // 2
 
 
-@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
-@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize(
+    ("count", "workers"),
+    [(0, 0), (2, 0), (2, 2), *(pytest.param(n, m, marks=pytest.mark.long) for n, m in MORE_WORKERS)],
+)
 def test_threads_make_the_batches_of_other_loaders(flowers: Dataset, count: int, workers: int) -> None:
     """`count`: of threads; `workers`: of the other loader."""
     loader = threads(flowers, 0)
@@ -256,7 +261,7 @@ def test_threads_make_the_batches_of_other_loaders(flowers: Dataset, count: int,
 def test_threads_end_with_the_loops_of_others(flowers: Dataset) -> None:
     """Left early, failed, two at once, copied while they run."""
     before = set(threading.enumerate())
-    for turn in range(20):
+    for turn in range(8):
         ours = threads(flowers)
         loader = over(ours)
         batches = iter(loader)

@@ -139,7 +139,7 @@ def test_larger_memory_is_used_for_a_smaller_batch() -> None:
 
 
 @built
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long), "forkserver"])
 def test_batches_that_are_kept_keep_their_images(flowers: Dataset, method: str) -> None:
     """With each way to start workers, the compiled module makes the batches of a loader without any."""
     options: dict[str, Any] = {"batch_size": 4, "image_transform": random_resized_crop((20, 24)), "seed": 1}

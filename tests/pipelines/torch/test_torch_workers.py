@@ -213,7 +213,7 @@ spawn.get_preparation_data = imports_main  # as from Python 3.12.8 and 3.13.1 on
 """
 
 
-QUICK = ("no guard", "fork server", "local class", "typed")
+QUICK = ("fork server", "local class", "typed")
 GUARD = '__name__ == "__main__"'
 LAST = {
     # how the program is started, the start method, its condition, its transform, and its last line
