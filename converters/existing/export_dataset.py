@@ -17,15 +17,15 @@ import numpy as np
 
 from shardfeed.annotations import XMIN
 from shardfeed.converters.commit.output import check_new_output, check_outside
-from shardfeed.converters.sources.annotations.coco_writer import CocoForm
-from shardfeed.converters.sources.annotations.csv_writer import TableForm
-from shardfeed.converters.sources.annotations.folder_writer import FolderForm
-from shardfeed.converters.sources.annotations.masks_writer import MasksForm
-from shardfeed.converters.sources.annotations.voc_writer import VocForm
-from shardfeed.converters.sources.annotations.yolo_writer import YoloForm
-from shardfeed.converters.sources.export_files import Tree
-from shardfeed.converters.sources.export_format import Form, Part, ReconvertCommand
-from shardfeed.converters.sources.export_records import Item, Items, Losses, losses_of
+from shardfeed.converters.sources.annotations.coco_writer import CocoFormat
+from shardfeed.converters.sources.annotations.csv_writer import CsvFormat
+from shardfeed.converters.sources.annotations.folder_writer import FolderFormat
+from shardfeed.converters.sources.annotations.masks_writer import MasksFormat
+from shardfeed.converters.sources.annotations.voc_writer import VocFormat
+from shardfeed.converters.sources.annotations.yolo_writer import YoloFormat
+from shardfeed.converters.sources.export_files import ExportFiles
+from shardfeed.converters.sources.export_format import ExportFormat, ReconvertCommand, RestoredPart
+from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords, losses_of
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import info_of
@@ -43,16 +43,16 @@ from shardfeed.text import listing
 _BITS = 128
 _DEFAULT = "train"  # the split of images without one
 To = Literal["folder", "coco", "yolo", "voc", "masks", "csv"]
-FORMS: dict[str, type[Form]] = {
-    form.NAME: form for form in (FolderForm, CocoForm, YoloForm, VocForm, MasksForm, TableForm)
+EXPORT_FORMATS: dict[str, type[ExportFormat]] = {
+    form.NAME: form for form in (FolderFormat, CocoFormat, YoloFormat, VocFormat, MasksFormat, CsvFormat)
 }
 _KINDS = {b".jpg": b".jpg", b".jpeg": b".jpg", b".png": b".png"}  # what an extension promises
 
 
-class Found:
+class ReadBack:
     """Images that a reader finds, or must find: their count, and a sum of the digests of their values."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: RestoredPart) -> None:
         self.part, self.count, self.sum = part, 0, 0
 
     def add(self, key: bytes, split: str, values: Mapping[str, Any], objects: int) -> None:
@@ -75,10 +75,10 @@ def _plain(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else int(value)  # repr: so that NaN is NaN
 
 
-def check(root: str, again: ReconvertCommand, expected: Found, to: str) -> None:
+def check(root: str, again: ReconvertCommand, expected: ReadBack, to: str) -> None:
     """Raise IntegrityError unless the reader finds the expected content in `root`."""
     path, options = again.arguments(root)
-    found = Found(expected.part)
+    found = ReadBack(expected.part)
     why = ""
     try:
         reader = options.pop("reader", None)
@@ -152,7 +152,7 @@ def shard_remedy(to: str) -> str:
 
 
 def _check_form(name: str, to: Any) -> None:
-    if not isinstance(to, str) or to not in FORMS:
+    if not isinstance(to, str) or to not in EXPORT_FORMATS:
         problem = f"got {to!r}, expected one of {', '.join(get_args(To))}"
         raise UsageError(name, problem, shard_remedy(to) if isinstance(to, str) else "")
 
@@ -204,12 +204,12 @@ def export(
         dataset = open_dataset(dataset)
     target = local_output(out)
     _check_out(target, dataset.directory)
-    items = Items(dataset)
+    items = ExportRecords(dataset)
     losses = _losses(to, items, [drop] if isinstance(drop, str) else drop)
     if not dry_run:  # both the bytes of the records and the inodes of the files
         parent = os.path.dirname(target)
         room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
-        files, free = sum(items.counts.values()) * (1 + FORMS[to].SIDE_FILES), free_space(parent).files
+        files, free = sum(items.counts.values()) * (1 + EXPORT_FORMATS[to].SIDE_FILES), free_space(parent).files
         if free is not None and files > free:
             problem = f"{files:,} files are needed, {free:,} (inodes) are free"
             raise StorageError(parent, problem, "choose another disk")
@@ -219,8 +219,8 @@ def export(
             stack.enter_context(locked(target))
             _check_out(target, dataset.directory)  # again: a run that held the lock may have made it
             root = stack.enter_context(built(target))
-        with Tree(root) as tree:
-            form = FORMS[to](items, tree, losses)
+        with ExportFiles(root) as tree:
+            form = EXPORT_FORMATS[to](items, tree, losses)
             written = _Written(form, items)
             for item in items(losses):
                 written.add(item)
@@ -252,28 +252,30 @@ def _check_out(target: str, directory: str) -> None:
     check_outside(target, [directory])
 
 
-def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
+def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeatures:
     """List the losses of the format `to`. Raise UsageError if it cannot hold the dataset or `drop` does not fit."""
-    held = FORMS[to].held(items)
-    if not held:
-        fits = [name for name, form in FORMS.items() if form.held(items)]
+    storable = EXPORT_FORMATS[to].storable(items)
+    if not storable:
+        fits = [name for name, form in EXPORT_FORMATS.items() if form.storable(items)]
         remedy = f"it can be exported to {listing(fits)}" if fits else "it has only images"
-        raise UsageError(items.directory, f"{to} needs {FORMS[to].NEEDS}, which the dataset does not have", remedy)
+        raise UsageError(
+            items.directory, f"{to} needs {EXPORT_FORMATS[to].NEEDS}, which the dataset does not have", remedy
+        )
     if not items.splits:
         raise UsageError(items.directory, "has no records", "there is nothing to export")
-    return losses_of(to, items.schema, held, drop, own_ids=items.own_ids, where=items.directory)
+    return losses_of(to, items.schema, storable, drop, own_ids=items.own_ids, where=items.directory)
 
 
 class _Written:
     """The records passed to a form. `found`: what readers must find. `renamed`: number of changed names."""
 
-    def __init__(self, form: Form, items: Items) -> None:
-        self.found = [Found(part) for part in form.parts]
+    def __init__(self, form: ExportFormat, items: ExportRecords) -> None:
+        self.found = [ReadBack(part) for part in form.parts]
         self.renamed = self._otherwise = self._changed = 0
         self._form, self._items = form, items
         self._first = ""
 
-    def add(self, item: Item) -> None:
+    def add(self, item: ExportRecord) -> None:
         """Write one record, and count how it differs from its original."""
         before = self._items.left_out["twins"]
         key = self._form.add(item)

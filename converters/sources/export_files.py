@@ -18,7 +18,7 @@ _WAITING = 64 << 20  # bytes that wait to be written, at most
 _BESIDE = 16 << 10  # bytes of memory counted per file, in addition to its content
 
 
-class Tree:
+class ExportFiles:
     """New files below `root`, an empty directory; None: nothing is written. Used as a context.
 
     `files`, `size`: number of files and their bytes.
@@ -34,9 +34,9 @@ class Tree:
         self._threads = ThreadPoolExecutor(_THREADS) if root is not None else None
         self._writes: deque[tuple[Future[None], bytes, int]] = deque()
         self._waiting = 0
-        self._streams: list[Lines] = []
+        self._streams: list[StreamedFile] = []
 
-    def __enter__(self) -> "Tree":
+    def __enter__(self) -> "ExportFiles":
         return self
 
     def __exit__(
@@ -70,10 +70,10 @@ class Tree:
         self._waiting += size
         self._wait(_WAITING)
 
-    def stream(self, name: bytes) -> "Lines":
+    def stream(self, name: bytes) -> "StreamedFile":
         """A file that is written piece by piece."""
         self._claim(name, name)
-        made = Lines(self, None if self._threads is None else self._path(name))
+        made = StreamedFile(self, None if self._threads is None else self._path(name))
         self._streams.append(made)
         return made
 
@@ -130,10 +130,10 @@ class Tree:
             self._pending.discard(name)
 
 
-class Lines:
+class StreamedFile:
     """A file that grows, `write(text)`, and is there when `close` is called."""
 
-    def __init__(self, tree: Tree, path: str | None) -> None:
+    def __init__(self, tree: ExportFiles, path: str | None) -> None:
         self._tree, self._file = tree, None if path is None else NewFile(path, sync_directory=False)
 
     def write(self, data: bytes) -> None:

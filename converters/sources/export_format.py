@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from shardfeed.annotations import BOX, OBJECT_LABEL
-from shardfeed.converters.sources.export_files import Tree, check_name
-from shardfeed.converters.sources.export_records import Item, Items, Losses
+from shardfeed.converters.sources.export_files import ExportFiles, check_name
+from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.converters.sources.files.listing import is_hidden, names_image, usual_split
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import Schema
@@ -52,10 +52,10 @@ def _typed(key: str, value: Any) -> list[str]:
     return list(value) if isinstance(value, list) else [str(value)]
 
 
-class Part(NamedTuple):
+class RestoredPart(NamedTuple):
     """Values that a conversion of the export restores: `features` of each image, and its objects if `objects`.
 
-    `prefix`: prepended to the keys that `Form.add` gives.
+    `prefix`: prepended to the keys that `ExportFormat.add` gives.
     """
 
     features: Collection[str] = ()
@@ -63,10 +63,10 @@ class Part(NamedTuple):
     prefix: bytes = b""
 
 
-class Form:
+class ExportFormat:
     """One format, for one export. `notes`: sentences for the report. `parts`: the content of each later conversion.
 
-    `held(items)` returns the features of a dataset that the format can store; empty if its main content is missing.
+    `storable(items)` returns the features of a dataset that the format can store; empty if its main content is missing.
     `add` writes a record and returns the key that its image gets when it is converted again. `finish` writes the rest,
     and returns how to read each part. Both raise UsageError for data that cannot be written.
     """
@@ -75,17 +75,17 @@ class Form:
     NEEDS: ClassVar[str]
     SIDE_FILES: ClassVar[int] = 0  # beside each image
 
-    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+    def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         self.items, self._tree, self._losses = items, tree, losses
         self.notes: list[str] = []
-        self.parts: list[Part] = []
+        self.parts: list[RestoredPart] = []
         self._seen: set[str] = set()  # the objects of an image
 
     @classmethod
-    def held(cls, items: Items) -> frozenset[str]:
+    def storable(cls, items: ExportRecords) -> frozenset[str]:
         raise NotImplementedError
 
-    def add(self, item: Item) -> bytes:
+    def add(self, item: ExportRecord) -> bytes:
         raise NotImplementedError
 
     def finish(self) -> list[ReconvertCommand]:
@@ -125,7 +125,7 @@ class Form:
         """Write a text file, such as a class list, one per line in label order."""
         self._tree.write(file.encode(), "".join(f"{line}\n" for line in lines).encode(), file)
 
-    def is_twin(self, text: str, item: Item) -> bool:
+    def is_twin(self, text: str, item: ExportRecord) -> bool:
         """Whether an earlier object of the image is the same in this format, which would merge them: it is left out.
 
         Raise UsageError for one unless the user drops "twins".
@@ -139,7 +139,7 @@ class Form:
         return True
 
 
-def image_name(item: Item) -> bytes:
+def image_name(item: ExportRecord) -> bytes:
     """The path of a record's image below the folder of all: its key, changed where conversions would pass it over.
 
     Raises UsageError for one that leaves the folder or is no path.
@@ -157,7 +157,7 @@ def stem(name: bytes) -> bytes:
     return posixpath.splitext(name)[0]
 
 
-def name_of(names: tuple[str, ...], label: Any, item: Item, key: str) -> str:
+def name_of(names: tuple[str, ...], label: Any, item: ExportRecord, key: str) -> str:
     """The name of a label. Raises UsageError for one that has none."""
     number = int(label)
     if not 0 <= number < len(names):

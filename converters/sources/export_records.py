@@ -41,8 +41,8 @@ _EXTENSIONS = {b"jpeg": b".jpg", b"png": b".png", b"raw": b".png"}
 
 
 @dataclass(frozen=True)
-class Losses:
-    """`keys`: the keys of features that are left out, by word. `held`: features that the format can store.
+class DroppedFeatures:
+    """`keys`: the keys of features that are left out, by word. `storable`: features that the format can store.
 
     `twins`: whether an image may have two equal objects. `to`: name of the format.
     """
@@ -50,7 +50,7 @@ class Losses:
     to: str
     keys: Mapping[str, tuple[str, ...]]
     twins: bool
-    held: frozenset[str]
+    storable: frozenset[str]
 
     def duplicates_error(self, where: object) -> UsageError:
         """The error for two equal objects of a record."""
@@ -58,15 +58,15 @@ class Losses:
 
 
 def losses_of(
-    to: str, schema: Schema, held: Collection[str], drop: Collection[str], *, own_ids: bool, where: str
-) -> Losses:
-    """List the features of `schema` that `to` leaves out. `held`: keys of the features that it can hold.
+    to: str, schema: Schema, storable: Collection[str], drop: Collection[str], *, own_ids: bool, where: str
+) -> DroppedFeatures:
+    """List the features of `schema` that `to` leaves out. `storable`: keys of the features that it can hold.
 
     `drop`: words or keys that the user agrees to lose. `own_ids`: whether `image/source_id` is more than a count.
     Raise UsageError naming all words that are missing in `drop`, or a word in it that names nothing that is left out.
     """
-    holds = {*held, *(text for key, text in _TEXTS.items() if key in held)}
-    holds |= {key for key in schema.features if _label_of(key, schema) in held}
+    holds = {*storable, *(text for key, text in _TEXTS.items() if key in storable)}
+    holds |= {key for key in schema.features if _label_of(key, schema) in storable}
     lost = [key for key in schema.features if key not in holds and key not in IMAGE_KEYS]
     words: dict[str, tuple[str, ...]] = {}
     if any(key.startswith(OBJECTS) for key in lost) and XMIN not in holds:
@@ -83,7 +83,7 @@ def losses_of(
         if word not in words and word not in ("ids", "twins"):
             can = f"{to} leaves out only {', '.join(needed)}" if needed else f"{to} can store all of it"
             raise UsageError("drop", f"got {escape(word)!r}: {can}", "remove it from the list")
-    return Losses(to, words, "twins" in wanted, frozenset(holds))
+    return DroppedFeatures(to, words, "twins" in wanted, frozenset(holds))
 
 
 def _label_of(key: str, schema: Schema) -> str:
@@ -101,7 +101,7 @@ def _refusal(to: str, lacking: Collection[str], keys: Mapping[str, tuple[str, ..
 
 
 @dataclass(frozen=True)
-class Item:
+class ExportRecord:
     """One record: `image` is a file's bytes, `values` all else, by key. `place`: in its split, from 0.
 
     `key`: the record's name, or None.
@@ -148,7 +148,7 @@ class Item:
             raise UsageError(self.where, f"{what} is not UTF-8, which this format cannot store") from None
 
 
-class Items:
+class ExportRecords:
     """The records of a dataset, in stored order. `schema`: under TensorFlow's own keys, where the dataset has aliases.
 
     `left_out`: values that were left out so far, by what `losses` calls them. Raises UsageError for a dataset without
@@ -194,7 +194,7 @@ class Items:
         """Bytes of all records."""
         return sum(self._data[name].record_bytes for name in self.splits)
 
-    def first(self, split: str) -> Item:
+    def first(self, split: str) -> ExportRecord:
         """The first record of a split, with all that it has. Raises RecordError, IntegrityError."""
         return self._item(self._data[split], 0)
 
@@ -208,23 +208,23 @@ class Items:
         """Whether any record may have a number that its source had for the image."""
         return SOURCE_ID in self.schema.features and not self._counted.issuperset(self.splits)
 
-    def __call__(self, losses: Losses) -> Iterator[Item]:
+    def __call__(self, losses: DroppedFeatures) -> Iterator[ExportRecord]:
         """All objects, without the data that `losses` leaves out. Raises RecordError, IntegrityError for damage."""
         for name in self.splits:
             split = self._data[name]
             for place in range(len(split)):
                 yield self._without(self._item(split, place), losses)
 
-    def _item(self, split: Split, place: int) -> Item:
+    def _item(self, split: Split, place: int) -> ExportRecord:
         record = split[place]
         values: dict[str, Any] = {self._names[key]: value for key, value in record.items() if key in self._names}
         image = bytes(values.pop(ENCODED))
         if bytes(values.get(FORMAT, b"")) == b"raw":
             image = _png(image, values, split, place)
         key = values.get(FILENAME)
-        return Item(split, place, bytes(key) if isinstance(key, bytes) else None, image, values)
+        return ExportRecord(split, place, bytes(key) if isinstance(key, bytes) else None, image, values)
 
-    def _without(self, item: Item, losses: Losses) -> Item:
+    def _without(self, item: ExportRecord, losses: DroppedFeatures) -> ExportRecord:
         values = dict(item.values)
         for name, keys in losses.keys.items():
             there = [key for key in keys if key in values]
@@ -232,7 +232,7 @@ class Items:
                 self.left_out[name] += _count(name, values, there[0])
         if "crowds" in losses.keys and IS_CROWD in values:
             values = _single(values)
-        if SOURCE_ID in values and SOURCE_ID not in losses.held and item.split.name not in self._counted:
+        if SOURCE_ID in values and SOURCE_ID not in losses.storable and item.split.name not in self._counted:
             self.left_out["ids"] += 1
         for key in (key for keys in losses.keys.values() for key in keys):
             values.pop(key, None)

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from shardfeed.converters.existing.export_dataset import FORMS, Exported, export, shard_remedy
+from shardfeed.converters.existing.export_dataset import EXPORT_FORMATS, Exported, export, shard_remedy
 from shardfeed.errors import escape
 from shardfeed.text import number, size_text
 from shardfeed.tools.arguments import add_output_arguments, output_bar
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `export`."""
     parser.add_argument("dataset", help="dataset directory; it is only read")
     parser.add_argument("out", help="folder to create")
-    parser.add_argument("--to", type=_form, choices=FORMS, required=True, help="format to export to")
+    parser.add_argument("--to", type=_form, choices=EXPORT_FORMATS, required=True, help="format to export to")
     parser.add_argument("--drop", metavar="A,B", help="data that may be left out: crowds, masks, ids, ... or all")
     parser.add_argument("--dry-run", action="store_true", help="read everything, print the result, write nothing")
     add_output_arguments(parser)
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _form(name: str) -> str:
     """A format as given. Refuses one of shards, which only another command writes."""
     if remedy := shard_remedy(name):
-        raise argparse.ArgumentTypeError(f"got {name!r}, expected one of {', '.join(FORMS)}; {remedy}")
+        raise argparse.ArgumentTypeError(f"got {name!r}, expected one of {', '.join(EXPORT_FORMATS)}; {remedy}")
     return name
 
 

@@ -116,7 +116,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         flags=tuple(first.flags),
     )
     found.unnamed = "images without a row, left out; add a row without coordinates for an image without objects"
-    reading = _Reading(found, options, _class_names(tables[0].table, first, options), _only_class(dialects, options))
+    reading = _BoxRows(found, options, _class_names(tables[0].table, first, options), _only_class(dialects, options))
     for one, dialect in zip(tables, dialects, strict=True):
         reading.table(one, dialect, several=len(tables) > 1)
     reading.finish(first)
@@ -162,7 +162,7 @@ def _class_names(table: LabelTable, dialect: Dialect, options: AnnotationOptions
     return {code: f"{text} ({code})" if counts[text] > 1 else text for code, text in found.items()}
 
 
-class _Reading:
+class _BoxRows:
     """Reader of rows into `found`. `display`: the name of a class by its code. `only`: the class of all objects."""
 
     def __init__(

@@ -160,7 +160,7 @@ class CocoFile:
 
 
 @dataclass(frozen=True)
-class Layout:
+class CocoLayout:
     """`root`: the folder that keys are relative to. `files`: at least one. `others`: those that other tasks take."""
 
     root: str
@@ -225,7 +225,7 @@ def _of_first(seen: dict[str, Any], *, whole: bool) -> What | None:
     return "images" if whole and "annotations" not in seen else "instances"
 
 
-def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
+def coco_files(look: Look, options: AnnotationOptions) -> CocoLayout | None:
     """The files at the path, which is a file or a folder; None if there are none.
 
     Raises UsageError if two belong to the same split.
@@ -235,7 +235,7 @@ def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
         what = recognise_coco(path) if _FAMILY.match(file_name(path)) else recognise_coco(path, to_the_end=True)
         word, split = _split_of(file_name(path))
         root = images or _beside(path)
-        return Layout(root, (CocoFile(path, what or "instances", split, _folder_of(root, word)),))
+        return CocoLayout(root, (CocoFile(path, what or "instances", split, _folder_of(root, word)),))
     root = str(images or path)
     files, others = list(_roboflow(look, root)), []
     for folder in () if files else ("annotations", "Annotations", ""):
@@ -255,7 +255,7 @@ def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
         if twice:
             problem = f"{some(map(file_name, twice))} are of the same split"
             raise UsageError(path, problem, "give one of them as the source")
-    return Layout(root, tuple(files), tuple(others))
+    return CocoLayout(root, tuple(files), tuple(others))
 
 
 def _roboflow(look: Look, root: str) -> Iterator[CocoFile]:

@@ -13,7 +13,7 @@ from shardfeed.annotations import IS_CROWD, Keypoints
 from shardfeed.converters.sources.annotations.coco_layout import (
     Category,
     CocoFile,
-    Layout,
+    CocoLayout,
     agreed,
     coco_files,
     file_name,
@@ -124,7 +124,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         flags=(IS_CROWD,),
     )
     segments = Segments(found, of_panoptic, things, pngs) if panoptic else None
-    files = [_File(file, found, segments if file.what == "panoptic" else None) for file in layout.files]
+    files = [_AnnotationFile(file, found, segments if file.what == "panoptic" else None) for file in layout.files]
     for file in files:
         file.read()
     of_objects = {file.file.path: file.categories for file in files if file.file.what in ("instances", "classes")}
@@ -157,7 +157,7 @@ def _images(look: Look, root: str, pngs: Sequence[Listing]) -> Listing:
     return listing.take(np.array(kept, np.int64))
 
 
-class _File:
+class _AnnotationFile:
     """One file, read once: annotations that precede their images are kept until the images follow.
 
     `images`: the number of each image by its id. `categories`: by their ids, once all is read.
@@ -337,7 +337,7 @@ def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOpt
     return keypoints_of(having[0])
 
 
-def _notes(layout: Layout, files: Sequence[_File], keypoints: Keypoints | None) -> Iterator[str]:
+def _notes(layout: CocoLayout, files: Sequence[_AnnotationFile], keypoints: Keypoints | None) -> Iterator[str]:
     for what, tasks in (("keypoints", "boxes,keypoints"), ("captions", "captions"), ("panoptic", "boxes,rasters")):
         names = [file.name for file in layout.others if what in (file.family, file.what)]
         if names:

@@ -23,9 +23,16 @@ from shardfeed.annotations import (
     OBJECT_MASK,
 )
 from shardfeed.converters.sources.annotations.masks_writer import mask_numbers
-from shardfeed.converters.sources.export_files import Tree
-from shardfeed.converters.sources.export_format import WORDS, Form, Part, ReconvertCommand, image_name, object_keys
-from shardfeed.converters.sources.export_records import Item, Items, Losses
+from shardfeed.converters.sources.export_files import ExportFiles
+from shardfeed.converters.sources.export_format import (
+    WORDS,
+    ExportFormat,
+    ReconvertCommand,
+    RestoredPart,
+    image_name,
+    object_keys,
+)
+from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
 from shardfeed.kinds import KEYPOINTS
 from shardfeed.schema import SOURCE_ID
@@ -33,23 +40,23 @@ from shardfeed.schema import SOURCE_ID
 _FOLDER = b"images/"
 
 
-class CocoForm(Form):
+class CocoFormat(ExportFormat):
     """Objects with boxes, masks, keypoints, areas and crowds; captions; the images' own numbers."""
 
     NAME: ClassVar[str] = "coco"
     NEEDS: ClassVar[str] = "objects with classes, or captions"
 
-    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+    def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         super().__init__(items, tree, losses)
         schema = items.schema
-        self._objects, self._captions = OBJECT_LABEL in losses.held, CAPTION in losses.held
-        self._masks = OBJECT_MASK in losses.held and OBJECT_MASK in schema.features
-        self._points = schema.keypoints if KEYPOINT_X in losses.held else None
+        self._objects, self._captions = OBJECT_LABEL in losses.storable, CAPTION in losses.storable
+        self._masks = OBJECT_MASK in losses.storable and OBJECT_MASK in schema.features
+        self._points = schema.keypoints if KEYPOINT_X in losses.storable else None
         if self._masks:
             check_extra("pycocotools", "masks")
         self._usual = all(split in WORDS for split in items.splits)
         self._annotations = 0
-        self._files: dict[tuple[str, str], _File] = {}
+        self._files: dict[tuple[str, str], _SplitDocument] = {}
         categories: list[dict[str, Any]] = []
         self._category_ids: tuple[int, ...] = ()
         if self._objects:
@@ -68,8 +75,8 @@ class CocoForm(Form):
                 again = f"converting the export again adds {', '.join(added)}"
                 self.notes.append(f"objects get {listed} for COCO readers: {again}")
         numbers = [SOURCE_ID] if SOURCE_ID in schema.features else []
-        self.parts = [Part(numbers, objects=True)] if self._objects else []
-        self.parts += [Part([*numbers, CAPTION])] if self._captions else []
+        self.parts = [RestoredPart(numbers, objects=True)] if self._objects else []
+        self.parts += [RestoredPart([*numbers, CAPTION])] if self._captions else []
         for split in items.splits:
             if self._objects:
                 self._open(split, "instances", categories)
@@ -77,7 +84,7 @@ class CocoForm(Form):
                 self._open(split, "captions", None)
 
     @classmethod
-    def held(cls, items: Items) -> frozenset[str]:
+    def storable(cls, items: ExportRecords) -> frozenset[str]:
         """All features of objects and captions."""
         schema = items.schema
         objects = object_keys(schema, IS_CROWD, OBJECT_AREA, OBJECT_MASK, *KEYPOINTS.features)
@@ -87,9 +94,11 @@ class CocoForm(Form):
     def _open(self, split: str, kind: str, categories: list[dict[str, Any]] | None) -> None:
         word = WORDS.get(split, split)
         kind_word = f"{kind}_" if self._usual or kind == "captions" else ""
-        self._files[split, kind] = _File(self._tree, f"annotations/{kind_word}{word}.json".encode(), categories)
+        self._files[split, kind] = _SplitDocument(
+            self._tree, f"annotations/{kind_word}{word}.json".encode(), categories
+        )
 
-    def add(self, item: Item) -> bytes:
+    def add(self, item: ExportRecord) -> bytes:
         """Write an image, its objects and its captions."""
         name = image_name(item)
         self._tree.write(_FOLDER + name, item.image, item.where)
@@ -114,7 +123,7 @@ class CocoForm(Form):
         self._annotations += 1  # from 1: pycocotools treats annotation 0 as unmatched
         return self._annotations
 
-    def _object(self, item: Item, i: int) -> dict[str, Any]:
+    def _object(self, item: ExportRecord, i: int) -> dict[str, Any]:
         values = item.values
         width, height = item.size
         # Exact: a float32 has 24 bits, a side of an image 16 at most, a float64 53.
@@ -146,10 +155,10 @@ class CocoForm(Form):
         return again
 
 
-class _File:
+class _SplitDocument:
     """One JSON file, in bounded memory: annotations wait in a file without a name, as images come first."""
 
-    def __init__(self, tree: Tree, name: bytes, categories: list[dict[str, Any]] | None) -> None:
+    def __init__(self, tree: ExportFiles, name: bytes, categories: list[dict[str, Any]] | None) -> None:
         self.name = name
         self._lines = tree.stream(name)
         self._waiting: IO[bytes] | None = None
@@ -194,7 +203,7 @@ def _plain(value: float) -> int | float:
     return int(value) if value == int(value) else value
 
 
-def _run_lengths(png: bytes, item: Item) -> dict[str, Any]:
+def _run_lengths(png: bytes, item: ExportRecord) -> dict[str, Any]:
     """A mask as COCO's compressed run-length code."""
     with needing_extra("masks"):
         from pycocotools import mask

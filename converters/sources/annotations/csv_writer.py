@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
-from shardfeed.converters.sources.export_files import Lines, Tree
+from shardfeed.converters.sources.export_files import ExportFiles, StreamedFile
 from shardfeed.converters.sources.export_format import (
-    Form,
-    Part,
+    ExportFormat,
     ReconvertCommand,
+    RestoredPart,
     image_name,
     name_of,
     number_text,
     object_keys,
 )
-from shardfeed.converters.sources.export_records import Item, Items, Losses
+from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.errors import UsageError
 from shardfeed.schema import IMAGE_KEYS, LABEL, TEXT, Feature, Schema
 
@@ -30,20 +30,20 @@ _NAN = "nan"
 _TAKEN = ("path", "split", "label")  # columns of our own
 
 
-class TableForm(Form):
+class CsvFormat(ExportFormat):
     """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
 
     NAME: ClassVar[str] = "csv"
     NEEDS: ClassVar[str] = "labels, texts or numbers per image, captions, or objects with classes (boxes)"
 
-    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+    def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         super().__init__(items, tree, losses)
         schema = items.schema
         self._more = {key: _column(key.removesuffix("/label")) for key in _more_labels(items)}
         self._columns = {key: _column(key) for key in _values(schema)}
-        self._boxes, self._captions = OBJECT_LABEL in losses.held, CAPTION in losses.held
-        self._flags = {key: name for key, name in _FLAGS.items() if key in losses.held}
-        self._labelled = LABEL in losses.held
+        self._boxes, self._captions = OBJECT_LABEL in losses.storable, CAPTION in losses.storable
+        self._flags = {key: name for key, name in _FLAGS.items() if key in losses.storable}
+        self._labelled = LABEL in losses.storable
         self._separator = ""
         self._names = self.class_names(LABEL) if self._labelled else ()
         self._class_names = {key: self.class_names(key) for key in self._more}
@@ -56,13 +56,13 @@ class TableForm(Form):
         self._features = {key: schema.features[key] for key in self._columns}
         self._object_names = self.class_names(OBJECT_LABEL) if self._boxes else ()
         self._missing: dict[str, str] = {}
-        self._tables: dict[str, Lines] = {}
+        self._tables: dict[str, StreamedFile] = {}
         labels = [*self._columns, *self._more, *(key.removesuffix("label") + "text" for key in self._more)]
         labels += [key for key in (LABEL, TEXT) if self._labelled]
         labels = [key for key in labels if key in schema.features]
-        self.parts = [Part(labels)] if labels else []
-        self.parts += [Part(objects=True)] if self._boxes else []
-        self.parts += [Part([CAPTION])] if self._captions else []
+        self.parts = [RestoredPart(labels)] if labels else []
+        self.parts += [RestoredPart(objects=True)] if self._boxes else []
+        self.parts += [RestoredPart([CAPTION])] if self._captions else []
         if labels:
             label = ["label"] if self._labelled else []
             self._row("labels", ["path", "split", *label, *self._more.values(), *self._columns.values()])
@@ -75,7 +75,7 @@ class TableForm(Form):
             self._row("captions", ["image", "split", "caption"])
 
     @classmethod
-    def held(cls, items: Items) -> frozenset[str]:
+    def storable(cls, items: ExportRecords) -> frozenset[str]:
         """Values of one cell, sets of classes, captions, and boxes with Open Images' attributes."""
         schema = items.schema
         label = {LABEL} if LABEL in schema.class_names and schema.kind(LABEL) in ("label", "tags") else set[str]()
@@ -84,7 +84,7 @@ class TableForm(Form):
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
         return frozenset({*label, *_more_labels(items), *_values(schema), *captions}) | object_keys(schema, *_FLAGS)
 
-    def add(self, item: Item) -> bytes:
+    def add(self, item: ExportRecord) -> bytes:
         """The image, and its rows."""
         name = image_name(item)
         self._tree.write(_IMAGES + name, item.image, item.where)
@@ -99,7 +99,7 @@ class TableForm(Form):
                 self._row("captions", [text, split, item.text(caption, "a caption")])
         return name
 
-    def _label(self, item: Item) -> list[str]:
+    def _label(self, item: ExportRecord) -> list[str]:
         """The cells of the class, and of further labels."""
         cells = []
         if self._labelled:
@@ -108,7 +108,7 @@ class TableForm(Form):
             cells.append(self._separator.join(name_of(self._names, label, item, LABEL) for label in labels))
         return [*cells, *(name_of(self._class_names[key], item.values[key], item, key) for key in self._more)]
 
-    def _cell(self, key: str, item: Item) -> str:
+    def _cell(self, key: str, item: ExportRecord) -> str:
         value, feature = item.values[key], self._features[key]
         if feature.dtype == "bytes":
             return item.text(value, key)
@@ -119,7 +119,7 @@ class TableForm(Form):
             return ""
         return repr(float(value))  # with a point: as whole numbers they would be integers
 
-    def _boxes_of(self, text: str, split: str, item: Item) -> None:
+    def _boxes_of(self, text: str, split: str, item: ExportRecord) -> None:
         width, height = item.size
         size = [] if self._flags else [width, height]
         if not len(item.boxes):
@@ -175,7 +175,7 @@ class TableForm(Form):
         return ReconvertCommand("images", options)
 
 
-def _more_labels(items: Items) -> list[str]:
+def _more_labels(items: ExportRecords) -> list[str]:
     """Keys of further labels, sorted, whose class lists a table can restore: they are in order and all classes occur.
 
     Only if images have a class, because the first label column is taken as the class.

@@ -2,22 +2,22 @@
 
 from typing import ClassVar
 
-from shardfeed.converters.sources.export_files import Tree
-from shardfeed.converters.sources.export_format import Form, Part, ReconvertCommand, image_name, name_of
-from shardfeed.converters.sources.export_records import Item, Items, Losses
+from shardfeed.converters.sources.export_files import ExportFiles
+from shardfeed.converters.sources.export_format import ExportFormat, ReconvertCommand, RestoredPart, image_name, name_of
+from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.converters.sources.files.listing import is_hidden
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.text import counted
 
 
-class FolderForm(Form):
+class FolderFormat(ExportFormat):
     """One class per image. Without folders of splits if all is in train and names begin with their classes."""
 
     NAME: ClassVar[str] = "folder"
     NEEDS: ClassVar[str] = "one class per image (image/class/label)"
 
-    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+    def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         super().__init__(items, tree, losses)
         self._names = self.class_names(LABEL)
         self._folders = [_folder(name) for name in self._names]
@@ -30,23 +30,23 @@ class FolderForm(Form):
             what = "classes whose names are not valid folder names, renamed to their folders"
             self.notes.append(counted(what, other, len(other)))
         named = TEXT in items.schema.features and not other
-        self.parts = [Part([LABEL, TEXT] if named else [LABEL])]
+        self.parts = [RestoredPart([LABEL, TEXT] if named else [LABEL])]
         first = items.first("train") if items.splits == ("train",) else None
         flat = first is not None and (first.key or b"").startswith(self._folder_of(first) + b"/")
         self._words = {"train": b""} if flat else {k: w + b"/" for k, w in self.folder_words(0).items()}
 
     @classmethod
-    def held(cls, items: Items) -> frozenset[str]:
+    def storable(cls, items: ExportRecords) -> frozenset[str]:
         """The class, where an image has one."""
         schema = items.schema
         feature = schema.features.get(LABEL)
         single = feature is not None and feature.scalar and schema.kind(LABEL) == "label"
         return frozenset({LABEL}) if single else frozenset()
 
-    def _folder_of(self, item: Item) -> bytes:
+    def _folder_of(self, item: ExportRecord) -> bytes:
         return self._folders[self._names.index(name_of(self._names, item.values[LABEL], item, LABEL))]
 
-    def add(self, item: Item) -> bytes:
+    def add(self, item: ExportRecord) -> bytes:
         """Write one file; folders that its name has already are not doubled."""
         word, folder = self._words[item.split.name], self._folder_of(item) + b"/"
         rest = image_name(item).removeprefix(word).removeprefix(folder)

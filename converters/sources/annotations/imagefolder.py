@@ -106,7 +106,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     place = look.path if len(tables) > 1 else tables[0][0].path
     found = Annotations(place, look, options, tasks=("boxes", "captions", "classes"))
     found.unnamed = "images without a row, left out"
-    reading = _Reading(found)
+    reading = _MetadataRows(found)
     for table, folder in tables:
         reading.class_names |= table.class_names
         for line, row in table.named():
@@ -115,7 +115,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     return found.source()
 
 
-class _Reading:
+class _MetadataRows:
     """Reader of rows into `found`."""
 
     def __init__(self, found: Annotations) -> None:

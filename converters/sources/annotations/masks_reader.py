@@ -81,14 +81,14 @@ _ADE_STEM = re.compile(rb"ADE_(train|val)_\d{8}")
 _ADE_CLASSES = 150
 
 
-class _Folder(NamedTuple):
+class _RoleFolder(NamedTuple):
     """A folder: the role of its files, if its path names one, and the path without these words."""
 
     role: Role | None
     kept: bytes
 
 
-class _File(NamedTuple):
+class _RoleFile(NamedTuple):
     """A file of one role: its number in its listing, `kept` of its folder, its name without extension."""
 
     number: int
@@ -153,8 +153,8 @@ def pair_files(
     `of_mask`: parts of the paths in a known layout. Raises UsageError if an image has two masks.
     """
     pairs = Pairs()
-    photos: list[_File] = []
-    drawn: list[_File] = []
+    photos: list[_RoleFile] = []
+    drawn: list[_RoleFile] = []
     mask_files = images if masks is None else masks
     for listing, only in ((images, None if masks is None else "image"), (masks, "mask")):
         if listing is None:
@@ -167,9 +167,9 @@ def pair_files(
             if not (names_image(key) and as_mask) or not (of_image if role == "image" else of_mask).search(key):
                 pairs.beside.append(key)
             elif role == "image":
-                photos.append(_File(place, folder.kept, name))
+                photos.append(_RoleFile(place, folder.kept, name))
             elif not choice.leaves_out(key):
-                drawn.append(_File(place, folder.kept, name))
+                drawn.append(_RoleFile(place, folder.kept, name))
     pairs.images, pairs.masks = len(photos), len(drawn)
     mask_of = _matched(photos, drawn)
     _check_single(images, mask_files, drawn, mask_of)
@@ -195,7 +195,7 @@ def pair_files(
     return pairs
 
 
-def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
+def _folders(paths: Iterable[bytes]) -> dict[bytes, _RoleFolder]:
     """Describe every folder of a listing, by path; the path of the root is empty."""
     inside: dict[bytes, set[bytes]] = {}
     for path in set(paths):
@@ -203,7 +203,7 @@ def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
             parent, _, name = path.rpartition(b"/")
             inside.setdefault(parent, set()).add(name)
             path = parent
-    known: dict[bytes, _Folder] = {b"": _Folder(None, b"")}
+    known: dict[bytes, _RoleFolder] = {b"": _RoleFolder(None, b"")}
     for parent in sorted(inside):  # parent folders first
         for name in inside[parent]:
             path = parent + b"/" + name if parent else name
@@ -211,21 +211,21 @@ def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
     return known
 
 
-def _below(above: _Folder, name: bytes, others: set[bytes]) -> _Folder:
+def _below(above: _RoleFolder, name: bytes, others: set[bytes]) -> _RoleFolder:
     """Return the folder `name` in `above` with its role; `others`: the names beside it."""
     lower = name.lower()
     if lower in MASK_FOLDERS and above.role != "image":
-        return _Folder("mask", above.kept)
+        return _RoleFolder("mask", above.kept)
     if lower in IMAGE_FOLDERS and above.role is None:
-        return _Folder("image", above.kept)
+        return _RoleFolder("image", above.kept)
     if above.role is None:
         added = _MASK_FOLDER.fullmatch(name)
         if added and any(added[1].lower() in (other, _bare(_IMAGE_FOLDER, other)) for other in others):
-            return _Folder("mask", above.kept + added[1] + b"/")
+            return _RoleFolder("mask", above.kept + added[1] + b"/")
         added = _IMAGE_FOLDER.fullmatch(name)
         if added and any((mask := _MASK_FOLDER.fullmatch(other)) and mask[1] == added[1].lower() for other in others):
-            return _Folder("image", above.kept + added[1] + b"/")
-    return _Folder(above.role, above.kept + name + b"/")
+            return _RoleFolder("image", above.kept + added[1] + b"/")
+    return _RoleFolder(above.role, above.kept + name + b"/")
 
 
 def _bare(pattern: re.Pattern[bytes], name: bytes) -> bytes:
@@ -234,7 +234,7 @@ def _bare(pattern: re.Pattern[bytes], name: bytes) -> bytes:
     return found[1] if found else name
 
 
-def _matched(images: list[_File], masks: list[_File]) -> dict[int, int]:
+def _matched(images: list[_RoleFile], masks: list[_RoleFile]) -> dict[int, int]:
     """Match images with masks: the number of the mask by that of its image. The most similar name wins."""
     found: dict[int, int] = {}
     used: set[int] = set()
@@ -254,7 +254,7 @@ def _matched(images: list[_File], masks: list[_File]) -> dict[int, int]:
     return found
 
 
-def _check_single(images: Listing, files: Listing, masks: list[_File], found: dict[int, int]) -> None:
+def _check_single(images: Listing, files: Listing, masks: list[_RoleFile], found: dict[int, int]) -> None:
     """Raise UsageError if an unused mask has the same name as one that was paired with an image."""
     names = {place: (folder, _bare(_MASK_NAME, name)) for place, folder, name in masks}
     of_name = {names[mask]: (image, mask) for image, mask in found.items()}
@@ -268,7 +268,7 @@ def _check_single(images: Listing, files: Listing, masks: list[_File], found: di
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _MaskLayout:
     """A dataset, as far as it is known before any mask is read.
 
     name: its name in sentences. found: the names that it was recognised by. rows: its classes; empty if a table or the
@@ -294,7 +294,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     if not asked or not (options.images or may_have_masks(look)):
         return None
     try:
-        found = _Found(look, options)
+        found = _MaskFolder(look, options)
     except UsageError as error:
         _, problem, remedy = error.args  # their arguments are formatted later, for Python or the command line
         return Evidence("masks", f"images and their masks: {problem}", remedy)
@@ -311,7 +311,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     return Evidence("masks", f"{layout.name}: {paired}, as {names}", missing, parsed=found)
 
 
-def read(look: Look, options: AnnotationOptions, parsed: "_Found | None" = None) -> ColumnarSource:
+def read(look: Look, options: AnnotationOptions, parsed: "_MaskFolder | None" = None) -> ColumnarSource:
     """Return the images of a folder and their masks; `options.images`: the folder of the images, if elsewhere.
 
     A table of colours or values is given by `options.colours`, or is beside the masks. Class names are
@@ -322,7 +322,7 @@ def read(look: Look, options: AnnotationOptions, parsed: "_Found | None" = None)
     if options.tasks and options.tasks != {"rasters"}:
         problem = f"got the task '{min(set(options.tasks) - {'rasters'})}', expected rasters"
         raise UsageError("tasks", problem, "request these tasks, or none")
-    found = parsed or _Found(look, options)
+    found = parsed or _MaskFolder(look, options)
     images, files, layout, ledger = found.images, found.files, found.layout, found.pairs.ledger
     beside = [key for key in found.pairs.beside if key not in found.tables]
     ledger.notes += images.notes
@@ -357,7 +357,7 @@ def read(look: Look, options: AnnotationOptions, parsed: "_Found | None" = None)
     )
 
 
-class _Found:
+class _MaskFolder:
     """The files of a folder, its layout, and the pairs in it. Raises UsageError.
 
     `images`, `files`: where the images and the masks are numbered. `tables`: keys of files that name classes.
@@ -381,7 +381,7 @@ class _Found:
         self.tables = {key: path for key, path in tables.items() if is_class_table(look, path)}
 
 
-def _no_pair(found: _Found) -> UsageError:
+def _no_pair(found: _MaskFolder) -> UsageError:
     pairs = found.pairs
     problem = f"no image with a mask: {number(pairs.images, 'image')} and {number(pairs.masks, 'mask')} by their names"
     remedy = "put images into a folder images and masks of the same names into a folder masks, or name the mask of "
@@ -389,7 +389,7 @@ def _no_pair(found: _Found) -> UsageError:
     return UsageError(found.files.root, problem, remedy)
 
 
-def _table(found: _Found, options: AnnotationOptions) -> list[ClassRow] | None:
+def _table(found: _MaskFolder, options: AnnotationOptions) -> list[ClassRow] | None:
     """Return the classes of the given table, or of one among the files; None without."""
     if options.colours is not None:
         return read_class_table(os.fsdecode(options.colours))
@@ -405,7 +405,7 @@ def _table(found: _Found, options: AnnotationOptions) -> list[ClassRow] | None:
 # --- splits
 
 
-def _by_folders(found: _Found) -> tuple[list[Pair], list[str | None]]:
+def _by_folders(found: _MaskFolder) -> tuple[list[Pair], list[str | None]]:
     """The pairs, and of each the split that a folder is called like, the first that is."""
     extra = found.layout.name == "Cityscapes"
 
@@ -428,7 +428,7 @@ def _splits(root: bytes, names: list[str | None]) -> Splits | None:
     return Splits.of(names)
 
 
-def _listed_pairs(found: _Found) -> tuple[list[Pair], list[str | None]]:
+def _listed_pairs(found: _MaskFolder) -> tuple[list[Pair], list[str | None]]:
     """Return the pairs of Pascal VOC that its lists name, and the split of each.
 
     An image without a mask is accepted if no list names it: most images of VOC have only boxes.
@@ -460,7 +460,7 @@ def _listed_pairs(found: _Found) -> tuple[list[Pair], list[str | None]]:
 # --- layouts that are known
 
 
-def _layout_of(files: Listing) -> _Layout:
+def _layout_of(files: Listing) -> _MaskLayout:
     """Recognise the layout of a folder of images and masks; by default pairs by name."""
     folders = {part for key in files for part in key.split(b"/")[:-1]}
     first = [stem(key) for key in islice(filter(names_image, files), 100)]
@@ -471,17 +471,17 @@ def _layout_of(files: Listing) -> _Layout:
     drawn = next((name for name in (b"1st_manual", b"manual1") if name in folders), None)
     if drawn is not None and b"images" in folders:  # the folder `mask` beside it contains the camera's field of view
         image, mask = re.compile(rb"(^|/)images/"), re.compile(rb"(^|/)%s/" % drawn)
-        return _Layout("retinas and their vessels", f"images, {drawn.decode()}", image=image, mask=mask)
+        return _MaskLayout("retinas and their vessels", f"images, {drawn.decode()}", image=image, mask=mask)
     of_ade = {b"annotations", b"images"} <= folders and folders & {b"training", b"validation"}
-    return _ade(files) if of_ade and any(map(_ADE_STEM.fullmatch, first)) else _Layout()
+    return _ade(files) if of_ade and any(map(_ADE_STEM.fullmatch, first)) else _MaskLayout()
 
 
-def _voc(files: Listing, usual: bool) -> _Layout:
+def _voc(files: Listing, usual: bool) -> _MaskLayout:
     lists = {key for key in files if b"ImageSets/Segmentation/" in key and key.endswith(b".txt")}
     for folder in {key.rpartition(b"/")[0] for key in lists}:  # of each year
         if {folder + b"/train.txt", folder + b"/val.txt"} <= lists:
             lists.discard(folder + b"/trainval.txt")  # the two together
-    return _Layout(
+    return _MaskLayout(
         "Pascal VOC's masks",
         "JPEGImages, SegmentationClass",
         tuple(ClassRow(name, None, value) for value, name in enumerate(_VOC_NAMES.split())) if usual else (),
@@ -492,7 +492,7 @@ def _voc(files: Listing, usual: bool) -> _Layout:
     )
 
 
-def _cityscapes(files: Listing, masks: bytes) -> _Layout:
+def _cityscapes(files: Listing, masks: bytes) -> _MaskLayout:
     entries = [entry.split(" ", 2) for entry in _CITYSCAPES.replace("\n", "").split(";")]
     trained = sorted((int(number), name) for _, number, name in entries if number != "255")
     ids, train_ids = (sum(stem(key).endswith(kind) for key in files) for kind in (b"_labelIds", b"_labelTrainIds"))
@@ -502,7 +502,7 @@ def _cityscapes(files: Listing, masks: bytes) -> _Layout:
     else:
         kind, rows = "_labelIds", tuple(ClassRow(name, None, int(number)) for number, _, name in entries)
         note = "masks: labelIds; the 19 training classes become 0 to 18, all others void"
-    return _Layout(
+    return _MaskLayout(
         "Cityscapes",
         f"leftImg8bit, {masks.decode()}, *{kind}.png",
         rows,
@@ -513,7 +513,7 @@ def _cityscapes(files: Listing, masks: bytes) -> _Layout:
     )
 
 
-def _ade(files: Listing) -> _Layout:
+def _ade(files: Listing) -> _MaskLayout:
     """ADE20K's challenge; classes are named by their numbers if there is no objectInfo150.txt."""
     numbers = [str(number) for number in range(1, _ADE_CLASSES + 1)]
     names, notes = numbers, ["masks: 1 to 150 become the classes 0 to 149, and 0 void"]
@@ -526,4 +526,4 @@ def _ade(files: Listing) -> _Layout:
     else:
         notes.append("class names: the numbers 1 to 150, as objectInfo150.txt is missing")
     rows = (ClassRow("void", None, 0), *(ClassRow(name, None, value) for value, name in enumerate(names, 1)))
-    return _Layout("ADE20K", "images, annotations, ADE_*", rows, notes=tuple(notes))
+    return _MaskLayout("ADE20K", "images, annotations, ADE_*", rows, notes=tuple(notes))

@@ -8,9 +8,9 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import RASTER, Raster
-from shardfeed.converters.sources.export_files import Tree
-from shardfeed.converters.sources.export_format import Form, Part, ReconvertCommand, image_name, stem
-from shardfeed.converters.sources.export_records import Item, Items, Losses
+from shardfeed.converters.sources.export_files import ExportFiles
+from shardfeed.converters.sources.export_format import ExportFormat, ReconvertCommand, RestoredPart, image_name, stem
+from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS
 from shardfeed.errors import IntegrityError
 
@@ -18,16 +18,16 @@ _IMAGES = b"images/"
 _USUAL_VOID = {8: 255, 16: 65535}
 
 
-class MasksForm(Form):
+class MasksFormat(ExportFormat):
     """A class for each pixel. Folders of splits, unless all is in train; names that begin with images/ keep that."""
 
     NAME: ClassVar[str] = "masks"
     SIDE_FILES: ClassVar[int] = 1
     NEEDS: ClassVar[str] = "a class per pixel (rasters)"
 
-    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+    def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         super().__init__(items, tree, losses)
-        self.parts = [Part()]
+        self.parts = [RestoredPart()]
         assert items.schema.raster is not None
         self._raster = items.schema.raster
         first = items.first(items.splits[0]).key or b""
@@ -41,12 +41,12 @@ class MasksForm(Form):
             self.notes.append("masks contain labels; the original class numbers are not kept")
 
     @classmethod
-    def held(cls, items: Items) -> frozenset[str]:
+    def storable(cls, items: ExportRecords) -> frozenset[str]:
         """The raster."""
         schema = items.schema
         return frozenset({RASTER}) if schema.raster is not None else frozenset()
 
-    def add(self, item: Item) -> bytes:
+    def add(self, item: ExportRecord) -> bytes:
         """Write the image and its mask, byte for byte."""
         name = image_name(item)
         name = name.removeprefix(_IMAGES) if self._inside else name
@@ -81,7 +81,7 @@ def class_table(raster: Raster) -> bytes:
     return text.getvalue().encode()
 
 
-def mask_numbers(mask: bytes, item: Item) -> np.ndarray:
+def mask_numbers(mask: bytes, item: ExportRecord) -> np.ndarray:
     """Decode a mask of a record to its value at each pixel, [height, width]. Raise IntegrityError if damaged."""
     try:
         with Image.open(io.BytesIO(mask)) as image:

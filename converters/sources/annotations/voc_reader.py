@@ -138,7 +138,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     kits = where[2]
     check_options(options, look.path, ["text"] if any(kit.lists for kit in kits) else [])
     files, images = look.list_images(kits[0].images if len(kits) == 1 else look.path)
-    reading = [_Reading(kit, look, options, files) for kit in kits]
+    reading = [_VocFiles(kit, look, options, files) for kit in kits]
     ours = sorted({index for one in reading for index in one.wanted(images)})
     skipped = [one for one in images.skipped if any(of.wants(_stem(one.key)) for of in reading)]
     images = replace(images.take(np.array(ours, np.int64)), skipped=tuple(skipped))
@@ -151,7 +151,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     return found.source()
 
 
-class _Reading:
+class _VocFiles:
     """Reader of the XML files and lists of one kit. Images are matched by path without extension."""
 
     def __init__(self, kit: _VocFolders, look: Look, options: AnnotationOptions, files: Listing) -> None:

@@ -9,17 +9,17 @@ from PIL import Image
 from shardfeed.annotations import OBJECT_LABEL, OBJECTS, RASTER
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.annotations.masks_writer import class_table, mask_numbers, raster_options
-from shardfeed.converters.sources.export_files import Lines, Tree
+from shardfeed.converters.sources.export_files import ExportFiles, StreamedFile
 from shardfeed.converters.sources.export_format import (
-    Form,
-    Part,
+    ExportFormat,
     ReconvertCommand,
+    RestoredPart,
     image_name,
     name_of,
     object_keys,
     stem,
 )
-from shardfeed.converters.sources.export_records import Item, Items, Losses
+from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.text import some
 
 _IMAGES = b"JPEGImages/"
@@ -27,7 +27,7 @@ _FLAGS = ("truncated", "difficult", "occluded")
 _EXACT = 1e-9  # pixels: nearer to a whole number is that number
 
 
-class VocForm(Form):
+class VocFormat(ExportFormat):
     """Boxes with a class, and a class for each pixel.
 
     As in the devkit, pixels count from 1, and xmax and ymax are the last of a box: readers take 1 from xmin and ymin.
@@ -37,29 +37,29 @@ class VocForm(Form):
     SIDE_FILES: ClassVar[int] = 2
     NEEDS: ClassVar[str] = "objects with classes (boxes), or a class per pixel (rasters)"
 
-    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+    def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         super().__init__(items, tree, losses)
-        self._boxes = OBJECT_LABEL in losses.held
-        self._raster = items.schema.raster if RASTER in losses.held else None
-        self.parts = [Part(objects=True)] if self._boxes else []
+        self._boxes = OBJECT_LABEL in losses.storable
+        self._raster = items.schema.raster if RASTER in losses.storable else None
+        self.parts = [RestoredPart(objects=True)] if self._boxes else []
         if self._raster is not None:
-            self.parts.append(Part(prefix=_IMAGES if self._boxes else b""))
+            self.parts.append(RestoredPart(prefix=_IMAGES if self._boxes else b""))
         self._names = self.class_names(OBJECT_LABEL) if self._boxes else ()
         self._flags = [flag for flag in _FLAGS if self._boxes and f"{OBJECTS}{flag}" in items.schema.features]
         self._rounded, self._off, self._objects = 0, 0.0, 0
-        self._lists: dict[str, list[Lines]] = {}
+        self._lists: dict[str, list[StreamedFile]] = {}
         for split, word in self.usual_words().items():
             kinds = [*(["Main"] if self._boxes else []), *(["Segmentation"] if self._raster else [])]
             self._lists[split] = [tree.stream(b"ImageSets/%s/%s.txt" % (kind.encode(), word)) for kind in kinds]
 
     @classmethod
-    def held(cls, items: Items) -> frozenset[str]:
+    def storable(cls, items: ExportRecords) -> frozenset[str]:
         """Boxes, classes, VOC's attributes of each object, and the raster."""
         schema = items.schema
         rasters = {RASTER} if schema.raster is not None and len(schema.raster.class_names) <= 256 else set[str]()
         return object_keys(schema, *(f"{OBJECTS}{flag}" for flag in _FLAGS)) | rasters
 
-    def add(self, item: Item) -> bytes:
+    def add(self, item: ExportRecord) -> bytes:
         """The image, its XML file and its mask."""
         name = image_name(item)
         name = name.removeprefix(_IMAGES) if self._raster is not None else name
@@ -74,7 +74,7 @@ class VocForm(Form):
             lines.write(stem(name) + b"\n")
         return name if self._boxes else _IMAGES + name
 
-    def _xml(self, item: Item, name: bytes) -> bytes:
+    def _xml(self, item: ExportRecord, name: bytes) -> bytes:
         width, height = item.size
         with Image.open(io.BytesIO(item.image)) as image:
             depth = len(image.getbands())

@@ -30,7 +30,7 @@ _MEANING: dict[Shape, str] = {
 }
 
 
-class Line(NamedTuple):
+class LabelLine(NamedTuple):
     """`label`: the number of the class. `box`: left, top, right, bottom. `outline`: x, y, x, y, ..., of a polygon.
 
     `points`: x, y and perhaps visibility of each, by their kind. `is_unclear`: whether it may also be a box with a
@@ -43,14 +43,14 @@ class Line(NamedTuple):
     points: Mapping[str, Sequence[float]] | None = None
     is_unclear: bool = False
 
-    def as_box(self) -> "Line":
+    def as_box(self) -> "LabelLine":
         """The line with its first four numbers as the box, and without the others."""
         assert self.outline is not None
         x, y, wide, high = self.outline[:4]
-        return Line(self.label, (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2))
+        return LabelLine(self.label, (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2))
 
 
-class Lines:
+class LabelLines:
     """Parser of lines of one `shape`. Their meaning is known only once all are read: `check` decides it then."""
 
     def __init__(self, shape: Shape, data_yaml: DataYaml | None, *, asked: bool = False) -> None:
@@ -70,7 +70,7 @@ class Lines:
         self._scored = 0  # boxes with a confidence
         self._bad = False  # whether a line of this shape has a bad number
 
-    def read(self, text: bytes, place: tuple[str, int]) -> Line:
+    def read(self, text: bytes, place: tuple[str, int]) -> LabelLine:
         """Parse a line. `place`: its file and line number. Raises BadAnnotationError."""
         words = text.split()
         count = len(words)
@@ -96,7 +96,7 @@ class Lines:
             if self._dimensions == 2:  # visibility is not given: 2 (visible), and 0 (missing) for 0, 0
                 pairs = zip(rest[::2], rest[1::2], strict=True)
                 rest = [value for x, y in pairs for value in (x, y, 2.0 if x or y else 0.0)]
-            return Line(label, box, points={"keypoints": rest} if rest and not scored else None)
+            return LabelLine(label, box, points={"keypoints": rest} if rest and not scored else None)
         xs, ys = numbers[1::2], numbers[2::2]
         likely = min(box) >= -_OFF and max(box) <= 1 + _OFF and wide > 0 and high > 0
         ends = numbers[-1].is_integer() and 0 <= numbers[-2] <= 1 and numbers[-1] >= 0
@@ -110,7 +110,7 @@ class Lines:
         unclear = self._shape == "either" and (seen or (ends and likely and count == _TRACKED))
         self._unclear[count] += unclear
         around = (min(xs), min(ys), max(xs), max(ys))
-        return Line(label, around, outline=numbers[1:], is_unclear=unclear)
+        return LabelLine(label, around, outline=numbers[1:], is_unclear=unclear)
 
     @property
     def are_boxes(self) -> bool:

@@ -19,7 +19,7 @@ from shardfeed.converters.sources.annotations.yolo_dataset import (
     path_ends,
 )
 from shardfeed.converters.sources.annotations.yolo_dataset import recognise as recognise
-from shardfeed.converters.sources.annotations.yolo_lines import Line, Lines, Shape, ask_for, looks_like_label
+from shardfeed.converters.sources.annotations.yolo_lines import LabelLine, LabelLines, Shape, ask_for, looks_like_label
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, joined, names_image, usual_split
 from shardfeed.converters.sources.look import Look
@@ -59,8 +59,8 @@ def read(look: Look, options: AnnotationOptions, parsed: Description | None = No
         files=images,
     )
     found.stated, found.ledger.notes = (dataset.names, ()), [*found.ledger.notes, *dataset.notes]
-    lines = Lines(shape, dataset.data_yaml, asked="boxes" in options.tasks)
-    reading = _Reading(dataset, files, found, lines)
+    lines = LabelLines(shape, dataset.data_yaml, asked="boxes" in options.tasks)
+    reading = _YoloSplits(dataset, files, found, lines)
     for split in in_usual_order(dataset.entries) or [""]:
         reading.add_split(split)
     reading.check_labels()
@@ -118,10 +118,10 @@ def label_keys(image: bytes) -> tuple[bytes, bytes]:
     return ((head + b"/labels/" + tail)[1:] if found else stem), stem
 
 
-class _Reading:
+class _YoloSplits:
     """Finds the images of each split and their labels in `files`, and gives both to `found`."""
 
-    def __init__(self, dataset: YoloDataset, files: Listing, found: Annotations, lines: Lines) -> None:
+    def __init__(self, dataset: YoloDataset, files: Listing, found: Annotations, lines: LabelLines) -> None:
         self._dataset, self._files, self._found, self._lines = dataset, files, found, lines
         self._lookup = PathLookup(files)
         self._choice = found.listing.choice
@@ -129,7 +129,7 @@ class _Reading:
         self._label_of: dict[int, int | Skipped] = {}  # likewise; without an image that has none
         self._lost: dict[bytes, int] = {}  # the labels of images that are missing
         self._lists: set[int] = set()
-        self._unclear: list[tuple[int, int, Line]] = []  # lines whose meaning all others decide
+        self._unclear: list[tuple[int, int, LabelLine]] = []  # lines whose meaning all others decide
 
     def add_split(self, split: str) -> None:
         """Add the images of a split; "" if the folders define the splits. Raises UsageError if it cannot be read."""
@@ -321,7 +321,7 @@ class _Reading:
             else:
                 self._add(image, n, line)
 
-    def _add(self, image: int, n: int, line: Line) -> None:
+    def _add(self, image: int, n: int, line: LabelLine) -> None:
         outline = [line.outline] if line.outline else None
         self._found.object(image, n, line.box, line.label, points=line.points, outline=outline)
 

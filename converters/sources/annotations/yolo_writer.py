@@ -9,46 +9,46 @@ from typing import ClassVar
 import numpy as np
 
 from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, OBJECT_LABEL
-from shardfeed.converters.sources.export_files import Tree
+from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
     WORDS,
-    Form,
-    Part,
+    ExportFormat,
     ReconvertCommand,
+    RestoredPart,
     image_name,
     name_of,
     number_text,
     object_keys,
     stem,
 )
-from shardfeed.converters.sources.export_records import Item, Items, Losses
+from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.errors import check_extra
 from shardfeed.kinds import KEYPOINTS
 
 
-class YoloForm(Form):
+class YoloFormat(ExportFormat):
     """Boxes with a class, and keypoints."""
 
     NAME: ClassVar[str] = "yolo"
     SIDE_FILES: ClassVar[int] = 1
     NEEDS: ClassVar[str] = "objects with classes (boxes)"
 
-    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+    def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         check_extra("yaml", "yolo")  # to read it again
         super().__init__(items, tree, losses)
-        self.parts = [Part(objects=True)]
+        self.parts = [RestoredPart(objects=True)]
         self._names = self.class_names(OBJECT_LABEL)
         self._words = self.folder_words(1)
-        self._points = items.schema.keypoints if KEYPOINT_X in losses.held else None
+        self._points = items.schema.keypoints if KEYPOINT_X in losses.storable else None
         if self._points is not None and self._points.skeleton:
             self.notes.append("data.yaml cannot store the skeleton: it is not kept")
 
     @classmethod
-    def held(cls, items: Items) -> frozenset[str]:
+    def storable(cls, items: ExportRecords) -> frozenset[str]:
         """Boxes, classes and keypoints."""
         return object_keys(items.schema, *KEYPOINTS.features)
 
-    def add(self, item: Item) -> bytes:
+    def add(self, item: ExportRecord) -> bytes:
         """Write the image and the file of its labels, which is empty if there is no object."""
         folder = self._words[item.split.name] + b"/"
         name = folder + image_name(item).removeprefix(b"images/" + folder)
@@ -58,7 +58,7 @@ class YoloForm(Form):
         self._tree.write(b"labels/" + stem(name) + b".txt", "".join(lines).encode(), item.where)
         return b"images/" + name
 
-    def _line(self, item: Item, i: int) -> str:
+    def _line(self, item: ExportRecord, i: int) -> str:
         label = int(item.values[OBJECT_LABEL][i])
         name_of(self._names, label, item, OBJECT_LABEL)
         left, top, right, bottom = item.boxes[i].tolist()
@@ -93,7 +93,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _points(item: Item, i: int, count: int) -> list[float]:
+def _points(item: ExportRecord, i: int, count: int) -> list[float]:
     of_object = slice(i * count, (i + 1) * count)
     keys = (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY)
     columns = [np.asarray(item.values[key], np.float64)[of_object] for key in keys]

@@ -79,9 +79,9 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     files = find_files(look.path, _ENDS)
     roles = _roles(files, options)
     gather = Gather(files, roles, options)
-    columns = [_Images(files, roles.by_role["image"].name)]
+    columns = [_ParquetImages(files, roles.by_role["image"].name)]
     if mask := roles.name("mask"):
-        columns.append(_Images(files, mask))
+        columns.append(_ParquetImages(files, mask))
     paths = sum(_add_file(gather, columns, number) for number in range(len(files.files)))
     if not len(gather) and paths:
         remedy = f"a list of files is a label table: give {escape(os.fsdecode(files.files[0].path))} itself, and "
@@ -140,7 +140,7 @@ def _columns_of(path: str) -> list[ColumnInfo]:
     return infos
 
 
-class _Images:
+class _ParquetImages:
     """A column of images: where each is, in its file or, by a negative offset, in the one it was unpacked into."""
 
     def __init__(self, files: SourceFiles, name: str) -> None:
@@ -209,7 +209,7 @@ class _Images:
         return Parts(files, np.where(away, of_new[numbers], numbers), offsets, sizes, self.unpacked)
 
 
-def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
+def _add_file(gather: Gather, columns: Sequence[_ParquetImages], number: int) -> int:
     """Take all rows of a file, without their images; how many have a path in place of one. Raises UsageError."""
     listed, row, paths = gather.files.files[number], 0, 0
     place = os.fsdecode(listed.path)

@@ -29,7 +29,7 @@ _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with alpha
 
 
 @dataclass(frozen=True)
-class Layout:
+class PixelLayout:
     """Layout of the pixels of one image: `shape` as stored, and `axes`, the axes of rows, columns and channels."""
 
     shape: tuple[int, ...]
@@ -91,7 +91,7 @@ def shape_text(shape: tuple[int, ...], dtype: Any) -> str:
     return f"{dtype} [{', '.join(map(str, shape))}]"
 
 
-def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Layout, str]:
+def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[PixelLayout, str]:
     """Return the layout of the images in an array of `shape`, and a note that names its axes.
 
     Raises UsageError if it is no array of 8-bit images, with a remedy that makes it one.
@@ -120,7 +120,7 @@ def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) ->
     height, width = (sides[axis] for axis in axes[:2])
     if not 0 < height * width <= MAX_PIXELS:
         raise UsageError(place, f"{got}: {height} x {width} pixels per image", f"expected 1 to {MAX_PIXELS}")
-    return Layout(sides, axes), f"axes of {escape(name)}: images, {layout}"
+    return PixelLayout(sides, axes), f"axes of {escape(name)}: images, {layout}"
 
 
 def _other_dtype(dtype: np.dtype) -> str:
@@ -172,17 +172,17 @@ class RawArray:
         fields = np.frombuffer(data, np.uint8).reshape(count, self.stride)[:, : self.row_bytes]
         return np.ascontiguousarray(fields).view(self.dtype).reshape(count, *self.shape[1:])
 
-    def imaged(self) -> "tuple[RawArray, Layout, bytes, list[str]]":
+    def imaged(self) -> "tuple[RawArray, PixelLayout, bytes, list[str]]":
         """Find the layout of its images, and a note. Raises UsageError if it holds no images."""
         if self.dtype.hasobject:
             raise pickled(self.place, self.named)
         count, *sides = self.shape or (0,)
         layout, note = layout_of(self.place, self.named, (count, *sides[:: self.order]), self.dtype)
         if self.order < 0:
-            layout = Layout(tuple(sides), tuple(len(sides) - 1 - axis for axis in layout.axes))
+            layout = PixelLayout(tuple(sides), tuple(len(sides) - 1 - axis for axis in layout.axes))
         return self, layout, b".png", [note]
 
-    def content(self, index: int, layout: Layout | None) -> PixelPart:
+    def content(self, index: int, layout: PixelLayout | None) -> PixelPart:
         """Row `index` as a PNG."""
         assert layout is not None
         return PixelPart(self._part(self.offset + index * self.stride, self.row_bytes), layout.png)

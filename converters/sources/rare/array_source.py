@@ -2,7 +2,7 @@
 
 An array is chosen by its usual name, or by the user. Labels are numbers, texts, or a 0 or 1 for each class.
 
-Blocks are arrays or databases of images, one after the other.
+ArrayBlocks are arrays or databases of images, one after the other.
 """
 
 import os
@@ -22,7 +22,7 @@ from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.look import Look, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.rare.array_pixels import Layout, shape_text
+from shardfeed.converters.sources.rare.array_pixels import PixelLayout, shape_text
 from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.image_classes import CLASS, KnownClasses, Labels
@@ -58,7 +58,7 @@ class Block(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class ArrayBlocks:
     """The keys of the samples of `blocks`; `kept`: int64 [n], the places of those that are taken; None: all are."""
 
     blocks: Sequence[Block]
@@ -86,7 +86,7 @@ class Blocks:
 class BlockContents:
     """The images of blocks."""
 
-    of: Blocks
+    of: ArrayBlocks
 
     def __getitem__(self, index: int, /) -> Content:
         block, place = self.of.find(index)
@@ -105,11 +105,11 @@ def block_source(
 
     `folder`: a temporary folder that must live as long as the source. Raises UsageError if no sample is left.
     """
-    every = Blocks(blocks)
+    every = ArrayBlocks(blocks)
     for index, reason in (unlabelled or {}).items():
         rows.ledger.reject(every[index], RejectCode.NO_LABEL, reason)
     kept = np.delete(np.arange(len(every)), [*unlabelled]) if unlabelled else None
-    keys = Blocks(blocks, kept)
+    keys = ArrayBlocks(blocks, kept)
     if not len(keys):
         first = next(iter(rows.ledger.rejected.values()), None)
         why = f", the first: {escape(first.key)}: {first.reason}" if first else ""
@@ -141,11 +141,11 @@ class LabelArray(Protocol):
 class Array(LabelArray, Protocol):
     """An array on disk; picklable."""
 
-    def imaged(self) -> "tuple[Array, Layout | None, bytes, list[str]]":
+    def imaged(self) -> "tuple[Array, PixelLayout | None, bytes, list[str]]":
         """Return the array to read images from, the pixel layout, the file extension, and notes. Raises UsageError."""
         ...
 
-    def content(self, index: int, layout: Layout | None) -> Content:
+    def content(self, index: int, layout: PixelLayout | None) -> Content:
         """A row as an image: plain pixels, or an encoded file."""
         ...
 
@@ -275,7 +275,7 @@ class ArrayBlock:
     """
 
     images: Array
-    layout: Layout | None
+    layout: PixelLayout | None
     labels: Array | None
     split: str | None
     prefix: bytes

@@ -10,7 +10,7 @@ from dataclasses import replace
 from shardfeed.converters.sources.classes import read_class_list
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rare.array_pixels import Layout, byte_array
+from shardfeed.converters.sources.rare.array_pixels import PixelLayout, byte_array
 from shardfeed.converters.sources.rare.array_source import (
     ArrayBlock,
     array_source,
@@ -24,7 +24,7 @@ from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError
 from shardfeed.text import listing
 
-_LAYOUT = Layout((3, 32, 32), (1, 2, 0))
+_LAYOUT = PixelLayout((3, 32, 32), (1, 2, 0))
 # File -> its split, for CIFAR-10 and for CIFAR-100.
 _TEN = {**{f"data_batch_{i}.bin": "train" for i in range(1, 6)}, "test_batch.bin": "test"}
 _HUNDRED = {"train.bin": "train", "test.bin": "test"}

@@ -20,7 +20,7 @@ from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rare.array_pixels import Layout, RawArray, layout_of, shape_text
+from shardfeed.converters.sources.rare.array_pixels import PixelLayout, RawArray, layout_of, shape_text
 from shardfeed.converters.sources.rare.array_source import Array, evidence_of, files_of, named_source
 from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
@@ -95,7 +95,7 @@ class H5Array:
     at_once: int = 0
     size: int = 0
 
-    def imaged(self) -> "tuple[H5Array, Layout | None, bytes, list[str]]":
+    def imaged(self) -> "tuple[H5Array, PixelLayout | None, bytes, list[str]]":
         """Pixels, or encoded images. Raises UsageError if it holds neither."""
         import h5py
 
@@ -135,7 +135,7 @@ class H5Array:
         except _BROKEN as error:
             raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(str(error)[:200])}") from None
 
-    def content(self, index: int, layout: Layout | None) -> "_H5Image":
+    def content(self, index: int, layout: PixelLayout | None) -> "_H5Image":
         """Return a row as an image."""
         return _H5Image(self, index, self.size if layout is None else layout.size, layout)
 
@@ -159,7 +159,7 @@ class _H5Image:
     array: H5Array
     index: int
     size: int
-    layout: Layout | None
+    layout: PixelLayout | None
 
     @property
     def mtime_ns(self) -> int:

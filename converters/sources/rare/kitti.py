@@ -1,4 +1,4 @@
-"""KITTI: `image_2` and `label_2` with a text file an image; a line an object: its type, its box, its place in space."""
+"""KITTI: images in `image_2`, and in `label_2` one text file per image, with one line per object."""
 
 import os
 from contextlib import suppress

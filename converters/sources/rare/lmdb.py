@@ -23,7 +23,7 @@ from shardfeed.converters.sources.containers.handles import close, listed, opene
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare import lmdb_walk as walk
-from shardfeed.converters.sources.rare.array_pixels import Layout
+from shardfeed.converters.sources.rare.array_pixels import PixelLayout
 from shardfeed.converters.sources.rare.array_source import block_source, read_labels, refuse_columns, split_of
 from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import ByteStrings, TextColumn
@@ -53,7 +53,7 @@ _SHOWN = 3  # values that a message shows
 _ALTERNATIVE = "convert the original image folder, or save the database with encoded images as values"
 
 
-class Entry(NamedTuple):
+class LmdbEntry(NamedTuple):
     """A key, its value's size and first bytes; `flags` and the others are of a Datum, as lmdb_walk.py has them.
 
     `head` is the fault of a value that is not a Datum although earlier values are.
@@ -90,7 +90,7 @@ class Database:
             self.asked = {key.encode(): value.encode("latin1") for key, value in asked.items()}
             rows = (row for some in lines for row in some)
             parts = ((key.encode("latin1"), size, head.encode("latin1"), *datum) for key, size, head, *datum in rows)
-            self._entries = (Entry(*part) for part in parts)
+            self._entries = (LmdbEntry(*part) for part in parts)
             self.first = [*islice(self._entries, walk.FIRST)]
         except BaseException:
             self.__exit__()
@@ -101,7 +101,7 @@ class Database:
         with self._child, self._stderr:
             self._child.kill()
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LmdbEntry]:
         return chain(self.first, self._entries)
 
     def _lines(self) -> Iterator[Any]:
@@ -198,7 +198,7 @@ def image_of(value: bytes) -> bytes:
     if datum.floats or datum.channels not in (1, 3):
         what = "float pixels" if datum.floats else f"{datum.channels} channels"
         raise RejectedError(RejectCode.UNSUPPORTED, f"a Datum with {what}, expected 1 or 3 channels of bytes")
-    layout = Layout(shape, (1, 2, 0))
+    layout = PixelLayout(shape, (1, 2, 0))
     if not layout.size or layout.size != len(data):
         sides = " x ".join(map(str, shape))
         problem = f"a Datum of {sides} has {len(data)} bytes, expected {layout.size}"
@@ -432,7 +432,7 @@ def _texts(database: Database, block: LmdbBlock, ledger: Ledger) -> list[str]:
     return []
 
 
-def _not_text(found: Entry) -> str:
+def _not_text(found: LmdbEntry) -> str:
     """Explain why a value is not text; "" if it is."""
     if found.size > len(found.head):
         return f"has {found.size} bytes, expected {walk.TEXT_BYTES} at most"

@@ -163,7 +163,7 @@ def _is_image(array: np.ndarray) -> bool:
 
 
 @dataclass(frozen=True)
-class Columns:
+class MdsColumns:
     """`names` in their order in a sample; `sizes`: bytes of each, None where each sample has its own."""
 
     names: tuple[str, ...]
@@ -177,7 +177,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Shard:
+class MdsShard:
     """`name`, `packed`: its file and the compressed one, or "", relative to the opened path; `form`: compression.
 
     `split`: by its folder; None if that names none. `size`: bytes of the unpacked file. `path`: of the file to read.
@@ -189,7 +189,7 @@ class Shard:
     size: int
     samples: int
     split: str | None
-    columns: Columns
+    columns: MdsColumns
     path: str = ""
 
 
@@ -205,11 +205,11 @@ def index_files(path: str) -> list[str]:
     return [file for file in found if os.path.isfile(os.path.join(path, file))]
 
 
-def read_index(root: str, files: Sequence[str]) -> list[Shard]:
+def read_index(root: str, files: Sequence[str]) -> list[MdsShard]:
     """All shards. Raises UsageError: no index, one that names files elsewhere, pickles."""
     words = {os.path.dirname(file): split_in_path(os.path.dirname(file)) for file in files}
     usual = any(words.values())
-    shards: list[Shard] = []
+    shards: list[MdsShard] = []
     for file in files:
         place = os.path.join(root, file)
         folder = os.path.dirname(file)
@@ -244,7 +244,7 @@ def entries(place: str) -> list[Any]:
         raise UsageError(place, f"not an MDS index: {escape(error)[:200]}", _GET_AGAIN) from None
 
 
-def _shard(entry: dict[str, Any], folder: str, split: str | None) -> Shard:
+def _shard(entry: dict[str, Any], folder: str, split: str | None) -> MdsShard:
     """Parse one entry of an index. Raises KeyError, TypeError, ValueError or AttributeError if it is malformed."""
     if entry["format"] != "mds" or entry["version"] != 2:
         raise ValueError(f"format {entry['format']!r} of version {entry['version']!r}")
@@ -258,14 +258,14 @@ def _shard(entry: dict[str, Any], folder: str, split: str | None) -> Shard:
     if not _is_count(entry["samples"]) or not _is_count(entry["raw_data"]["bytes"]):
         raise ValueError("its number of samples or of bytes is not a number")
     form, packed = entry.get("compression"), entry.get("zip_data")
-    return Shard(
+    return MdsShard(
         _inside(folder, entry["raw_data"]["basename"]),
         _inside(folder, packed["basename"]) if packed else "",
         str(form).partition(":")[0] if form else "",
         entry["raw_data"]["bytes"],
         entry["samples"],
         split,
-        Columns(names, encodings, tuple(sizes)),
+        MdsColumns(names, encodings, tuple(sizes)),
     )
 
 
@@ -343,7 +343,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     )
 
 
-def _kinds(shards: Sequence[Shard], path: str) -> dict[str, Kind]:
+def _kinds(shards: Sequence[MdsShard], path: str) -> dict[str, Kind]:
     """The kind of each column, by the first samples of every shard, or by more if these are null.
 
     Raises UsageError if no sample is intact.
@@ -366,7 +366,7 @@ def _kinds(shards: Sequence[Shard], path: str) -> dict[str, Kind]:
     return {name: found.get(name, "other") for shard in shards for name in shard.columns.names}
 
 
-def _row(file: int, sample: "_Sample", columns: Columns, images: Sequence[str], wanted: Collection[str]) -> Row:
+def _row(file: int, sample: "_MdsSample", columns: MdsColumns, images: Sequence[str], wanted: Collection[str]) -> Row:
     """A sample as the engine takes it; `images`: the columns of its image, and of its mask if it has one."""
     cells = {}
     for column in wanted if not sample.problem else ():
@@ -393,7 +393,7 @@ def _row(file: int, sample: "_Sample", columns: Columns, images: Sequence[str], 
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _MdsSample:
     """One sample while its shard is open: where in it and in the sample its columns begin, and their `sizes`."""
 
     fd: int
@@ -415,7 +415,7 @@ class _Sample:
         return os.pread(self.fd, size, self.start + at)
 
 
-def _samples(shard: Shard) -> Iterator[_Sample]:
+def _samples(shard: MdsShard) -> Iterator[_MdsSample]:
     """Yield all samples in order. Raises UsageError if the offsets are invalid."""
     own = _U32 * sum(size is None for size in shard.columns.sizes)
     with open_regular(shard.path, buffering=0) as file:
@@ -436,10 +436,10 @@ def _samples(shard: Shard) -> Iterator[_Sample]:
             sizes = [next(stored, -1) if size is None else size for size in shard.columns.sizes]
             whole = -1 not in sizes and own + sum(sizes) == end - start
             problem = "" if whole else f"its columns do not fill its {end - start} bytes: damaged"
-            yield _Sample(fd, record, start + own, data[own:], sizes, problem)
+            yield _MdsSample(fd, record, start + own, data[own:], sizes, problem)
 
 
-def _opened(root: str, shard: Shard, folder: Unpacked) -> Shard:
+def _opened(root: str, shard: MdsShard, folder: Unpacked) -> MdsShard:
     """A shard's file, unpacked if only the compressed one exists. Raises UsageError if it is missing or truncated."""
     path = os.path.abspath(os.path.join(root, shard.name))
     inside = os.path.join(os.path.realpath(root), "")

@@ -18,7 +18,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.files.parts import Parts
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import PixelOptions
-from shardfeed.converters.sources.rare.array_pixels import Layout, PixelParts
+from shardfeed.converters.sources.rare.array_pixels import PixelLayout, PixelParts
 from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.cells import NUMBER
 from shardfeed.converters.sources.rows.gather import Gather, Row
@@ -69,13 +69,13 @@ def _header(line: bytes) -> _Header | None:
     return _Header(names, of_pixels[0], of_pixels[-1] + 1)
 
 
-def _layout(count: int) -> Layout | None:
+def _layout(count: int) -> PixelLayout | None:
     """Layout of an image with this number of values; None if there is none."""
     side = math.isqrt(count)
     if side and side * side == count:
-        return Layout((side, side), (0, 1))
+        return PixelLayout((side, side), (0, 1))
     side = math.isqrt(count // 3)
-    return Layout((side, side, 3), (0, 1, 2)) if side and side * side * 3 == count else None
+    return PixelLayout((side, side, 3), (0, 1, 2)) if side and side * side * 3 == count else None
 
 
 def recognise(look: Look, options: PixelOptions) -> Evidence | None:

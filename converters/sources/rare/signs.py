@@ -9,7 +9,7 @@ _GROUPS = frozenset({"group_column"})
 _CLASS = frozenset({"label_columns"})
 
 
-class Sign(NamedTuple):
+class ToolFiles(NamedTuple):
     """Files of a tool: ends of names, first bytes; `takes`: options besides those of boxes."""
 
     suffixes: tuple[str, ...]
@@ -17,8 +17,8 @@ class Sign(NamedTuple):
     takes: Collection[str]
 
 
-def _tool(found: str, *ends: str, words: Sequence[bytes] = (), takes: Collection[str] = (), **begin: Any) -> Sign:
-    return Sign(ends, marks_of(found, *words, **begin), takes)
+def _tool(found: str, *ends: str, words: Sequence[bytes] = (), takes: Collection[str] = (), **begin: Any) -> ToolFiles:
+    return ToolFiles(ends, marks_of(found, *words, **begin), takes)
 
 
 TOOLS = {

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rare.array_pixels import Layout, byte_array
+from shardfeed.converters.sources.rare.array_pixels import PixelLayout, byte_array
 from shardfeed.converters.sources.rare.array_source import (
     ArrayBlock,
     array_source,
@@ -21,7 +21,7 @@ from shardfeed.converters.sources.rows.image_classes import KnownClasses
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError
 
-_LAYOUT = Layout((3, 96, 96), (2, 1, 0))  # colours, columns, rows
+_LAYOUT = PixelLayout((3, 96, 96), (2, 1, 0))  # colours, columns, rows
 _SPLITS = ("train", "test")
 _FIRST = 1  # label of the first class
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from shardfeed.converters.sources.rare.array_pixels import Layout, layout_of
+from shardfeed.converters.sources.rare.array_pixels import PixelLayout, layout_of
 from shardfeed.converters.sources.rare.array_source import split_of
 
 AXES = [*itertools.permutations(range(3)), (0, 1), (1, 0)]
@@ -19,7 +19,7 @@ AXES = [*itertools.permutations(range(3)), (0, 1), (1, 0)]
 def test_png(height: int, width: int, channels: int, axes: tuple[int, ...], data: st.DataObject) -> None:
     sides = (height, width, channels)[: len(axes)]
     stored = tuple(sides[axes.index(place)] for place in range(len(axes)))
-    layout = Layout(stored, axes)
+    layout = PixelLayout(stored, axes)
     raw = data.draw(st.binary(min_size=layout.size, max_size=layout.size))
     expected = np.frombuffer(raw, np.uint8).reshape(stored).transpose(axes)
     found = np.asarray(Image.open(io.BytesIO(layout.png(raw))))
