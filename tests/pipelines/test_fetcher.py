@@ -696,7 +696,7 @@ for line in sys.stdin:
 """
 
 
-def test_what_a_killed_run_left_in_memory_is_removed_by_the_next(web: WebServer) -> None:
+def test_next_run_removes_memory_of_killed_runs(web: WebServer) -> None:
     def run(name: str) -> tuple[subprocess.Popen[str], Path]:
         shutil.copytree(web.folder / "flowers", web.folder / name)
         program = [sys.executable, "-c", LEFT, f"{web.url}/{name}"]

@@ -83,7 +83,7 @@ def test_tensorflow_computes_the_same_bits(view: View, seed: int, count: int, mi
 
 
 @given(view=some_views(), seed=st.integers(0, 2**32), min_visible=st.floats(0, 1, width=32))
-def test_what_is_seen_lies_within_and_has_an_area(view: View, seed: int, min_visible: float) -> None:
+def test_seen_boxes_lie_within_the_target_and_have_an_area(view: View, seed: int, min_visible: float) -> None:
     boxes = some_boxes(seed, 20)
     seen = see_boxes(boxes, view, min_visible)
     assert seen.boxes.dtype == np.float32

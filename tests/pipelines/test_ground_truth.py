@@ -249,7 +249,7 @@ def test_a_mask_that_was_enlarged_comes_back_whole(height: int, width: int, tall
     assert shown.sum() == shown[top : top + content_height, left : left + content_width].sum()
 
 
-def test_what_a_model_did_not_see_is_no_mask() -> None:
+def test_masks_are_empty_where_the_model_saw_nothing() -> None:
     """Pixels around a crop of the middle half are 0."""
     view = cropped((8, 8), Window(2, 2, 4, 4), (4, 4))
     scale, offset = to_source(view)

@@ -176,7 +176,7 @@ def test_a_loader_of_pytorch_is_refused(shapes: str, method: str, kind: str) -> 
     assert caught.value.place == "x"
 
 
-def test_what_cannot_be_fed(shapes: str) -> None:
+def test_batches_that_keras_cannot_take_are_refused(shapes: str) -> None:
     data = shardfeed.open(shapes)
     with pytest.raises(UsageError) as caught:
         fed(data, start_step=0)

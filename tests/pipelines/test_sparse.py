@@ -202,7 +202,7 @@ def test_files_that_are_gone_are_fetched_again(flowers: Dataset, tmp_path: Path,
     assert len(list(directory.rglob("*.tfindex"))) == 4
 
 
-def test_what_was_read_is_not_fetched_ahead_any_more(flowers: Dataset, tmp_path: Path) -> None:
+def test_chunk_that_was_read_is_not_fetched_ahead(flowers: Dataset, tmp_path: Path) -> None:
     """On a busy machine the thread that fetches ahead may be later than the reader, and what it has read be removed."""
     train = flowers["train"]
     _, order = order_samples(train, batch_size=8, seed=5, order=SMALL)

@@ -136,7 +136,7 @@ def test_sets_of_the_old_kind_are_read_by_a_transform(dataset: Dataset) -> None:
     assert np.array_equal(old, new)
 
 
-def test_a_set_that_nothing_names_is_refused_with_what_to_do(tmp_path: Path, dataset: Dataset) -> None:
+def test_tags_without_class_names_are_refused_with_a_remedy(tmp_path: Path, dataset: Dataset) -> None:
     class Nameless(Tagged):
         schema = Schema(Tagged.schema.features, {})
 
@@ -155,7 +155,7 @@ def test_multi_hot_is_one_where_a_class_is_named(labels: list[int], classes: int
 
 
 @pytest.mark.parametrize("label", [-1, 4])
-def test_multi_hot_refuses_what_is_no_class(label: int) -> None:
+def test_multi_hot_refuses_unknown_classes(label: int) -> None:
     with pytest.raises(IntegrityError, match=f"got the label {label}, expected 0 to 3"):
         torch_multi_hot([0, label], 4)
     with pytest.raises(tf.errors.InvalidArgumentError):
@@ -236,7 +236,7 @@ def test_no_draw_is_beyond_the_last_caption(count: int, uniform: float) -> None:
     assert int(np.float32(uniform) * np.float32(count)) < count
 
 
-def test_one_text_is_that_text_and_what_is_no_text_is_refused() -> None:
+def test_single_caption_is_returned_and_other_features_are_refused() -> None:
     seed = tf.constant([1, 2], tf.int64)
     assert torch_draw_caption({CAPTION: b"a dog"}, 5) == b"a dog"
     assert torch_draw_caption({CAPTION: [b"a", b"b"]}, 5) in (b"a", b"b")

@@ -44,7 +44,7 @@ def test_waits_of_a_loop_are_found_from_the_step_where_they_begin() -> None:
     assert str(waits).endswith("waiting since step 200")
 
 
-def test_no_wait_is_no_wait() -> None:
+def test_fast_batches_are_not_counted_as_waits() -> None:
     waits = WaitRecorder()
     assert (str(waits), waits.share(), waits.since()) == ("no batch yet", 0.0, None)
     for step in range(50):
@@ -107,6 +107,6 @@ def test_the_plot_is_a_picture(tmp_path: Path) -> None:
         waits.plot(str(tmp_path / "none" / "waits.png"))
 
 
-def test_what_gives_no_batches_is_refused() -> None:
+def test_watching_anything_but_batches_is_refused() -> None:
     with pytest.raises(UsageError, match="got int"):
         WaitRecorder().watch(3)

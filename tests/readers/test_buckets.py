@@ -226,7 +226,7 @@ def test_faults_on_the_way_do_not_change_the_samples(web: WebServer, flowers: Da
     assert found == [expected[place] for place in places]
 
 
-def test_what_cannot_be_read_is_one_short_error(web: WebServer, flowers: Dataset, monkeypatch: Any) -> None:
+def test_unreadable_files_are_one_short_error(web: WebServer, flowers: Dataset, monkeypatch: Any) -> None:
     monkeypatch.setattr("shardfeed.storage.objects._TRIES", 1)
     train = shardfeed.open(serve(web, flowers))["train"]
     web.fault = lambda path, part: "whole" if path.endswith(".tfrecord") else ""

@@ -65,7 +65,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_what_it_does_not_know_python_makes(kind: str) -> None:
+def test_unknown_images_are_decoded_by_python(kind: str) -> None:
     mode, options = OTHERS[kind]
     out = io.BytesIO()
     drawn(90, 120, 3).convert(mode).save(out, **options)
@@ -129,7 +129,7 @@ def test_windows_drawn_at_once_are_those_drawn_one_by_one() -> None:
         np.testing.assert_array_equal(draw.draw_all(numbers, sizes), np.array(expected))
 
 
-def test_where_it_is_not_used() -> None:
+def test_compiled_decoder_is_off_without_module_or_for_raw_pixels() -> None:
     crop = CenterCrop((8, 8), 1.0)
     with path_taken(COMPILED):
         assert compiled_decoder(crop, [ENCODED]) is not None

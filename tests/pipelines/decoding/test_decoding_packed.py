@@ -200,7 +200,7 @@ PIXELS = {
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("crop", [CROP, Letterbox((32, 40), 9)], ids=["crop", "letterbox"])
-def test_each_kind_goes_where_it_should(path: str, crop: Crop) -> None:
+def test_each_kind_of_image_is_handed_on_or_decoded(path: str, crop: Crop) -> None:
     files = [*JPEGS.values(), *PIXELS.values()]
     RNG.shuffle(files)
     payloads = [record(file, row_lengths(file) if file == JPEGS["seekable"] else b"", RNG) for file in files]
@@ -247,7 +247,7 @@ def test_lengths_of_another_image_are_an_error_that_names_the_record(path: str) 
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_codes_are_read_where_nobody_has(check: bool) -> None:
+def test_damaged_codes_are_found_in_unchecked_jpegs(check: bool) -> None:
     """A decoder that fills in what is missing would not say so."""
     zeroed = bytearray(JPEGS["4:2:0"])
     zeroed[len(zeroed) // 2 : len(zeroed) // 2 + 400] = bytes(400)

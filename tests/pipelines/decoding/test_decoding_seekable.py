@@ -72,7 +72,7 @@ def test_a_window_of_nearly_everything_is_decoded_whole() -> None:
     assert len(part.data) < 0.3 * len(CUT)
 
 
-def test_lies_are_an_error() -> None:
+def test_wrong_lengths_of_pieces_are_an_error() -> None:
     """Lengths that are not those of the image: never other pixels, never another error."""
     restarts = row_lengths(CUT)
     numbers = list(struct.unpack("<24I", restarts))

@@ -20,7 +20,7 @@ def test_every_size_to_2000_is_a_permutation() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [10**9, 10**10, 2**33 + 1, MAX_SIZE])
-def test_large_ones_are_one_to_one_where_looked_at(size: int) -> None:
+def test_large_permutations_are_one_to_one_at_sampled_positions(size: int) -> None:
     rng = np.random.default_rng(size)
     spots = [np.arange(50_000), np.arange(size - 50_000, size), rng.integers(50_000, size - 50_000, 100_000)]
     positions = np.unique(np.concatenate(spots))
@@ -35,7 +35,7 @@ def test_large_ones_are_one_to_one_where_looked_at(size: int) -> None:
         st.tuples(st.integers(1, 10**6), st.integers(0, 2**64 - 1), st.integers(0, 10**6)), min_size=1, max_size=20
     )
 )
-def test_many_at_once_are_as_each_alone(rows: list[tuple[int, int, int]]) -> None:
+def test_many_permutations_at_once_equal_each_alone(rows: list[tuple[int, int, int]]) -> None:
     sizes = np.array([size for size, _, _ in rows])
     keys = np.array([key for _, key, _ in rows], np.uint64)
     positions = np.array([position % size for size, _, position in rows])
@@ -119,12 +119,12 @@ def test_memory_does_not_depend_on_the_size() -> None:
 @pytest.mark.parametrize(
     ("positions", "size"), [([0], 0), ([5], 5), ([-1], 5), ([0], MAX_SIZE + 1), ([0, 9], np.array([1, 9]))]
 )
-def test_what_is_out_of_range_is_refused(positions: list[int], size: int) -> None:
+def test_positions_and_sizes_out_of_range_are_refused(positions: list[int], size: int) -> None:
     with pytest.raises(ValueError, match=r"position|sizes"):
         permuted(np.array(positions), size, 1)
 
 
-def test_nothing_to_do() -> None:
+def test_no_positions_give_no_positions() -> None:
     assert permuted(np.zeros(0, np.int64), 5, 1).shape == (0,)
 
 

@@ -37,7 +37,7 @@ def classes(split: Any, order: IndexedOrder, step: int) -> list[int]:
     return [int(decode(payload)[LABEL][1][0]) for payload in split.payloads(order.batch(step))]
 
 
-def test_what_is_chosen(train: Split) -> None:
+def test_each_choice_makes_its_order(train: Split) -> None:
     common = (train.fingerprint, len(train), 8, len(train) // 8 * 8, 3)
     buffer = shuffle_buffer_records(len(train), train.record_bytes, memory_budget())
     arranged, order = order_samples(train, batch_size=8, seed=3)
@@ -99,7 +99,7 @@ def test_blocks_follow_the_size_of_records(train: Split) -> None:
     assert (order.block, order.window) == (11, 990)
 
 
-def test_what_cannot_be_streamed_is_drawn(train: Split) -> None:
+def test_selection_without_order_is_drawn_at_random(train: Split) -> None:
     assert isinstance(order_samples(train[20:80], batch_size=8)[1], StreamOrder)
     assert isinstance(order_samples(train[::2], batch_size=8)[1], GlobalOrder)
     assert isinstance(order_samples(train.select([5, 3, 1]), batch_size=2)[1], GlobalOrder)
@@ -245,6 +245,6 @@ def test_objects_are_values() -> None:
         (lambda: Global(weights=["1"]), "weights: got"),  # type: ignore[list-item]
     ],
 )
-def test_what_cannot_be_meant_is_refused_at_once(make: Callable[[], Any], message: str) -> None:
+def test_invalid_order_options_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make()

@@ -34,7 +34,7 @@ def both(flowers: Dataset) -> Mixture:
     return mix([(flowers["train"], 3), (flowers["validation"][:20], 1)])
 
 
-def test_one_after_the_other(flowers: Dataset, both: Mixture) -> None:
+def test_mixture_numbers_its_parts_one_after_the_other(flowers: Dataset, both: Mixture) -> None:
     train, validation = flowers["train"], flowers["validation"][:20]
     assert len(both) == len(train) + 20
     indices = np.array([0, len(train), len(train) - 1, len(both) - 1, 5, 5])

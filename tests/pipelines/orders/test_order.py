@@ -52,7 +52,7 @@ def whole_epoch(order: IndexedOrder, epoch: int) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", INDEXED)
 @pytest.mark.parametrize(("samples", "batch_size"), [(3, 1), (23, 4), (100, 7), (101, 101), (257, 16)])
-def test_positions_alone_are_as_together(kind: str, samples: int, batch_size: int) -> None:
+def test_position_drawn_alone_equals_position_drawn_with_others(kind: str, samples: int, batch_size: int) -> None:
     order = made(kind, samples, batch_size)
     for epoch in (0, 3):
         together = order.draw(epoch, np.arange(order.epoch_samples))
@@ -99,7 +99,7 @@ def test_batches_are_steps_of_the_epochs(kind: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", SHUFFLED)
-def test_samples_stand_anywhere(kind: str) -> None:
+def test_each_sample_reaches_every_position(kind: str) -> None:
     """Chi-square over 1,000 seeds: each place of an epoch sees each sample as often."""
     samples = 24
     counts = np.zeros((samples, samples))
@@ -116,7 +116,7 @@ def test_samples_stand_anywhere(kind: str) -> None:
     assert abs(statistic - samples * (samples - 1)) < 4 * np.sqrt(2) * samples
 
 
-def test_neighbours_part() -> None:
+def test_neighbours_in_the_split_are_apart_in_the_order() -> None:
     """Samples stored next to each other: a third of the epoch apart on average, blocks about a third of a window."""
     samples = 10_000
 
@@ -191,7 +191,9 @@ def test_classes_meet_in_batches_by_chance() -> None:
     st.integers(0, 2**63 - 1),
 )
 @settings(max_examples=60)
-def test_any_quotas(strata: list[int], weights: list[float], batch_size: int, steps: int, seed: int) -> None:
+def test_any_quotas_are_met_by_every_epoch(
+    strata: list[int], weights: list[float], batch_size: int, steps: int, seed: int
+) -> None:
     shares = np.array(weights[: len(strata)]) / sum(weights[: len(strata)])
     quotas = apportion(batch_size * steps, shares.tolist())
     order = StratifiedOrder(DATASET, sum(strata), batch_size, batch_size * steps, seed, tuple(strata), quotas)
@@ -238,7 +240,7 @@ STREAM = StreamOrder(DATASET, 100, 8, 96, 3, 40)
 
 
 @pytest.mark.parametrize("order", [STREAM, *(made(kind, 100, 8) for kind in INDEXED)], ids=lambda order: order.kind)
-def test_small_frozen_printable_and_there_and_back(order: Order) -> None:
+def test_order_is_frozen_and_survives_json_and_pickle(order: Order) -> None:
     again = order_from_json(json.loads(json.dumps(order.to_json())))
     assert again == order
     assert again.to_json() == order.to_json()
@@ -281,7 +283,7 @@ def changed(**values: object) -> dict[str, object]:
         {**made("blocks", 100, 8).to_json(), "window": 13},
     ],
 )
-def test_what_is_no_order(value: object) -> None:
+def test_json_of_no_order_is_refused(value: object) -> None:
     with pytest.raises(UsageError, match="order: not a saved order"):
         order_from_json(value)
 
@@ -323,7 +325,7 @@ def test_a_new_process_with_another_hash_seed_draws_the_same() -> None:
     assert done.stdout.strip() == str([order.batch(step).tolist() for step in range(40)])
 
 
-def test_what_would_overflow_is_refused() -> None:
+def test_orders_that_would_overflow_are_refused() -> None:
     with pytest.raises(ValueError, match=r"at most 2\^31 steps per epoch"):
         StratifiedOrder(DATASET, 2**32, 1, 2**32, 1, (2**32,), (2**32,))
     largest = StratifiedOrder(DATASET, 2**31, 1, 2**31, 1, (2**31 - 5, 5), (2**30, 2**30))

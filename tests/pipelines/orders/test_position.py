@@ -17,7 +17,7 @@ ORDER = GlobalOrder("ab" * 16, 1000, 8, 1000, 3)
 
 
 @given(st.integers(0, 2**62))
-def test_there_and_back(step: int) -> None:
+def test_position_survives_json(step: int) -> None:
     position = Position(step, ORDER)
     text = position.to_json()
     assert "\n" not in text
@@ -27,7 +27,7 @@ def test_there_and_back(step: int) -> None:
     assert position.step_in_epoch < 125
 
 
-def test_in_a_file(tmp_path: Path) -> None:
+def test_position_survives_a_file(tmp_path: Path) -> None:
     path = tmp_path / "position.json"
     assert Position.load(path) is None
     Position(7, ORDER).save(path)

@@ -114,7 +114,7 @@ def test_the_rarest_class(case: tuple[int, list[list[int]]]) -> None:
 
 
 @given(st.data())
-def test_of_any_view(dataset: Dataset, data: st.DataObject) -> None:
+def test_any_view_has_the_rarest_classes_of_its_samples(dataset: Dataset, data: st.DataObject) -> None:
     """A class is as rare as it is among the samples that the view has, however often each."""
     train = dataset["train"]
     view = train.select(np.array(data.draw(st.lists(st.integers(0, len(train) - 1))), np.int64))
@@ -122,7 +122,7 @@ def test_of_any_view(dataset: Dataset, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("view", [slice(None), slice(5, 30), slice(None, None, -2), slice(0.5, 1.0), slice(3, 3)])
-def test_of_slices(train: Split, view: slice) -> None:
+def test_slices_have_the_rarest_classes_of_their_samples(train: Split, view: slice) -> None:
     assert rarest_of(train[view]).tolist() == slowly(labels_of(train[view]), len(NAMES))
 
 
@@ -170,7 +170,7 @@ def test_records_are_read_once(train: Split, readings: list[str], tmp_path: Path
     assert readings == [OBJECT_LABEL, TAGS]
 
 
-def test_what_is_kept_is_small(train: Split) -> None:
+def test_classes_kept_with_a_split_are_small(train: Split) -> None:
     before = len(pickle.dumps(train))
     rarest_of(train)
     counts, labels = train.shards.class_sets[OBJECT_LABEL]

@@ -90,7 +90,7 @@ def assert_same(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-def test_in_order_everything_once(prefetch: Callable[..., Prefetcher]) -> None:
+def test_ordered_batches_come_once_in_turn(prefetch: Callable[..., Prefetcher]) -> None:
     with prefetch([producers.several] * 4, buffer=2) as batches:
         for _ in range(2):  # the workers of one epoch make the next
             iterator = iter(batches)
@@ -102,7 +102,7 @@ def test_in_order_everything_once(prefetch: Callable[..., Prefetcher]) -> None:
             assert batches.statistics().batches == sum(COUNTS)
 
 
-def test_as_completed_everything_once(prefetch: Callable[..., Prefetcher]) -> None:
+def test_unordered_batches_come_once(prefetch: Callable[..., Prefetcher]) -> None:
     with prefetch([producers.several] * 4, ordered=False) as batches:
         found = [tag(each) for each in batches]
     assert Counter(found) == Counter(in_turn(COUNTS))
@@ -193,7 +193,7 @@ def test_errors_of_all_kinds(prefetch: Callable[..., Prefetcher], error: str, ki
         next(iter(batches))
 
 
-def test_a_producer_that_says_it_was_closed() -> None:
+def test_generator_exit_of_a_producer_is_an_error() -> None:
     """Nobody closed it: that is no end of its batches, nor of the thread that runs it."""
 
     def produce(worker: Worker) -> Iterator[int]:
@@ -235,7 +235,7 @@ def test_after_an_error_the_next_epoch_runs(prefetch: Callable[..., Prefetcher])
                 list(batches)
 
 
-def test_left_and_begun_again(prefetch: Callable[..., Prefetcher]) -> None:
+def test_iteration_after_one_left_early_starts_a_new_epoch(prefetch: Callable[..., Prefetcher]) -> None:
     with prefetch([producers.counting] * 2) as batches:
         for each in batches:
             assert each.tolist() == [0, 0]
@@ -370,7 +370,7 @@ def test_workers_keep_no_batch() -> None:
         assert [int(each[0]) for each in batches] == [0] * 12
 
 
-def test_counts() -> None:
+def test_waits_are_counted_by_producer() -> None:
     """The first batch is apart; then the consumer takes 1 s a step and waits 0, 0.5 and 0.1 s."""
     waits = WaitTimes(2, buffer=4)
     now = 0.0

@@ -101,7 +101,7 @@ def in_processes(request: pytest.FixtureRequest, nothing_left: None) -> Callable
 
 @pytest.mark.parametrize("how", ["break", "close", "del", "with"])
 @pytest.mark.long
-def test_leaving_early(prefetch: Callable[..., Prefetcher], how: str) -> None:
+def test_workers_end_when_an_iteration_is_left_early(prefetch: Callable[..., Prefetcher], how: str) -> None:
     batches = prefetch([partial(producers.endless, shape=(100_000,))] * 2, buffer=3)
     iterator = iter(batches)
     for each in range(6):
@@ -137,7 +137,7 @@ def test_a_killed_worker_whose_child_lives_on(nothing_left: None) -> None:
         assert "sleep 20" not in command or os.kill(pid, signal.SIGKILL) is None
 
 
-def test_killed_from_outside(in_processes: Callable[..., Prefetcher]) -> None:
+def test_batches_before_the_kill_of_a_worker_are_right(in_processes: Callable[..., Prefetcher]) -> None:
     """At any moment: what comes before the error is right and in order."""
     for delay in (0.0, 0.005, 0.02, 0.05):
         batches = in_processes([partial(producers.endless, shape=(300_000,))])

@@ -80,7 +80,7 @@ def test_a_connection_of_someone_else(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "127.0.0.1", "127.0.0.1:many"])
-def test_an_address_that_cannot_be_meant(address: str) -> None:
+def test_invalid_ray_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="address"):
         prefetch_ray([producers.counting], address=address)
 
@@ -194,7 +194,7 @@ def none_stays() -> None:
 
 
 @pytest.mark.long
-def test_nothing_stays(connected: Any) -> None:
+def test_no_actor_stays_after_the_end(connected: Any) -> None:
     for _ in range(2):
         for each in prefetch_ray([partial(producers.endless, pause=0.01)] * 2):
             assert each[0] == 0

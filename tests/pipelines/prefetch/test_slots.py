@@ -69,7 +69,7 @@ def test_slots_are_used_again(pair: Any) -> None:
     assert both.dropped == 0
 
 
-def test_kept_batches_take_further_slots_and_give_them_back(pair: Any) -> None:
+def test_kept_batches_get_more_slots_which_are_dropped_later(pair: Any) -> None:
     both = Both(1, *pair)
     kept = [both.send(np.full(5000, index), np.array([index], np.int8)) for index in range(20)]
     for index, (first, second) in enumerate(kept):
@@ -147,7 +147,7 @@ def test_no_memory_for_a_slot(pair: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("limit", ["RLIMIT_FSIZE", "RLIMIT_NOFILE"])
-def test_the_machine_refuses(limit: str) -> None:
+def test_failing_system_calls_are_storage_errors(limit: str) -> None:
     """A real limit, in a process of its own: an error, no SIGBUS later."""
     code = f"""
 import os, resource, signal

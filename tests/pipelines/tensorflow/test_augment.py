@@ -60,7 +60,7 @@ def test_random_windows_lie_everywhere() -> None:
     assert top.max() > 80
 
 
-def test_given_ranges_are_used() -> None:
+def test_area_and_aspect_ratio_bound_the_windows() -> None:
     height, width, mirrored = windows(random_resized_crop(32, area=(0.25, 0.25), aspect_ratio=(1, 1), flip=False))
     np.testing.assert_allclose(height, np.sqrt(0.25 * 200 * 250), atol=3)
     np.testing.assert_allclose(width, height, atol=3)

@@ -97,7 +97,7 @@ def test_killed_and_resumed(started: dict[str, Future[Any]], order: str) -> None
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.long
-def test_each_life_sees_the_batches_that_remain(started: dict[str, Future[Any]], order: str) -> None:
+def test_each_restart_trains_on_the_remaining_batches(started: dict[str, Future[Any]], order: str) -> None:
     whole, resumed = started["whole"].result()[order]["steps"], started[order].result()
     assert len(whole) == EPOCHS * STEPS
     assert len(set(map(str, whole))) == len(whole)
@@ -155,7 +155,9 @@ INTERRUPTED = [  # steps between backups, step that is interrupted, what is spec
 
 @pytest.mark.parametrize(("every", "stop", "others", "together"), INTERRUPTED)
 @pytest.mark.long
-def test_interrupted(cases: dict[str, Any], every: int | None, stop: int, others: str, together: int) -> None:
+def test_interrupted_fit_resumes_exactly(
+    cases: dict[str, Any], every: int | None, stop: int, others: str, together: int
+) -> None:
     whole, resumed = cases["interrupted"][str((every, stop, others, together))]
     assert resumed["variables"] == whole["variables"]
     first = resumed["from"]
@@ -265,7 +267,7 @@ def test_a_loss_that_is_no_number_is_not_saved(cases: dict[str, Any]) -> None:
     ],
 )
 @pytest.mark.long
-def test_refused(cases: dict[str, Any], name: str, message: str) -> None:
+def test_fits_that_cannot_resume_are_refused(cases: dict[str, Any], name: str, message: str) -> None:
     assert message in cases["refused"][name]
 
 

@@ -80,7 +80,7 @@ def test_mixup_for_keras(flowers: Dataset) -> None:
             assert np.allclose(made[0], expected, atol=1e-2)
 
 
-def test_what_is_no_transform(flowers: Dataset) -> None:
+def test_transforms_with_wrong_arguments_are_refused(flowers: Dataset) -> None:
     options: dict[str, Any] = {"batch_size": BATCH, "image_size": 16}
     one: Any = lambda batch: batch  # noqa: E731
     with pytest.raises(UsageError, match=r"batch_transform: got .* two arguments; batch_transform\(batch, seed\)"):

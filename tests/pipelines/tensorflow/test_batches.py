@@ -61,7 +61,7 @@ def test_an_epoch_is_a_permutation_and_the_next_another(train: Split) -> None:
     assert places(taken(make_batches(train, place, batch_size=1, seed=2))) not in epochs
 
 
-def test_what_is_left_out_differs_by_epoch(train: Split) -> None:
+def test_dropped_remainder_differs_by_epoch(train: Split) -> None:
     size = len(train) // 2 - 1  # leaves out 2 or 3
     dataset = make_batches(train, place, batch_size=size)
     left_out = []
@@ -269,7 +269,7 @@ def test_bad_arguments(train: Split, options: dict[str, Any], message: str) -> N
 
 
 @pytest.mark.parametrize("label", ["image/class/lable", FILENAME])
-def test_a_label_that_is_none(train: Split, label: str) -> None:
+def test_label_that_is_no_number_is_refused(train: Split, label: str) -> None:
     with pytest.raises(UsageError, match=r"label: got .*there is 'image/class/label', 'image/height', 'image/width'"):
         train_batches(train, batch_size=8, image_size=8, label=label)
 

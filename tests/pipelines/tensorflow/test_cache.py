@@ -92,7 +92,7 @@ def test_the_copy_is_what_is_read(train: Split, encoded: Split, decoded: Split) 
         assert all(os.path.isfile(path) for path in paths)
 
 
-def test_a_split_is_what_it_was(train: Split, encoded: Split, decoded: Split) -> None:
+def test_cached_split_has_the_properties_of_its_source(train: Split, encoded: Split, decoded: Split) -> None:
     for split in (encoded, decoded):
         assert len(split) == len(train)
         assert split.name == train.name
@@ -159,7 +159,7 @@ def test_pieces_cover_each_shard_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[1] == [range(5, 7), range(7, 8), range(8, 9), range(9, 10), range(10, 11), range(11, 12)]
 
 
-def test_no_more_is_made_ahead_than_said() -> None:
+def test_at_most_the_given_number_of_pieces_is_made_ahead() -> None:
     made: list[int] = []
     with ThreadPoolExecutor(2) as pool:
         for used, result in enumerate(copies._in_order(pool, lambda n: made.append(n) or n, range(50), 5)):
@@ -323,7 +323,7 @@ def test_an_empty_view_needs_no_cache(train: Split, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_names_say_what_is_in_them(train: Split, tmp_path: Path) -> None:
+def test_name_of_a_copy_identifies_its_content(train: Split, tmp_path: Path) -> None:
     cached(train, tmp_path)
     cached(train, Cache(tmp_path, decoded=True))
     plain, decoded = sorted(caches(tmp_path), key=len)
@@ -555,7 +555,7 @@ def test_a_file_in_the_way(train: Split, tmp_path: Path) -> None:
     assert (tmp_path / "cache").read_text() == "mine"
 
 
-def test_arguments_that_cannot_be_meant(train: Split) -> None:
+def test_invalid_caches_are_refused(train: Split) -> None:
     for bad in ("", 3):
         with pytest.raises(UsageError, match=r"expected .*a path"):
             cached(train, bad)  # type: ignore[arg-type]  # that is the point
@@ -721,7 +721,7 @@ def test_shards_are_copied_without_tensorflow(train: Split, tmp_path: Path) -> N
     assert run(script, train.shards.directory, str(tmp_path), "encoded").stdout == "False\n"
 
 
-def test_waiting_is_said(
+def test_waiting_for_another_process_is_announced(
     train: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cached(train, tmp_path)
@@ -741,6 +741,6 @@ def test_waiting_is_said(
     assert "process 1 on elsewhere is writing this output" in said
 
 
-def test_quiet_where_no_one_looks(train: Split, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_bar_without_a_terminal(train: Split, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     cached(train, tmp_path)
     assert capfd.readouterr().err == ""

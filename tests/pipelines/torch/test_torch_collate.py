@@ -100,7 +100,7 @@ def test_numpys_text() -> None:
         ([np.ones(2), np.ones(3, np.float32)], "expected one dtype"),
     ],
 )
-def test_what_does_not_fit_together(samples: list[object], message: str) -> None:
+def test_samples_of_different_structure_are_refused(samples: list[object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Collate()(samples)
 
@@ -118,7 +118,7 @@ def test_padding_that_is_neither_true_nor_false(pad: float) -> None:
     assert Collate(pad=1)([np.zeros(1, bool), np.zeros(2, bool)]).tolist() == [[False, True], [False, False]]
 
 
-def test_room_is_looked_at_until_there_is_some() -> None:
+def test_shared_memory_is_checked_until_a_batch_fits() -> None:
     asked = []
 
     def check(size: int) -> None:

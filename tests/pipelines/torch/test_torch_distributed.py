@@ -90,7 +90,7 @@ def test_the_rank_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         *[(0, 2.0, None), (0, "2", None), (0, 2, "1"), (0, 2, 0.5)],
     ],
 )
-def test_ranks_that_cannot_be_meant(rank: Any, ranks: Any, local: Any) -> None:
+def test_invalid_ranks_are_refused(rank: Any, ranks: Any, local: Any) -> None:
     with pytest.raises(UsageError, match=r"^(ranks?|local): got"):
         Ranks(rank, ranks, local)
 

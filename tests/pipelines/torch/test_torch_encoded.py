@@ -341,7 +341,7 @@ def test_a_large_batch_is_decoded_in_parts(mixed: Dataset, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("without_gpu")
-def test_only_one_part_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_large_batch_are_in_memory_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from shardfeed.pipelines.torch import encoded
 
     (tmp_path / "folder" / "a").mkdir(parents=True)
@@ -363,7 +363,7 @@ def test_only_one_part_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("without_gpu")
-def test_what_is_no_fatal_error_on_the_cpu_is_none_here(tmp_path: Path) -> None:
+def test_harmless_faults_of_jpegs_decode_as_on_the_cpu(tmp_path: Path) -> None:
     """Bytes that a decoder skips with a warning: `convert` has accepted the image."""
     (tmp_path / "folder" / "a").mkdir(parents=True)
     data = image_bytes(Image.new("RGB", (90, 70), (200, 30, 9)), "JPEG")
@@ -383,7 +383,7 @@ def test_the_images_of_a_batch_pickle(mixed: Dataset) -> None:
     assert torch.equal(images.cuda("cpu", non_blocking=True), images.to("cpu"))
 
 
-def test_what_cannot_go_to_a_gpu_is_refused(mixed: Dataset) -> None:
+def test_decode_cuda_is_refused_where_python_needs_pixels(mixed: Dataset) -> None:
     """Before there is a loader; the remedies are typed."""
     split = mixed["train"]
     options: dict[str, Any] = {"batch_size": 8}

@@ -208,7 +208,7 @@ def test_sampling_factors_that_have_no_name(factors: tuple[int, ...]) -> None:
         {"image/encoded": b"123", "image/format": b"raw", "image/height": 2, "image/width": 2},
     ],
 )
-def test_what_does_not_decode_says_so(record: dict[str, object]) -> None:
+def test_undecodable_images_are_integrity_errors(record: dict[str, object]) -> None:
     with pytest.raises(IntegrityError, match="does not decode"):
         random_resized_crop(8)(record, 3)
 

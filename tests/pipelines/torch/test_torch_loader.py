@@ -523,7 +523,7 @@ class Halved(GeometricTransform):
         return super().__call__(record, seed) / 2
 
 
-def test_a_call_of_ones_own_is_what_is_called(flowers: Dataset) -> None:
+def test_overridden_call_of_a_transform_is_used(flowers: Dataset) -> None:
     crop = random_resized_crop(24)
     own = Halved(crop.crop)
     options: dict[str, Any] = {"batch_size": BATCH, "workers": 0}
@@ -551,7 +551,7 @@ def test_damaged_records_are_left_out(damaged: tuple[Dataset, list[int]], worker
 
 
 @pytest.mark.filterwarnings("ignore:left out")
-def test_what_stands_in_is_cut_as_tensorflow_cuts_it(damaged: tuple[Dataset, list[int]]) -> None:
+def test_replacements_of_damaged_records_have_tensorflows_windows(damaged: tuple[Dataset, list[int]]) -> None:
     options: dict[str, Any] = {"batch_size": 4, "image_size": 32, "order": "stored"}
     theirs = train_batches(damaged[0]["train"], damaged=Skip(2), **options)
     mine = torch_loader(damaged[0]["train"], damaged=Skip(2), workers=0, **options)

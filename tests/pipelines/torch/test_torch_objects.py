@@ -322,7 +322,9 @@ def test_damaged_records_are_left_out(tmp_path: Path) -> None:
         ({KEYPOINT_X: np.zeros(11, np.float32)}, "for 12 objects|has 12 values for 11 objects"),
     ],
 )
-def test_records_that_are_not_right(scenes: Dataset, changes: dict[str, Any], message: str) -> None:
+def test_records_with_columns_of_wrong_length_are_refused(
+    scenes: Dataset, changes: dict[str, Any], message: str
+) -> None:
     split: Any = scenes["train"]
     _, transform = detection(letterbox(64), **FULL).bind(split.schema)
     record = next(record for record in split if len(record[OBJECT_LABEL]) == 4)
@@ -330,7 +332,7 @@ def test_records_that_are_not_right(scenes: Dataset, changes: dict[str, Any], me
         transform({**record, **changes}, 0)
 
 
-def test_what_the_dataset_does_not_have(scenes: Dataset, flowers: Dataset) -> None:
+def test_missing_features_are_refused(scenes: Dataset, flowers: Dataset) -> None:
     def make(transform: Any, split: Any = flowers["train"]) -> Any:
         return torch_loader(split, batch_size=4, transform=transform, workers=0)
 

@@ -251,7 +251,9 @@ class Named:
     ],
 )
 @pytest.mark.parametrize("make", [torch_loader, torch_eval_loader])
-def test_what_is_no_transform(flowers: Dataset, make: Any, options: dict[str, Any], message: str) -> None:
+def test_transforms_with_wrong_arguments_are_refused(
+    flowers: Dataset, make: Any, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         make(flowers["train"], batch_size=8, **options)
 
@@ -261,7 +263,7 @@ def nothing(image: Image.Image) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_transform_that_gives_no_image(flowers: Dataset, workers: int) -> None:
+def test_image_transform_without_an_image_is_refused(flowers: Dataset, workers: int) -> None:
     loader = torch_loader(flowers["train"], batch_size=8, image_transform=nothing, workers=workers)
     with pytest.raises(UsageError, match="image_transform: it returned NoneType; expected an image"):
         next(iter(loader))

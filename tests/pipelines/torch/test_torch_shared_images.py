@@ -108,7 +108,7 @@ def test_a_forked_process_does_not_release_the_batch_of_its_parent() -> None:
     assert torch.equal(batch, expected)
 
 
-def test_what_is_not_lent_is_not_used_again() -> None:
+def test_memory_of_a_batch_that_is_not_shared_is_not_reused() -> None:
     """A function of the user may send images on as they are."""
     images = taken()
     assert Collate(collate_fn=list)(parts(images))

@@ -115,7 +115,9 @@ def test_no_thread_is_left_of_abandoned_iterations(flowers: Dataset, threads_lef
 
 @pytest.mark.long
 @pytest.mark.usefixtures("without_collector")
-def test_nothing_is_left_of_a_thousand(flowers: Dataset, threads_left: Callable[[], list[str]]) -> None:
+def test_a_thousand_abandoned_iterations_leave_no_thread(
+    flowers: Dataset, threads_left: Callable[[], list[str]]
+) -> None:
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

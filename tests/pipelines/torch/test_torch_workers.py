@@ -28,7 +28,7 @@ from shardfeed.readers import Dataset
 from repository import SUPPORT
 
 
-def test_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_planned_by_cpus_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_workers, "cpu_budget", lambda: 12)
     monkeypatch.setattr(torch_workers, "memory_budget", lambda: 10**9)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -61,7 +61,7 @@ def test_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: Workers(2, start_method="threads"), "start_method: got 'threads', expected 'fork' or 'spawn' or"),
     ],
 )
-def test_workers_that_cannot_be_meant(make: Callable[[], Any], message: str) -> None:
+def test_invalid_workers_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make()
 
@@ -84,7 +84,7 @@ def test_room_in_shared_memory() -> None:
             check(size)
 
 
-def test_all_memory_that_is_free_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_memory_counts_as_room_in_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """No quarter of it must be left, however little is needed; what batches take since is not counted twice."""
     monkeypatch.setattr(room, "memory_budget", lambda: 10**9)
     monkeypatch.setattr(room, "memory_free", lambda: 60_000)
