@@ -102,23 +102,13 @@ def distribute(
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per step over all replicas, a multiple of the number of replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
-        transform: instead of `image_size`: a function of a sample's features (a dict from key to scalar, or to 1-D
-            tensor for a ragged feature) and its seed, int64 [2], that returns tensors of one shape, or of varying
-            shapes with `pad`.
+        transform: instead of `image_size`: a function of a sample's features and its seed, as in `make_batches`.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
-        order: as in `train_batches`.
         label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
             multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
-        pad: the value used to pad components of varying shape, at their end, to the longest one in the replica's batch;
-            strings are padded with "". None: shapes do not vary.
-        batch_transform: a function of a replica's batch and its seed that returns a new batch, for example MixUp. The
-            seed, int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None:
-            batches stay as they are.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
-            damaged record is replaced by another sample of the same step, or with "stream" by a nearby record of its
-            shard. None: the first damaged record raises.
-        workers: number of samples transformed, and of shards or batches read, in parallel, 1 or more. None: the number
-            of available CPUs. There are never more Python decoding threads than available CPUs.
+        pad: as in `make_batches`, for each replica's batch.
+        batch_transform: as in `train_batches`, of each replica's batch.
+        order, damaged, workers: as in `train_batches`.
 
     Raises:
         UsageError: if there are no samples or too few for a batch, if the batch size is not a multiple of the number of

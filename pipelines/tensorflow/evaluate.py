@@ -54,8 +54,7 @@ def eval_batches(
             replica gets an empty part.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
             cardinality is unknown with a `Skip`. None: the first damaged record raises.
-        workers: number of samples decoded, and of batches read, in parallel, 1 or more. None: the number of available
-            CPUs. There are never more Python decoding threads than available CPUs.
+        workers: as in `train_batches`.
 
     Raises:
         UsageError: if there are no samples or fewer samples than replicas, if the label is missing, if the batch size
@@ -96,9 +95,7 @@ def predict_batches(
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
         replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model
             created under a strategy: the predictions are in the order of `split.column("image/filename")`.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
-            cardinality is unknown with a `Skip`. None: the first damaged record raises.
-        workers: as in `eval_batches`.
+        damaged, workers: as in `eval_batches`.
 
     Raises:
         UsageError: as in `eval_batches`.
@@ -244,8 +241,7 @@ def distribute_eval(
         label, pad: as in `distribute`.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. None: the
             first damaged record raises.
-        workers: number of samples transformed, and of batches read, in parallel, 1 or more. None: the number of
-            available CPUs. There are never more Python decoding threads than available CPUs.
+        workers: as in `train_batches`.
 
     Raises:
         UsageError: if there are no samples, if the label is missing, if the batch size is not a multiple of the number

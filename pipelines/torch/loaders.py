@@ -184,9 +184,7 @@ def torch_eval_loader(
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: size of the crops in pixels: one side, or (height, width).
-        transform: instead of `image_size`, called in a worker as `transform(record, seed)`. `record` is a dict like
-            `split[i]`, `seed` is the sample's own seed, 0 to 2^63 - 1, the same in each iteration. `transform`
-            must be picklable if workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
+        transform: as in `torch_loader`; a sample's seed is the same in each iteration.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
             image transform of torchvision or albumentations, called as in `torch_loader`.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
