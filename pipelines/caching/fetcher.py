@@ -29,8 +29,14 @@ from shardfeed.machine.processes import keep_heap
 from shardfeed.manifest import read_manifest
 from shardfeed.naming import dataset_name
 from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, identity, receive, send, temporary_prefix, use
-from shardfeed.pipelines.caching.reader import CopyReader, FollowedOrder
-from shardfeed.pipelines.caching.sparse import CacheSpace, SparseCopy, free_range, leftovers_in
+from shardfeed.pipelines.caching.sparse import (
+    CacheSpace,
+    CopyReader,
+    FollowedOrder,
+    SparseCopy,
+    free_range,
+    leftovers_in,
+)
 from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
 from shardfeed.readers.dataset import Dataset
 from shardfeed.storage.address import located

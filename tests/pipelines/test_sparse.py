@@ -14,8 +14,7 @@ import pytest
 import shardfeed
 from shardfeed.errors import RecordError, StorageError
 from shardfeed.pipelines import Blocks, Cache, cached, order_samples
-from shardfeed.pipelines.caching.reader import CopyReader, FollowedOrder
-from shardfeed.pipelines.caching.sparse import CacheSpace, SparseCopy, leftovers_in
+from shardfeed.pipelines.caching.sparse import CacheSpace, CopyReader, FollowedOrder, SparseCopy, leftovers_in
 from shardfeed.pipelines.orders.order import BlockOrder
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.readers import Dataset, Split
