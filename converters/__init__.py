@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.image_folder import FileNames as FileNames
     from shardfeed.converters.sources.image_folder import ImageFolder as ImageFolder
     from shardfeed.converters.sources.image_folder import Unlabelled as Unlabelled
+    from shardfeed.converters.sources.look import Evidence as Evidence
     from shardfeed.converters.sources.look import Look as Look
     from shardfeed.converters.sources.look import find_files as find_files
     from shardfeed.converters.sources.objects import AnnotationCode as AnnotationCode
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.options import ColumnOptions as ColumnOptions
     from shardfeed.converters.sources.options import LabelOptions as LabelOptions
     from shardfeed.converters.sources.readers import Reader as Reader
-    from shardfeed.converters.sources.recognition import Evidence as Evidence
     from shardfeed.converters.sources.rows.annotations import Annotations as Annotations
     from shardfeed.converters.sources.rows.from_dicts import from_dicts as from_dicts
     from shardfeed.converters.sources.rows.gather import Gather as Gather

@@ -40,11 +40,9 @@ from shardfeed.converters.sources.files.listing import (
     usual_split,
 )
 from shardfeed.converters.sources.files.walk import SkippedFiles, only_images, shown_annotations, some_files
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import LabelOptions
-from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.rows.columns import Codes, Splits
-from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
+from shardfeed.converters.sources.rows.columns import Codes, KnownClasses, Labels, Splits
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape

@@ -21,7 +21,7 @@ from shardfeed.converters.sources.files.listing import Choice, Globs, is_hidden
 from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import EVERY, mirrors, report_progress
 from shardfeed.converters.sources.remote import Ranges, placed, read_in_place, storage_of, version_number
-from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Rasters
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Contents, Rasters
 from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
 from shardfeed.machine.free_space import room_in

@@ -11,7 +11,7 @@ from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, j
 from shardfeed.converters.sources.files.folder_layouts import label_table
 from shardfeed.converters.sources.files.listing import Globs, names_image, usual_split
 from shardfeed.converters.sources.guard import guarded
-from shardfeed.converters.sources.look import Look, expand_braces
+from shardfeed.converters.sources.look import Evidence, Look, expand_braces
 from shardfeed.converters.sources.options import (
     AnnotationOptions,
     ColumnOptions,
@@ -32,8 +32,7 @@ from shardfeed.converters.sources.readers import (
     installed_readers,
     reader_named,
 )
-from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from shardfeed.converters.sources.guard import HostileError, guarded
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look, Marks, marks_of, missing_of
 from shardfeed.converters.sources.options import (
     AnnotationOptions,
     ColumnOptions,
@@ -18,7 +18,6 @@ from shardfeed.converters.sources.options import (
     of_reader,
 )
 from shardfeed.converters.sources.rare.signs import TOOLS
-from shardfeed.converters.sources.recognition import Evidence, Marks, marks_of, missing_of
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.plugins import Plugin, installed

@@ -16,14 +16,13 @@ from shardfeed.converters.images.exif import ORIENTATION_TAG
 from shardfeed.converters.sources.annotations.box_columns import Dialect, dialect_of, region_of
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.listing import usual_split
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_size
 from shardfeed.converters.sources.rows.label_table import LabelTable, check_options
-from shardfeed.converters.sources.rows.source import ColumnarSource, Names
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted
 

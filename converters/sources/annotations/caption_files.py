@@ -10,14 +10,13 @@ from itertools import islice
 from shardfeed.converters.sources.files.annotation_files import recognise_annotations
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.walk import is_remark
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_whole
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.evidence import column_meaning
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.text import counted
 

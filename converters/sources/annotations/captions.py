@@ -15,15 +15,14 @@ from itertools import islice
 from typing import Any
 
 from shardfeed.converters.sources.annotations.documents import load, objects_in, part
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.evidence import column_meaning
 from shardfeed.converters.sources.rows.label_table import LabelTable, check_options, is_index
 from shardfeed.converters.sources.rows.roles import WORDS
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError, escape
 from shardfeed.text import counted, number
 

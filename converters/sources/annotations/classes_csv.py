@@ -11,13 +11,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from shardfeed.converters.sources.files.listing import usual_split
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.label_table import LabelTable
-from shardfeed.converters.sources.rows.source import ColumnarSource, Names
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import some

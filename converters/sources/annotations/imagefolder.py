@@ -17,10 +17,9 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, class_list
 from shardfeed.converters.sources.files.listing import usual_split
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import Cell
 from shardfeed.converters.sources.rows.columns import NumberColumn, take
@@ -28,7 +27,7 @@ from shardfeed.converters.sources.rows.inference import Distinct, label_column
 from shardfeed.converters.sources.rows.label_table import LabelTable, cell_of, check_options
 from shardfeed.converters.sources.rows.objects import BadRowError, class_text, objects_of, values_of
 from shardfeed.converters.sources.rows.roles import WORDS
-from shardfeed.converters.sources.rows.source import ColumnarSource, Names
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError, argument, escape
 from shardfeed.text import counted, number, some
 

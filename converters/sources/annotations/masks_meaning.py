@@ -29,7 +29,7 @@ from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_content, read_whole
 from shardfeed.converters.sources.rows.label_table import cells_of
-from shardfeed.converters.sources.rows.source import Contents, Keys
+from shardfeed.converters.sources.rows.rows import Contents, Keys
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
 from shardfeed.schema import is_plain

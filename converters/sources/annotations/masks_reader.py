@@ -36,13 +36,11 @@ from shardfeed.converters.sources.files.listing import (
     split_named,
     usual_split,
 )
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_whole
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.columns import Splits
-from shardfeed.converters.sources.rows.rows import ListedSource, Rows
-from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Ledger, ListedFiles, ListedSource, Rows
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import counted, number
 

@@ -8,12 +8,11 @@ images.txt, train_test_split.txt                  `1 001.Albatross/a.jpg` and `1
 import os
 from collections.abc import Iterator
 
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.label_table import LabelTable
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError, escape
 
 _IMAGES = "images"

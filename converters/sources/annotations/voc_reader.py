@@ -13,14 +13,13 @@ from shardfeed.annotations import OBJECTS
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.documents import Element, load_xml
 from shardfeed.converters.sources.files.listing import Listing, names_image, usual_split
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_number, read_size
 from shardfeed.converters.sources.rows.label_table import LabelTable, check_options
-from shardfeed.converters.sources.rows.source import ColumnarSource, Names
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes, name_text
 from shardfeed.text import some
 

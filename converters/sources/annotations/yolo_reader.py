@@ -27,7 +27,7 @@ from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_lines
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.text import counted, in_usual_order, number

@@ -29,12 +29,11 @@ from shardfeed.converters.sources.files.parquet_file import (
 from shardfeed.converters.sources.files.parts import Parts
 from shardfeed.converters.sources.files.unpack import NewFile, Unpacked
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.look import Look, SourceFiles, find_files
+from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files, missing_of
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes
 
 NAME = "parquet"

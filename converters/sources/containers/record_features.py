@@ -16,7 +16,7 @@ from shardfeed.converters.images.png import read_png_header
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, image_kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.rows.image_classes import ClassTexts
+from shardfeed.converters.sources.rows.columns import ClassTexts
 from shardfeed.converters.sources.rows.roles import Kind
 from shardfeed.errors import IntegrityError, escape, name_text
 from shardfeed.formats.example import is_sequence_example

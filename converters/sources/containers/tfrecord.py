@@ -42,11 +42,10 @@ from shardfeed.converters.sources.containers.shard_names import (
 from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Stream, Unpacked, compression, inflated
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.look import Look, SourceFiles
+from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, missing_of
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError, escape
 from shardfeed.formats.example import decode, is_sequence_example

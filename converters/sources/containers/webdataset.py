@@ -30,14 +30,13 @@ from shardfeed.converters.sources.files.parts import Parts
 from shardfeed.converters.sources.files.tar import Member, is_tar, members, read_member
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.guard import damaged, open_regular
-from shardfeed.converters.sources.look import Look, SourceFiles, find_files
+from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files, missing_of
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles, kind_of
-from shardfeed.converters.sources.rows.source import ColumnarSource, Names
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape, name_bytes
 from shardfeed.schema import ENCODED, IMAGE_KEYS

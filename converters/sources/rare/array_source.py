@@ -20,15 +20,12 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.files.unpack import Unpacked
-from shardfeed.converters.sources.look import Look, find_files
+from shardfeed.converters.sources.look import Evidence, Look, find_files, missing_of
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout, shape_text
-from shardfeed.converters.sources.recognition import Evidence, missing_of
-from shardfeed.converters.sources.rows.columns import Splits
-from shardfeed.converters.sources.rows.image_classes import CLASS, KnownClasses, Labels
+from shardfeed.converters.sources.rows.columns import CLASS, KnownClasses, Labels, Splits
 from shardfeed.converters.sources.rows.roles import WORDS
-from shardfeed.converters.sources.rows.rows import Rows
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Rows
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
 from shardfeed.text import counted, in_usual_order, listing, number

@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 
 from shardfeed.converters.sources.classes import read_class_list
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look, missing_of
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout, byte_array
 from shardfeed.converters.sources.rare.array_source import (
@@ -18,9 +18,8 @@ from shardfeed.converters.sources.rare.array_source import (
     read_labels,
     refuse_columns,
 )
-from shardfeed.converters.sources.recognition import Evidence, missing_of
-from shardfeed.converters.sources.rows.image_classes import KnownClasses
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.columns import KnownClasses
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError
 from shardfeed.text import listing
 

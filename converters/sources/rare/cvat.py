@@ -12,7 +12,7 @@ from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_counts
 from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, ellipse, find
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import escape
 
 _SHAPES = ("box", "polygon", "ellipse", "mask")

@@ -13,7 +13,7 @@ from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.rare.tool_shapes import add_shape, choose_class, find
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import corners_of
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 
 _OF_IMAGES, _OF_OBJECTS = ("Classification", "Classifications"), ("Detection", "Detections", "Polyline", "Polylines")
 _KINDS = _OF_IMAGES, _OF_OBJECTS

@@ -18,12 +18,11 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.handles import close, listed, opened
 from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout, RawArray, layout_of, shape_text
 from shardfeed.converters.sources.rare.array_source import Array, evidence_of, files_of, named_source
-from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
 from shardfeed.text import counted, number, size_text

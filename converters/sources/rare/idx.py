@@ -18,7 +18,7 @@ from shardfeed.converters.sources.classes import NamesFile
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.files.unpack import unpacked
 from shardfeed.converters.sources.guard import budget, open_regular
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import RawArray
 from shardfeed.converters.sources.rare.array_source import (
@@ -29,9 +29,8 @@ from shardfeed.converters.sources.rare.array_source import (
     refuse_columns,
     split_of,
 )
-from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.rows.image_classes import KnownClasses
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.columns import KnownClasses
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import some
 

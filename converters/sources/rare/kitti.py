@@ -9,14 +9,13 @@ import numpy as np
 from shardfeed.annotations import IS_CROWD, OBJECTS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_lines
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_number
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError, escape, name_text
 
 _LABELS_OF = {"image_2": "label_2", "image_02": "label_02", "data": "labels", "images": "labels"}

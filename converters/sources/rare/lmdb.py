@@ -20,16 +20,13 @@ import numpy as np
 from shardfeed.converters.images.sniff import begins_as_image, ending_of
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.handles import close, listed, opened
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look, missing_of
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare import lmdb_walk as walk
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout
 from shardfeed.converters.sources.rare.array_source import block_source, read_labels, refuse_columns, split_of
-from shardfeed.converters.sources.recognition import Evidence, missing_of
-from shardfeed.converters.sources.rows.columns import ByteStrings, TextColumn
-from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
-from shardfeed.converters.sources.rows.rows import Rows
-from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, Names
+from shardfeed.converters.sources.rows.columns import ByteStrings, KnownClasses, Labels, TextColumn
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Ledger, Names, Rows
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
 from shardfeed.text import listing, number, some

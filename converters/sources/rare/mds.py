@@ -47,14 +47,13 @@ from shardfeed.converters.sources.files.listing import split_in_path
 from shardfeed.converters.sources.files.parts import Parts
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.look import Look, SourceFiles
+from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, missing_of
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelParts
 from shardfeed.converters.sources.reading import read_whole
-from shardfeed.converters.sources.recognition import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, choose_roles, kind_of
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number

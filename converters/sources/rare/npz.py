@@ -17,12 +17,11 @@ import numpy as np
 
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import RawArray, pickled, shape_text
 from shardfeed.converters.sources.rare.array_source import evidence_of, files_of, inside, named_source, split_of
-from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 

@@ -16,15 +16,14 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.files.parts import Parts
-from shardfeed.converters.sources.look import Look, SourceFiles, find_files
+from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import PixelOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout, PixelParts
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.cells import NUMBER
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.label_table import LabelTable, cells_of
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, some

@@ -12,7 +12,7 @@ from shardfeed.converters.sources.rare.tool_shapes import find
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.objects import is_number
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import LabelFileError, escape
 from shardfeed.text import counted, some
 

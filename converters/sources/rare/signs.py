@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from shardfeed.converters.sources.recognition import Marks, marks_of
+from shardfeed.converters.sources.look import Marks, marks_of
 
 _GROUPS = frozenset({"group_column"})
 _CLASS = frozenset({"label_columns"})

@@ -6,7 +6,7 @@ Labels are bytes from 1 to 10, in a separate file.
 import os
 from dataclasses import replace
 
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout, byte_array
 from shardfeed.converters.sources.rare.array_source import (
@@ -16,9 +16,8 @@ from shardfeed.converters.sources.rare.array_source import (
     refuse_columns,
 )
 from shardfeed.converters.sources.rare.cifar import names_in
-from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.rows.image_classes import KnownClasses
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.columns import KnownClasses
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError
 
 _LAYOUT = PixelLayout((3, 96, 96), (2, 1, 0))  # colours, columns, rows

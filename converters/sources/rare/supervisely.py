@@ -11,7 +11,7 @@ from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_png
 from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, all_of
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import escape
 
 _READ = ("rectangle", "polygon")

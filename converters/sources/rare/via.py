@@ -15,7 +15,7 @@ from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, all_
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.objects import corners_of
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import LabelFileError, escape
 from shardfeed.text import some
 

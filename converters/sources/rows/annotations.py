@@ -21,16 +21,16 @@ from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.options import AnnotationOptions, Task, Unit
 from shardfeed.converters.sources.rows.columns import (
     ByteStrings,
+    KnownClasses,
+    Labels,
     ListedColumn,
     Splits,
     TextColumn,
     as_array,
     feature_key,
 )
-from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.objects import ObjectGather, class_text, shown_value
-from shardfeed.converters.sources.rows.rows import Rows
-from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles, Names, Rasters
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Ledger, ListedFiles, Names, Rasters, Rows
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
 from shardfeed.schema import IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, is_plain

@@ -23,11 +23,17 @@ from shardfeed.converters.sources.classes import BadLabelError, ClassList, class
 from shardfeed.converters.sources.files.listing import split_named
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Unit
-from shardfeed.converters.sources.rows.columns import ByteStrings, Splits, UnlikeError, Values, feature_key
-from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
+from shardfeed.converters.sources.rows.columns import (
+    ByteStrings,
+    KnownClasses,
+    Labels,
+    Splits,
+    UnlikeError,
+    Values,
+    feature_key,
+)
 from shardfeed.converters.sources.rows.objects import ObjectGather
-from shardfeed.converters.sources.rows.rows import Rows
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Rows
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape, name_text

@@ -18,6 +18,8 @@ from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.columns import (
     EXACT,
     Codes,
+    KnownClasses,
+    Labels,
     RowNames,
     Splits,
     UnlikeError,
@@ -25,11 +27,9 @@ from shardfeed.converters.sources.rows.columns import (
     as_array,
 )
 from shardfeed.converters.sources.rows.evidence import By
-from shardfeed.converters.sources.rows.image_classes import KnownClasses, Labels
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, ObjectGather, objects_of
 from shardfeed.converters.sources.rows.roles import Roles
-from shardfeed.converters.sources.rows.rows import Rows
-from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Rasters
+from shardfeed.converters.sources.rows.rows import ColumnarSource, Contents, Keys, Rasters, Rows
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.schema import FILENAME
 from shardfeed.text import counted, listing, number

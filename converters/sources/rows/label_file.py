@@ -19,9 +19,8 @@ from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, Pa
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image, split_in_cell, usual_split
 from shardfeed.converters.sources.files.walk import annotations_note, labels_among, some_files
 from shardfeed.converters.sources.guard import EVERY, report_progress
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import LabelOptions, given
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.rows.cells import Cell
 from shardfeed.converters.sources.rows.columns import ClassMarks, ListedColumn, Splits, as_array, take
 from shardfeed.converters.sources.rows.inference import (
@@ -39,8 +38,7 @@ from shardfeed.converters.sources.rows.label_addresses import AddressLookup, col
 from shardfeed.converters.sources.rows.label_columns import Columns, Use
 from shardfeed.converters.sources.rows.label_table import ABSENT, LabelTable, Record, check_options
 from shardfeed.converters.sources.rows.roles import WORDS
-from shardfeed.converters.sources.rows.rows import ListedSource, Rows
-from shardfeed.converters.sources.rows.source import Names
+from shardfeed.converters.sources.rows.rows import ListedSource, Names, Rows
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.declared import checked
 from shardfeed.errors import LabelFileError, UsageError, argument, escape

@@ -13,8 +13,7 @@ from shardfeed.annotations import IS_CROWD, OBJECTS, Keypoints
 from shardfeed.converters.sources.classes import Numbering
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Outline
 from shardfeed.converters.sources.options import Unit
-from shardfeed.converters.sources.rows.columns import Codes, as_array, repeated
-from shardfeed.converters.sources.rows.image_classes import ClassTexts
+from shardfeed.converters.sources.rows.columns import ClassTexts, Codes, as_array, repeated
 from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
 from shardfeed.errors import UsageError, argument, escape

@@ -5,34 +5,182 @@ the given class names are, which ids evaluators can use, what the objects are, a
 an error.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from shardfeed.annotations import CAPTION, IS_CROWD
+from shardfeed.annotations import CAPTION, IS_CROWD, RASTER, RASTER_FORMAT, Raster
+from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list, is_integer, number_classes
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.objects import AnnotationCode
-from shardfeed.converters.sources.options import ColumnOptions, Options
-from shardfeed.converters.sources.rows.asked import check_asked
+from shardfeed.converters.sources.objects import Account, AnnotationCode, LeftOut
+from shardfeed.converters.sources.options import ColumnOptions, Options, naming
 from shardfeed.converters.sources.rows.columns import (
+    CLASS,
     EXACT,
     ClassColumn,
+    KnownClasses,
+    Labels,
     ListedColumn,
     Splits,
     TextColumn,
     Values,
+    feature_key,
+    sample_number,
+    schema_of,
+    values_at,
 )
-from shardfeed.converters.sources.rows.image_classes import CLASS, KnownClasses, Labels
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import ObjectGather
-from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Ledger, ListedFiles, Rasters
+from shardfeed.converters.sources.rows.roles import OPTION_ROLES
+from shardfeed.converters.sources.source import Content, Findings, RasterImage, Sample, Skipped, SourceFile, SourceInfo
 from shardfeed.errors import UsageError, argument
+from shardfeed.kinds import KINDS
+from shardfeed.schema import LABEL, Feature, Schema
 from shardfeed.text import counted, number
 
 _EMPTY = "classes without objects in the source, kept"
+
+
+class Keys(Protocol):
+    """Names of samples by number; picklable. A `Listing` is one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> bytes: ...
+
+
+class Contents(Protocol):
+    """Encoded files by number; picklable."""
+
+    def __getitem__(self, index: int, /) -> Content: ...
+
+
+class Rasters(Protocol):
+    """The masks of images, each a class for each pixel; `raster`: the meaning of their values in records."""
+
+    @property
+    def raster(self) -> Raster: ...
+
+    def of_image(self, image: int) -> RasterImage: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ListedFiles:
+    """The files of a listing, as contents."""
+
+    listing: Listing
+
+    def __getitem__(self, index: int, /) -> SourceFile:
+        return self.listing.file(index)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnarSource:
+    """A Source (see source.py) of samples by number.
+
+    `numbers`: int64 [n], the source's id of each image, for evaluation; or None. `described`: a sentence on what each
+    column was used for. `kept`: an object that must live as long as the source, such as a temporary folder.
+    """
+
+    keys: Keys
+    images: Contents
+    columns: Sequence[ListedColumn] = ()
+    splits: Splits | None = None
+    objects: ObjectTable | None = None
+    rasters: Rasters | None = None
+    numbers: np.ndarray | None = None
+    findings: Findings = field(default_factory=Findings)
+    described: str = ""
+    kept: object = None
+
+    def info(self) -> SourceInfo:
+        """Return what was found, and how the source is described."""
+        return SourceInfo(self.findings, self.described)
+
+    def changed(self, **values: Any) -> Self:
+        """A copy with other fields; not `replace`, as subclasses have constructors of their own."""
+        made = object.__new__(type(self))
+        now = {one.name: getattr(self, one.name) for one in fields(ColumnarSource)}
+        ColumnarSource.__init__(made, **{**now, **values})
+        return made
+
+    @property
+    def schema(self) -> Schema:
+        """The features of the columns, of the objects and of the masks."""
+        schema = schema_of(self.columns)
+        schema = schema if self.objects is None else self.objects.joined(schema)
+        if self.rasters is None:
+            return schema
+        features = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
+        return replace(schema, features={**schema.features, **features}, raster=self.rasters.raster)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, index: int, /) -> Sample:
+        index = sample_number(index, len(self.keys))
+        return Sample(
+            self.keys[index],
+            self.images[index],
+            values_at(self.columns, index),
+            self.splits.names[self.splits.numbers.item(index)] if self.splits else None,
+            None if self.objects is None else self.objects.of_image(index),
+            None if self.numbers is None else self.numbers.item(index),
+            None if self.rasters is None else self.rasters.of_image(index),
+        )
+
+
+class Names:
+    """Names for a sentence of the report: how many there were, and the first few."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.count = what, 0
+        self._first: list[bytes | str] = []
+
+    def add(self, name: bytes | str) -> None:
+        """Count one."""
+        self.count += 1
+        if len(self._first) < 4:  # three are shown, and that there are more
+            self._first.append(name)
+
+    @property
+    def note(self) -> list[str]:
+        """The sentence; nothing without a name."""
+        return [counted(self.what, self._first, self.count)] if self.count else []
+
+
+class Ledger:
+    """Annotations that are left out, with a code; images that cannot be offered; and sentences for the report."""
+
+    def __init__(self) -> None:
+        self.left_out: list[LeftOut] = []
+        self.rejected: dict[bytes, Skipped] = {}
+        self.notes: list[str] = []
+
+    def leave_out(self, key: bytes, code: AnnotationCode, reason: str) -> None:
+        """List an annotation of the image `key`, or of the file of that name."""
+        self.left_out.append(LeftOut(key, code.value, reason))
+
+    def reject(self, key: bytes, code: RejectCode, reason: str) -> None:
+        """List an image."""
+        self.rejected.setdefault(key, Skipped(key, code.value, reason))
+
+    def skip(self, inputs: Iterable[Skipped]) -> None:
+        """List inputs that are no samples, unless they are listed already."""
+        for skipped in inputs:
+            self.rejected.setdefault(skipped.key, skipped)
+
+    def findings(self, folder: bytes | None = None, *, annotated: bool) -> Findings:
+        """Return all findings.
+
+        `folder`: from which the source takes every file. `annotated`: whether samples have objects or captions.
+        """
+        left_out = tuple(self.left_out)
+        account = Account(read=len(left_out), left_out=left_out) if annotated or left_out else None
+        return Findings([self.rejected[key] for key in sorted(self.rejected)], self.notes, folder, account)
 
 
 class Rows:
@@ -210,3 +358,55 @@ def _described(images: int, columns: Sequence[ListedColumn], table: ObjectTable 
         of = "" if table.class_names is None else f" of {number(len(table.class_names), 'class', 'classes')}"
         counts.append(f"{number(len(table), 'object')}{of}")
     return ", ".join(counts)
+
+
+def check_asked(place: str, options: Options, source: ColumnarSource, *, names_columns: bool = True) -> None:
+    """Raise UsageError for an option that says something of classes, boxes or columns that the source does not have.
+
+    `names_columns`: whether `ColumnOptions` can name a column that has it.
+    A reader cannot forget this: the source itself is looked at. Options of how files are read are for the reader.
+    """
+    objects, features = source.objects, source.schema.features
+    labelled, boxed = any(isinstance(column, ClassColumn) for column in source.columns), objects is not None
+    masked = source.rasters is not None
+    tasks = {kind.word: kind.is_in(source.schema) for kind in KINDS} | {"classes": LABEL in features}
+    for task in sorted(getattr(options, "tasks", ())):
+        if not tasks[task]:
+            problem = f"{argument('tasks')} asks for {task}, and the source has none"
+            raise UsageError(place, problem, "leave it out: all that it has is read")
+    used = {
+        "class_names": labelled or boxed or masked,
+        "label_separator": labelled,
+        "label_offset": labelled or boxed,
+        "label_map": labelled or boxed,
+        "unit": boxed,
+        "boxes_on": boxed or masked,
+    }
+    for name in (name for name, is_used in used.items() if getattr(options, name, None) and not is_used):
+        what = "boxes" if name in ("unit", "boxes_on") else "labels"
+        if isinstance(options, ColumnOptions) and names_columns:
+            column = naming("objects" if what == "boxes" else "label", "COLUMN")
+            problem = f"{argument(name)} is for {what}, and no column is known to have them"
+            raise UsageError(place, problem, f"name it, {column}, or leave the option out")
+        raise UsageError(place, f"{argument(name)} is for {what}, and no image has any", "leave the option out")
+    roles = {
+        **dict.fromkeys(("image", "key", "number"), True),
+        **dict.fromkeys(("label", "label text"), LABEL in features),
+        "text": CAPTION in features,
+        "objects": boxed,
+        "mask": masked,
+        "split": source.splits is not None,
+    }
+    for option, column, feature in _columns(options):
+        if not roles.get(OPTION_ROLES.get(feature, feature), feature in features):
+            problem = f"{argument(option)} names {column} for {feature}, and this reader makes none of it"
+            raise UsageError(place, problem, "leave it out")
+
+
+def _columns(options: Options) -> Iterator[tuple[str, str, str]]:
+    """The columns that are asked for: option, column, and role or feature. The plan looks for that of groups."""
+    for feature, column in getattr(options, "columns", {}).items():
+        yield "columns", column, feature
+    for name in ("text_columns", "number_columns"):
+        for column in (one for one in getattr(options, name, ()) if isinstance(one, str)):
+            yield name, column, feature_key(column)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.converters.sources.files import read_ahead
+from shardfeed.converters.sources.files import walk as read_ahead
 from shardfeed.converters.sources.files.listing import Globs, Listing
-from shardfeed.converters.sources.files.read_ahead import ReadAhead
-from shardfeed.converters.sources.files.walk import list_files
+from shardfeed.converters.sources.files.walk import ReadAhead, list_files
 from shardfeed.converters.sources.guard import EVERY, report_progress_to
 from shardfeed.errors import StorageError
 

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardfeed.converters.sources.files import read_ahead
+from shardfeed.converters.sources.files import walk as read_ahead
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.files.read_ahead import ReadAhead
-from shardfeed.converters.sources.files.walk import list_files
+from shardfeed.converters.sources.files.walk import ReadAhead, list_files
 from shardfeed.errors import StorageError, UsageError, spell_out
 
 

@@ -88,7 +88,7 @@ def two_arrays_of_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rows/asked.py: name it, --columns {}=COLUMN, or leave the option out",
+    "converters/sources/rows/rows.py: name it, --columns {}=COLUMN, or leave the option out",
     "convert a.npz out --class-names names.txt",
     Way("--columns", 6, fill={"COLUMN": "kinds"}),
     Way(drop="--class-names", gives=6),
@@ -155,7 +155,7 @@ def two_columns_of_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rows/image_classes.py: give --columns label={} for classes, --columns text={}",
+    "converters/sources/rows/columns.py: give --columns label={} for classes, --columns text={}",
     "convert a.parquet out",
     Way("--columns", 6),
     Way("--columns", 6, fill={"--columns": "text=label"}),
@@ -429,14 +429,14 @@ def pixels_with_an_unknown_label(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rows/image_classes.py: give --columns label={} for classes, --columns {}={}",
+    "converters/sources/rows/columns.py: give --columns label={} for classes, --columns {}={}",
     "convert fold.csv out",
     Way("--columns", 6),
     Way("--columns", 6, fill={"--columns": "image/fold=fold"}),
     Way("--unlabelled", 6),
 )
 @advises(
-    "converters/sources/rows/image_classes.py: give --columns label={} for classes, --columns text={}",
+    "converters/sources/rows/columns.py: give --columns label={} for classes, --columns text={}",
     "convert patient.csv out",
     Way("--columns", 6),
     Way("--columns", 6, fill={"--columns": "text=patient"}),

@@ -9,11 +9,10 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import convert
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import FILENAME, LABEL, TEXT, Feature
 from shardfeed.testing.source import SourceContract

@@ -32,7 +32,7 @@ from shardfeed.converters.sources.annotations.coco_layout import mirrored
 from shardfeed.converters.sources.annotations.coco_stream import JsonStream, elements_of
 from shardfeed.converters.sources.options import Task
 from shardfeed.converters.sources.rows.object_table import ObjectTable
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source, SourceFile
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.kinds import objects_problem

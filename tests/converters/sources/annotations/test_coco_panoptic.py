@@ -15,7 +15,7 @@ from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, RAST
 from shardfeed.converters import AnnotationOptions, convert, open_source
 from shardfeed.converters.sources.annotations.coco_layout import recognise_coco
 from shardfeed.converters.sources.options import Task
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.testing.source import SourceContract

@@ -18,12 +18,11 @@ from shardfeed.converters import ImageOptions, convert
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.shards.place_raster import raster_values
 from shardfeed.converters.sources.annotations.masks_meaning import read_class_table
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import read_image
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.testing.source import SourceContract

@@ -13,11 +13,10 @@ from object_images import SCENES, converted, draw, expected, image_file, put, st
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, XMIN
 from shardfeed.converters import convert
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature

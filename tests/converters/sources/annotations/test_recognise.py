@@ -17,10 +17,10 @@ from shardfeed.converters import (
     convert,
     open_source,
 )
+from shardfeed.converters.sources.look import Evidence
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.readers import READERS, Reader
-from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError
 from tests.converters.sources.annotations.test_coco import of_coco, plant, scene
 

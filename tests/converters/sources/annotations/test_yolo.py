@@ -15,9 +15,8 @@ import shardfeed
 from shardfeed.annotations import OBJECT_LABEL, OBJECT_TEXT, XMAX, XMIN, YMAX, YMIN
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.sources.annotations import yolo_reader as reader
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.errors import LabelFileError, MissingExtraError, ShardfeedError, UsageError
 from shardfeed.testing.source import SourceContract
 

@@ -15,7 +15,7 @@ from foreign_tfrecords import write
 from PIL import Image
 
 from shardfeed.converters import convert, open_source
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError
 from shardfeed.tools import cli
 

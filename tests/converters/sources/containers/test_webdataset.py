@@ -27,11 +27,10 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers import webdataset
 from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.files.tar import members
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_content
-from shardfeed.converters.sources.recognition import Evidence
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Sample, Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT

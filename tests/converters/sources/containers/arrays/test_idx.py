@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from shardfeed.converters import ColumnOptions, open_source
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL

@@ -12,10 +12,9 @@ import pytest
 import shardfeed
 from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.readers import BY_NAME
-from shardfeed.converters.sources.recognition import Evidence
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL

@@ -24,7 +24,7 @@ from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare import mds as reader
 from shardfeed.converters.sources.rare.mds import array_of, value_of
 from shardfeed.converters.sources.reading import read_image
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError
 from shardfeed.schema import FILENAME, LABEL, TEXT
 from shardfeed.testing.source import SourceContract

@@ -23,7 +23,7 @@ from shardfeed.converters.sources.open_source import open_source, recognise
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare import arrayrecord
 from shardfeed.converters.sources.reading import read_image
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL, TEXT

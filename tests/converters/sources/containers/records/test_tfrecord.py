@@ -24,7 +24,7 @@ from shardfeed.converters.sources.containers import tfrecord
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.formats.tfrecord import frame
 from shardfeed.readers import Dataset
