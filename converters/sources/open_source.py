@@ -15,9 +15,7 @@ from shardfeed.converters.sources.look import Evidence, Look, expand_braces
 from shardfeed.converters.sources.options import (
     AnnotationOptions,
     ColumnOptions,
-    LabelOptions,
     Options,
-    PixelOptions,
     given,
     naming,
 )
@@ -31,6 +29,7 @@ from shardfeed.converters.sources.readers import (
     Reader,
     installed_readers,
     reader_named,
+    recognise,
 )
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
@@ -44,7 +43,6 @@ _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of J
 _SHOWN_HEAD = 12  # bytes of a file, in a message
 _PLACES = ("labels", "images")  # options that name files beside the path
 _OF_TABLES = ("class_names", "delimiter", "encoding")
-_PLAIN = (LabelOptions, PixelOptions)  # of readers whose options others do not have
 # Options for columns of label files -> the role in `columns`, of files of many samples; "": a feature of its own.
 _COLUMNS = {"label_columns": "label", "text_columns": "text", "split_column": "split", "path_column": "key"}
 _COLUMNS |= {"number_columns": ""}
@@ -186,34 +184,6 @@ def _noted(source: Source, notes: Sequence[str]) -> ColumnarSource:
     """Return a source of one of our readers with `notes` in front of its own."""
     assert isinstance(source, ColumnarSource)
     return source.changed(findings=replace(source.findings, notes=[*notes, *source.findings.notes]))
-
-
-def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
-    """Return the evidence of every reader that fits the path, or nearly fits it. `values`: options given by the user.
-
-    Readers that take all of the options are meant before those that do not. Where an option is one that only plain
-    readers have, no other is asked but those that take all of them.
-    """
-    taken_by_others = {name for one in READERS if one.options not in _PLAIN for name in one.takes}
-    plain = not values.keys() <= taken_by_others or isinstance(values.get("class_names"), Mapping)
-    found: list[tuple[bool, Evidence]] = []
-    for one in READERS:
-        if plain and (one.name in PLAIN or one.options not in _PLAIN or not set(values) <= set(one.takes)):
-            continue
-        if one.name == "captions" and not {"unlabelled", "class_names"}.isdisjoint(values):
-            continue  # the user says what else a table with texts is
-        if one.name != "labels" and one.may_fit(look, values):
-            taken = {name: value for name, value in values.items() if name in one.takes}
-            evidence = one.recognise(look, taken)
-            if evidence is not None:
-                takes_all = len(taken) == len(values)
-                if takes_all and evidence.sure and not evidence.missing:
-                    return [evidence]
-                found.append((takes_all, evidence))
-    able = [evidence for takes_all, evidence in found if takes_all]
-    if look.is_folder and "unlabelled" in values:  # images alone, whatever annotates them
-        return able
-    return able or [evidence for _, evidence in found]
 
 
 def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -266,6 +266,7 @@ READERS: tuple[Reader, ...] = (
     Reader("folder", partial(_module, "folder"), LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),
 )
 PLAIN = ("labels", "folder")
+_OF_PLAIN = (LabelOptions, PixelOptions)  # of readers whose options others do not have
 BY_NAME = {one.name: one for one in READERS}
 
 
@@ -317,3 +318,31 @@ REFUSED = (
         "give it as the only source: it contains its labels",
     ),
 )
+
+
+def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
+    """Return the evidence of every reader that fits the path, or nearly fits it. `values`: options given by the user.
+
+    Readers that take all of the options are meant before those that do not. Where an option is one that only plain
+    readers have, no other is asked but those that take all of them.
+    """
+    taken_by_others = {name for one in READERS if one.options not in _OF_PLAIN for name in one.takes}
+    plain = not values.keys() <= taken_by_others or isinstance(values.get("class_names"), Mapping)
+    found: list[tuple[bool, Evidence]] = []
+    for one in READERS:
+        if plain and (one.name in PLAIN or one.options not in _OF_PLAIN or not set(values) <= set(one.takes)):
+            continue
+        if one.name == "captions" and not {"unlabelled", "class_names"}.isdisjoint(values):
+            continue  # the user says what else a table with texts is
+        if one.name != "labels" and one.may_fit(look, values):
+            taken = {name: value for name, value in values.items() if name in one.takes}
+            evidence = one.recognise(look, taken)
+            if evidence is not None:
+                takes_all = len(taken) == len(values)
+                if takes_all and evidence.sure and not evidence.missing:
+                    return [evidence]
+                found.append((takes_all, evidence))
+    able = [evidence for takes_all, evidence in found if takes_all]
+    if look.is_folder and "unlabelled" in values:  # images alone, whatever annotates them
+        return able
+    return able or [evidence for _, evidence in found]

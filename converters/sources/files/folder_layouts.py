@@ -241,14 +241,14 @@ def _samples(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout 
     if len(shared) > 1 and all(is_part(os.fsdecode(name)) for name in shared):
         mask = next((os.fsdecode(inner[0][name]) for name in sorted(shared & _MASKS - IMAGE_FOLDERS)), "")
         return _Layout(found, f"{each} {some(sorted(inner[0].values()))}", without_labels(exclude=mask))
-    images = [list(islice(filter(names_image, files.inside(folder)), _FILES)) for folder in folders]
+    images = [files.images_inside(folder, _FILES) for folder in folders]
     names, *others = ({key.rpartition(b"/")[2] for key in keys} for keys in images)
     words = {re.sub(rb"[^a-z]", b"", os.path.splitext(name)[0].lower()) for name in names}
     named = len(words) == len(names) == len(images[0]) < _FILES and min(map(len, words)) > 2
     if others and (len(others) > 1 or len(names) > 1) and named and all(other == names for other in others):
         image = next((os.fsdecode(name) for name in names if os.path.splitext(name)[0].lower() in IMAGE_FOLDERS), "")
         return _Layout(found, f"{each} {some(sorted(names))}", without_labels(include=image))
-    single = [list(islice(filter(names_image, files.inside(place + name + b"/")), 2)) for name in holding]
+    single = [files.images_inside(place + name + b"/", 2) for name in holding]
     if others and all(len(keys) == 1 for keys in single):
         stems = [_stem(keys[0]) for keys in single]
         begin = all(stem.startswith(name.lower()) for name, stem in zip(holding, stems, strict=True))
@@ -287,7 +287,7 @@ def _shards(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout |
         return None
     last = -1
     for name in holding:
-        stems = [_stem(key) for key in islice(filter(names_image, files.inside(place + name + b"/")), _FILES)]
+        stems = list(map(_stem, files.images_inside(place + name + b"/", _FILES)))
         if not (all(stem.isdigit() for stem in stems) and int(stems[0]) > last):
             return None
         if len(holding) == 1 and not stems[0].startswith(name):
@@ -299,7 +299,7 @@ def _shards(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout |
 def _share(files: Listing, images: bytes, others: bytes) -> float:
     """Fraction of the first images in a folder with a file of the same stem in another folder, 0 to 1."""
     stems = set(map(_stem, islice(files.inside(others + b"/"), _PARTNERS)))
-    looked_at = list(islice(filter(names_image, files.inside(images + b"/")), _PAIRS))
+    looked_at = files.images_inside(images + b"/", _PAIRS)
     return sum(_stem(key) in stems for key in looked_at) / len(looked_at)
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -261,6 +262,10 @@ class Listing:
     def inside(self, folder: bytes) -> Iterator[bytes]:
         """The keys of the files in `folder` and the folders in it; `folder` as of `children`."""
         return map(self.key, range(*self._range(folder)))
+
+    def images_inside(self, folder: bytes, most: int) -> list[bytes]:
+        """Return the first keys of images in `folder` and the folders in it."""
+        return [*islice(filter(names_image, self.inside(folder)), most)]
 
     def _range(self, folder: bytes) -> tuple[int, int]:
         """The numbers of the first file in `folder`, which is as of `children`, and of the first one after it."""

@@ -7,6 +7,7 @@ an error.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -107,7 +108,7 @@ class ColumnarSource:
         ColumnarSource.__init__(made, **{**now, **values})
         return made
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The features of the columns, of the objects and of the masks."""
         schema = schema_of(self.columns)
@@ -332,7 +333,8 @@ class ListedSource(ColumnarSource):
     """
 
     def __init__(self, listing: Listing, rows: Rows, described: str = "", **more: Any) -> None:
-        super().__init__(**vars(rows.source(listing, ListedFiles(listing), described=described, **more)))
+        made = rows.source(listing, ListedFiles(listing), described=described, **more)
+        super().__init__(**{one.name: getattr(made, one.name) for one in fields(ColumnarSource)})
 
     @property
     def listing(self) -> Listing:

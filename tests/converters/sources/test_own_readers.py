@@ -53,7 +53,7 @@ def test_a_bug_of_our_reader_is_not_called_a_hostile_file(
 
     module: Any = SimpleNamespace(recognise=read, read=read)
     mine = Reader("mine", module, AnnotationOptions, suffixes=(".mine",), kinds=())
-    monkeypatch.setattr("shardfeed.converters.sources.open_source.READERS", (mine,))
+    monkeypatch.setattr("shardfeed.converters.sources.readers.READERS", (mine,))
     monkeypatch.setitem(BY_NAME, "mine", mine)
     with pytest.raises(bug):
         open_source(tmp_path, reader="mine" if chosen else None)
@@ -79,7 +79,7 @@ def test_what_recognise_parsed_is_given_to_read(tmp_path: Path, monkeypatch: pyt
 
     module = SimpleNamespace(recognise=lambda look, options: Evidence("mine", "it is", parsed=["1", "2"]), read=read)
     mine = Reader("mine", module, AnnotationOptions, suffixes=(".mine",), kinds=())
-    monkeypatch.setattr("shardfeed.converters.sources.open_source.READERS", (mine,))
+    monkeypatch.setattr("shardfeed.converters.sources.readers.READERS", (mine,))
     monkeypatch.setitem(BY_NAME, "mine", mine)
     with pytest.raises(UsageError, match=r"got \(\['1', '2'\],\)"):
         open_source(tmp_path)

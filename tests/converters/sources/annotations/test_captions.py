@@ -13,8 +13,8 @@ from shardfeed.annotations import CAPTION
 from shardfeed.converters import convert
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
+from shardfeed.converters.sources.readers import recognise as recognise_all
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature
 from shardfeed.testing.source import SourceContract

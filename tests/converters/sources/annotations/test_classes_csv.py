@@ -11,8 +11,8 @@ import shardfeed
 from shardfeed.converters import convert
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.readers import recognise as recognise_all
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import FILENAME, LABEL, TEXT, Feature
 from shardfeed.testing.source import SourceContract

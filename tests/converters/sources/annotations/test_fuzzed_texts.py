@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.open_source import open_source, recognise
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.readers import recognise
 from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import ShardfeedError
 

@@ -15,8 +15,8 @@ from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LA
 from shardfeed.converters import convert
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
+from shardfeed.converters.sources.readers import recognise as recognise_all
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature

@@ -20,8 +20,8 @@ from shardfeed.converters.sources.annotations.box_columns import region_of
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import BadAnnotationError
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.open_source import recognise as recognise_all
 from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.readers import recognise as recognise_all
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.testing.source import SourceContract

@@ -48,7 +48,7 @@ if what == "write":
                         transaction.put(b"label-%09d" % (i + 1), b"word %d" % i)
 else:
     from shardfeed.converters.sources.look import Look
-    from shardfeed.converters.sources.open_source import recognise
+    from shardfeed.converters.sources.readers import recognise
     from shardfeed.converters.sources.readers import BY_NAME
     (found,) = recognise(Look(path), {})
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

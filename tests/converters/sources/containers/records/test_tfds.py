@@ -19,9 +19,10 @@ from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers import tfrecord
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.open_source import open_source, recognise
+from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare import arrayrecord
+from shardfeed.converters.sources.readers import recognise
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import info_of
