@@ -57,7 +57,9 @@ class CompiledImages:
         known = self._records["known"] != 0
         self._sizes[~known] = 1  # any view: nothing is made of it
         self._windows, self._mirrored = crop.windows(seeds, self._sizes)
-        ratios = np.ones(len(payloads), int) if like_cuda else _ratios(self._windows, crop.target)
+        # As `geometry.reduction`.
+        fits = (self._windows[:, 2:] // np.array(crop.target)).min(1)
+        ratios = np.select([fits >= 8, fits >= 4, fits >= 2], [8, 4, 2], 1) if not like_cuda else np.ones_like(fits)
         self._views = np.empty(len(payloads), _VIEW)
         for column, name in enumerate(("top", "left", "height", "width")):
             self._views[name] = self._windows[:, column]
@@ -136,12 +138,6 @@ def compiled_decoder(
     if loaded is None or not {ENCODED} <= {*keys} <= {ENCODED, RESTARTS}:
         return None
     return partial(CompiledImages, loaded, crop, RESTARTS in keys, like_cuda)
-
-
-def _ratios(windows: np.ndarray, target: tuple[int, int]) -> np.ndarray:
-    """`geometry.reduction` of many windows: int64 [k]."""
-    fits = (windows[:, 2:] // np.array(target)).min(1)
-    return np.select([fits >= 8, fits >= 4, fits >= 2], [8, 4, 2], 1)
 
 
 def _address(array: np.ndarray) -> ctypes.c_void_p:

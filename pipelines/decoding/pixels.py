@@ -5,7 +5,7 @@ Pillow's pixels bit for bit. It cannot decode only a window. From a seekable JPE
 window needs; for any other JPEG, the height in the header is reduced so that rows below the window are not decoded,
 which saves a tenth. If the target fits into the window 2, 4 or 8 times, the decoder scales by that factor. The pixels
 of the pieces are those of the whole image bit for bit, because the data is the same, and the margin includes the pixels
-that colours are smoothed with.
+that colors are smoothed with.
 
 The window is resized to the size of a sample by OpenCV: bilinear, without antialiasing. It computes in integers: the
 result is within one level of the result in floats. OpenCV's bit-exact form is off by one level in 1 % of the values
@@ -31,7 +31,7 @@ from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
 
 PILLOW_ERRORS = (ValueError, OSError, SyntaxError, Image.DecompressionBombError)  # all that its decoders raise
-# Pixels around a window that are decoded, too: the decoder smooths subsampled colour with the neighbours that it has.
+# Pixels around a window that are decoded, too: the decoder smooths subsampled color with the neighbours that it has.
 # One is enough, but it does not smooth a strip of two columns at all.
 MARGIN = 2
 _WORTH = 0.9  # of the MCUs read by a decoder that stops below the window: with more, joining does not pay off
@@ -75,7 +75,7 @@ def plan_view(record: Mapping[str, Any], choose: ChooseView, *, like_cuda: bool 
     A JPEG is scaled if the content fits into the window 2, 4 or 8 times; the view's window is then in whole pixels of
     the smaller image, up to 7 pixels from the chosen one. `record`: `image/encoded`, bytes or a view of some;
     `image/format`, of raw pixels `image/height` and `image/width`, and of a seekable JPEG `image/restarts`.
-    `like_cuda`: a JPEG has the pixels that a GPU makes: subsampled colours are repeated, not interpolated, and nothing
+    `like_cuda`: a JPEG has the pixels that a GPU makes: subsampled colors are repeated, not interpolated, and nothing
     is scaled. Raises IntegrityError if the header does not decode.
 
     Plan a few MB of images before you decode the first of them: a decoder evicts Python from the processor's caches,
@@ -151,7 +151,7 @@ def _decoded(
     except ValueError as error:  # the fatal error; only without one, when all pixels are written, the first warning
         if pixels is None or _LEFT_OVER not in str(error):
             pixels = _judged_by_pillow(whole, ratio, error)
-            if like_cuda:  # it is no fatal error, and Pillow interpolates colours
+            if like_cuda:  # it is no fatal error, and Pillow interpolates colors
                 pixels = decode(whole, strict=False)
     return _cut(pixels, window)
 
