@@ -114,7 +114,8 @@ def _fault(hint: Any, value: Any) -> str:
         if _origin(kind) in _LISTS and isinstance(value, list | tuple):
             wrong = next(one for one in value if not _admits(inner[0], one))
             return f"got {_shown(wrong)} in the list, expected {_words(inner[0])}"
-    return f"got {_shown(value)}, expected {_words(hint)}"
+    empty = " that is not empty" if isinstance(value, str | bytes) and not value else ""
+    return f"got {_shown(value)}, expected {_words(hint)}{empty}"
 
 
 def _shown(value: Any) -> str:

@@ -53,6 +53,20 @@ def check_split_name(name: str) -> str:
     return name
 
 
+def name_problem(name: bytes) -> str:
+    """Why a name cannot be, unchanged, the path of a file below a folder; "" if it can."""
+    parts = name.split(b"/")
+    if b"\0" in name:
+        return "has a NUL"
+    if name.startswith(b"/"):
+        return "is absolute"
+    if b".." in parts:
+        return "points outside the folder"
+    if b"" in parts or b"." in parts:
+        return "has an empty part, or a part that is only dots"
+    return "has a part of more than 255 bytes" if any(len(part) > 255 for part in parts) else ""
+
+
 def label_names_file(key: str) -> str:
     """File from which TFDS reads the class names of the label feature `key`: `image.class.label.labels.txt`."""
     return key.replace("/", ".") + LABEL_NAMES_SUFFIX

@@ -11,6 +11,7 @@ from shardfeed.column import column_keys
 from shardfeed.converters.counted_ids import ids_were_counted
 from shardfeed.converters.existing.class_map import joined, near_names, schema_difference
 from shardfeed.converters.planning.append_target import AppendTarget
+from shardfeed.converters.planning.own_samples import OwnSamples
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceInfo, info_of
@@ -164,11 +165,14 @@ class _ExistingSamples:
         self._other: list[str] = []  # samples with different values in the dataset, and the difference
         keys: dict[bytes, int] = {}
         own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may count from 1 each
+        checks = OwnSamples(source)
         for i in range(len(source)):
             sample = source[i]
+            checks.check(i, sample)
             keys[sample.key] = i  # two of one key are refused by the plan
             if sample.number is not None:
                 own[sample.split, sample.number] = sample.key
+        checks.check_unique(source)
         clashes: list[tuple[bytes, int, str]] = []
         for name, split in dataset.items():
             self._find(split, keys, source)

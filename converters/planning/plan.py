@@ -17,6 +17,7 @@ import numpy as np
 from shardfeed.converters.planning.groups import GroupShares, Members
 from shardfeed.converters.planning.inputs import Inputs, made_by, sample_size, sample_state
 from shardfeed.converters.planning.options import PlanOptions, schema_of
+from shardfeed.converters.planning.own_samples import OwnSamples
 from shardfeed.converters.planning.planned_shard import PlannedShard, SplitMembers, cut, share_out
 from shardfeed.converters.planning.rows import MOST_SPLITS, PlanRows
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
@@ -117,10 +118,12 @@ def make_plan(
     names: dict[str, int] = {}
     related = Members(options, source.schema, no_leaks=no_leaks) if options.groups or no_leaks else None
     annotations = open_ = 0
+    own = OwnSamples(source)
     for i in range(count):
         if not i % EVERY:
             report_progress("planning", i, count)
         sample = source[i]
+        own.check(i, sample)
         size = sample_size(sample)
         state = sample_state(sample, size, features)
         if related is not None:
@@ -137,6 +140,7 @@ def make_plan(
         rows.add(draw(sample.key, options.seed), i, state, size, label, split, own_id)
     report_progress("planning", count, count)
     rows.end()
+    own.check_unique(source)
     for name in names:
         check_split_name(name)
     if related is not None:

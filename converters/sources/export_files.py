@@ -4,13 +4,13 @@ import hashlib
 import os
 from array import array
 from collections import deque
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 import numpy as np
 
 from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.naming import name_problem
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory
 
 _THREADS = 16  # each waits for the disk: one alone would write an eighth of what those do
@@ -165,18 +165,6 @@ def _write(path: str, data: bytes) -> None:
 
 def check_name(name: bytes, where: object) -> None:
     """Raise UsageError unless the name can be, unchanged, the path of a file below a folder."""
-    parts: Sequence[bytes] = name.split(b"/")
-    problem = ""
-    if b"\0" in name:
-        problem = "has a NUL"
-    elif name.startswith(b"/"):
-        problem = "is absolute"
-    elif b".." in parts:
-        problem = "points outside the folder"
-    elif b"" in parts or b"." in parts:
-        problem = "has an empty part, or a part that is only dots"
-    elif any(len(part) > 255 for part in parts):
-        problem = "has a part of more than 255 bytes"
-    if problem:
+    if problem := name_problem(name):
         problem = f"its name {escape(name)!r} {problem}, so it is not a valid file name"
         raise UsageError(where, problem, "rename it in the source")
