@@ -61,7 +61,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Row:
+class SheetRow:
     """A row of tiles, after `number`, `name` and `remark`, one below the other; empty ones take no space."""
 
     number: str
@@ -73,7 +73,7 @@ class Row:
 def draw_sheet(
     title: str,
     notes: Sequence[str],
-    rows: Sequence[Row],
+    rows: Sequence[SheetRow],
     columns: int,
     *,
     side: int = TILE,
@@ -130,7 +130,7 @@ def _write_legend(
         x += wide + 2 * _GAP
 
 
-def _write_label(canvas: ImageDraw.ImageDraw, place: tuple[int, int], row: Row) -> None:
+def _write_label(canvas: ImageDraw.ImageDraw, place: tuple[int, int], row: SheetRow) -> None:
     x, y = place
     for text, size, ink, height in ((row.number, 30, _INK, 38), (row.name, 16, _INK, 22), (row.remark, 12, _SOFT, 0)):
         if text:

@@ -44,19 +44,19 @@ def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) ->
 
 def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) -> int:
     """Call `operation` with the arguments of `add_making_arguments`, and print its report; the exit code is 0."""
-    signs = ProgressReporter(quiet=args.quiet or args.json, log=EventLog(None))
+    reporter = ProgressReporter(quiet=args.quiet or args.json, log=EventLog(None))
     options = {**given(args, *RUN), "shards": shards_of(args), "workers": workers_of(args)}
     if "to" in args:
         options |= given(args, "to", "max_bad")
     try:
-        with report_progress_to(signs.preparing), contextlib.redirect_stdout(sys.stderr):  # Ray prints there
-            report = operation(**options, progress=signs.converting)
+        with report_progress_to(reporter.preparing), contextlib.redirect_stdout(sys.stderr):  # Ray prints there
+            report = operation(**options, progress=reporter.converting)
     except TooManyRejectedError as error:
-        signs.close()
+        reporter.close()
         print_failed(error, args, what="record")
         raise
     finally:
-        signs.close()
+        reporter.close()
     print_report(report, args, what="record")
     if report.committed and not (args.json or args.quiet):
         print(f"\nnext: shardfeed inspect {shell_quoted(args.out)}")

@@ -31,7 +31,7 @@ class EventLog:
             except OSError as error:
                 raise UsageError("--log", storage_error(path, "open", error).problem, "name another file") from error
 
-    def say(self, event: str, **fields: Any) -> None:
+    def write(self, event: str, **fields: Any) -> None:
         """Add an event. A full disk does not stop the command that is being logged."""
         if self._file is None:
             return
@@ -69,7 +69,7 @@ class ProgressReporter:
     def preparing(self, doing: str, done: int, total: int | None) -> None:
         """`doing` is "listing", "planning" or "uploading": a listener of `converters.sources.guard`."""
         if doing == "planning" and done == total:
-            self._log.say("planned", files=done)
+            self._log.write("planned", files=done)
         self._show(doing, done, total, " files", "")
         if total is None:
             self._line(f"{doing} {number(done, 'file')}")
@@ -83,7 +83,7 @@ class ProgressReporter:
         shards = f"{state.shards}/{state.shards_planned} shards"
         if state.shards > self._shards:
             self._shards = state.shards
-            self._log.say("shards", done=state.shards, planned=state.shards_planned, images=done)
+            self._log.write("shards", done=state.shards, planned=state.shards_planned, images=done)
         elapsed = self._bar.format_dict["elapsed"] if self._bar is not None and self._doing == "" else 0
         rate = f"{size_text(state.source_bytes / elapsed)}/s, " if elapsed else ""
         self._show("", done, state.images_planned, " images", rate + shards)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import IntegrityError, StorageError, escape
-from shardfeed.formats.container import ContainerFormat, Written
+from shardfeed.formats.container import ContainerFormat, WrittenContainer
 from shardfeed.schema import Value
 from shardfeed.storage.local import NO_ROOM, NewFile, storage_error
 from shardfeed.storage.storage import FileInfo
@@ -49,7 +49,7 @@ class _ArrayRecord:
         self._writer.write(payload)
         self._sizes.append(len(payload))
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenContainer:
         """Close the file; return its size and checksum, and the offsets and sizes of its records."""
         try:
             self._writer.close()
@@ -58,7 +58,7 @@ class _ArrayRecord:
         self._file.take_over()
         offsets, sizes = _places(self._file.temporary, self._sizes)
         self._file.__exit__(None)
-        return Written(FileInfo(self._file.size, self._file.crc32c), offsets, sizes)
+        return WrittenContainer(FileInfo(self._file.size, self._file.crc32c), offsets, sizes)
 
     def discard(self) -> None:
         with suppress(RuntimeError):  # unwritten data is discarded anyway

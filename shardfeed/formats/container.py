@@ -169,7 +169,7 @@ class ContainerView:
         return b"".join(parts)
 
 
-class Written(NamedTuple):
+class WrittenContainer(NamedTuple):
     """A finished, durable container: the file, and the offset of each record's image in it, int64 [n].
 
     If the file holds whole payloads, these are the payloads' offsets. `sizes`: bytes from the start of each image to
@@ -188,7 +188,7 @@ class Container(Protocol):
         """Append a record; `parts`: its payload. Raises StorageError, and UsageError if the file cannot hold it."""
         ...
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenContainer:
         """Make it durable and give it its name. Raises StorageError; then it is discarded."""
         ...
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.errors import UsageError, argument
-from shardfeed.formats.container import ContainerFormat, Written, column_names, image_key, plain
+from shardfeed.formats.container import ContainerFormat, WrittenContainer, column_names, image_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import Schema, Value
 from shardfeed.storage.local import NewFile
@@ -34,7 +34,7 @@ _MOST_BYTES = (1 << 32) - 1  # an offset is a uint32
 _U32 = struct.Struct("<I")
 
 
-class _Column(NamedTuple):
+class _MdsColumn(NamedTuple):
     """A column: name, feature, encoding, bytes of a value if fixed, and encoder."""
 
     name: str
@@ -44,9 +44,9 @@ class _Column(NamedTuple):
     encode: Callable[[Any], bytes]
 
 
-def _columns(schema: Schema) -> list[_Column]:
+def _columns(schema: Schema) -> list[_MdsColumn]:
     names = sorted((name, key) for key, name in column_names(schema).items())
-    return [_Column(name, key, *_encoding(schema, key)) for name, key in names]
+    return [_MdsColumn(name, key, *_encoding(schema, key)) for name, key in names]
 
 
 def _encoding(schema: Schema, key: str) -> tuple[str, int | None, Callable[[Any], bytes]]:
@@ -79,7 +79,7 @@ def _list_of_bytes(values: Sequence[bytes]) -> bytes:
     return b"".join([sizes.tobytes(), *values])
 
 
-def _config(columns: Sequence[_Column]) -> dict[str, Any]:
+def _config(columns: Sequence[_MdsColumn]) -> dict[str, Any]:
     """Description of the columns in the shard and its index, as MDSWriter writes it."""
     return {
         "column_encodings": [column.encoding for column in columns],
@@ -93,7 +93,7 @@ def _config(columns: Sequence[_Column]) -> dict[str, Any]:
     }
 
 
-class _Shard:
+class _MdsShard:
     """See `Container`. Has room for the offsets of `most` samples."""
 
     def __init__(self, path: str, schema: Schema, most: int) -> None:
@@ -118,13 +118,13 @@ class _Shard:
             raise UsageError(self._file.path, problem, f"give more {argument('shards')}")
         self._begins.append(self._file.size)
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenContainer:
         """Write the header, whose offsets are known only now, and close the file."""
         count = len(self._images)
         offsets = np.array(self._begins, "<u4").tobytes()
         self._file.begin_with((_U32.pack(count) + offsets + self._config).ljust(self._room))
         self._file.__exit__(None)
-        return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(self._images, np.int64))
+        return WrittenContainer(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(self._images, np.int64))
 
     def discard(self) -> None:
         self._file.__exit__(RuntimeError)
@@ -135,7 +135,7 @@ class MDS(ContainerFormat):
 
     name = "mds"
     data_suffix = ".mds"
-    container = _Shard
+    container = _MdsShard
 
     def shard_file(self, split: str, number: int, count: int) -> str:
         """`train/shard.00003.mds`: a split is a folder."""

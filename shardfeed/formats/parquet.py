@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import UsageError, name_text
-from shardfeed.formats.container import ContainerFormat, Written, column_names, image_key
+from shardfeed.formats.container import ContainerFormat, WrittenContainer, column_names, image_key
 from shardfeed.schema import FILENAME, FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile
 from shardfeed.storage.storage import FileInfo
@@ -138,13 +138,13 @@ class _Parquet:
         self._rows, self._bytes = [], 0
         assert not self._output.expected, "an image is not stored byte for byte"
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenContainer:
         """Write the last row group and the footer."""
         self._write()
         self._writer.close()
         self._file.__exit__(None)
         offsets = self._output.offsets if self._image is not None else array("q", bytes(8 * self._count))
-        return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(offsets, np.int64))
+        return WrittenContainer(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(offsets, np.int64))
 
     def discard(self) -> None:
         self._output.dropped = True  # a writer writes its footer when it is garbage-collected

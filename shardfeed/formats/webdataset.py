@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import RASTER
-from shardfeed.formats.container import ContainerFormat, Written, image_key, label_key, plain
+from shardfeed.formats.container import ContainerFormat, WrittenContainer, image_key, label_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile
@@ -70,11 +70,11 @@ class _Tar:
         """Append a file, without owner or time, so that its content alone decides the bytes."""
         self._file.write([_header(name.encode(), len(content)), content, bytes(-len(content) % _BLOCK)])
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenContainer:
         """Write the two empty blocks that end a tar."""
         self._file.write([_END])
         self._file.__exit__(None)
-        return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(self._offsets, np.int64))
+        return WrittenContainer(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(self._offsets, np.int64))
 
     def discard(self) -> None:
         self._file.__exit__(RuntimeError)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.tools.contact_sheet import TILE, Row, Tile, draw_sheet
+from shardfeed.tools.contact_sheet import TILE, SheetRow, Tile, draw_sheet
 
 from pictures import image_bytes
 
@@ -23,7 +23,7 @@ def has(sheet: Image.Image, colour: tuple[int, int, int]) -> int:
 
 
 def one(image: bytes, name: str = "cat", caption: str = "") -> Image.Image:
-    return draw_sheet("title", ["note"], [Row("0", name, "1 image", [Tile.of(image, caption)])], 1)
+    return draw_sheet("title", ["note"], [SheetRow("0", name, "1 image", [Tile.of(image, caption)])], 1)
 
 
 def test_a_picture_fills_its_tile() -> None:
@@ -48,15 +48,15 @@ def test_what_does_not_decode_is_a_red_cross(damaged: bytes) -> None:
 
 def test_raw_pixels_are_drawn() -> None:
     pixels = np.full((20, 40, 3), (1, 200, 3), np.uint8)
-    sheet = draw_sheet("t", [], [Row("", "", "", [Tile.of(pixels.tobytes(), "", (20, 40))])], 1)
+    sheet = draw_sheet("t", [], [SheetRow("", "", "", [Tile.of(pixels.tobytes(), "", (20, 40))])], 1)
     assert has(sheet, (1, 200, 3)) == TILE * TILE // 2
-    broken = draw_sheet("t", [], [Row("", "", "", [Tile.of(pixels.tobytes()[:-1], "", (20, 40))])], 1)
+    broken = draw_sheet("t", [], [SheetRow("", "", "", [Tile.of(pixels.tobytes()[:-1], "", (20, 40))])], 1)
     assert has(broken, RED) > 300
 
 
 def test_rows_follow_each_other() -> None:
     colours = [(250, 0, 1), (0, 250, 1), (0, 1, 250)]
-    rows = [Row(str(i), "x", "", [Tile.of(png(colour), "")] * 2) for i, colour in enumerate(colours)]
+    rows = [SheetRow(str(i), "x", "", [Tile.of(png(colour), "")] * 2) for i, colour in enumerate(colours)]
     pixels = np.asarray(draw_sheet("t", [], rows, 2))
     bands = [np.flatnonzero((pixels == colour).all(axis=2).any(axis=1)) for colour in colours]
     assert all(above.max() < below.min() for above, below in itertools.pairwise(bands))

@@ -29,7 +29,7 @@ from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL, TEXT, Feature, Schema
 from shardfeed.tools.cli import main
 from shardfeed.tools.commands.preview_command import contact_sheet
-from shardfeed.tools.contact_sheet import WIDE_TILE, Row, Tile, draw_sheet
+from shardfeed.tools.contact_sheet import WIDE_TILE, SheetRow, Tile, draw_sheet
 from shardfeed.tools.overlay import class_colour, draw_annotations, has_annotations, raster_legend
 
 PAPER = (40, 40, 40)  # of the pictures
@@ -159,7 +159,7 @@ def test_a_mask_that_does_not_decode_is_a_cross() -> None:
 
 def test_texts_stand_below_in_lines_that_make_room() -> None:
     def sheet(*texts: str) -> Image.Image:
-        return draw_sheet("t", [], [Row("", "", "", [Tile(paper(96, 96), "name", texts)])], 1)
+        return draw_sheet("t", [], [SheetRow("", "", "", [Tile(paper(96, 96), "name", texts)])], 1)
 
     plain, one, two = sheet(), sheet("short"), sheet("short", "a caption of more words than a line can hold " * 20)
     assert [one.height - plain.height, two.height - one.height] == [13, 26]
@@ -180,7 +180,7 @@ def test_a_legend_names_the_colours_of_pixels_and_void() -> None:
     schema = Schema({RASTER: Feature("bytes", (), "raster")}, raster=Raster(("background", "sky"), 255))
     assert raster_legend(schema) == [(class_colour(1), "sky"), ((255, 255, 255), "void")]
     assert raster_legend(BOXES) == []
-    rows = [Row("", "", "", [Tile(paper(96, 96), "")] * 3)]
+    rows = [SheetRow("", "", "", [Tile(paper(96, 96), "")] * 3)]
     plain, named = draw_sheet("t", [], rows, 3), draw_sheet("t", [], rows, 3, legend=raster_legend(schema))
     assert named.height == plain.height + 18
     assert where(named, class_colour(1)).sum() > 60

@@ -40,17 +40,17 @@ def test_listing_and_planning_tell_how_far_they_are(
 
 def test_without_a_terminal_there_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    signs = ProgressReporter(quiet=False, log=EventLog(None), clock=lambda: now[0])
+    reporter = ProgressReporter(quiet=False, log=EventLog(None), clock=lambda: now[0])
     for second in range(0, 200, 10):
         now[0] = second
-        signs.preparing("listing", second * 1000, None)
+        reporter.preparing("listing", second * 1000, None)
     for second in range(200, 250, 10):
         now[0] = second
-        signs.preparing("planning", second - 200, 200)
+        reporter.preparing("planning", second - 200, 200)
     for second in range(250, 400, 10):
         now[0] = second
-        signs.converting(Progress(second, 1000, 10**6, 3, 8))
-    signs.close()
+        reporter.converting(Progress(second, 1000, 10**6, 3, 8))
+    reporter.close()
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
@@ -65,12 +65,12 @@ def test_without_a_terminal_there_is_a_line_a_minute(capsys: pytest.CaptureFixtu
 
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    signs = ProgressReporter(quiet=True, log=EventLog(None), clock=lambda: now[0])
+    reporter = ProgressReporter(quiet=True, log=EventLog(None), clock=lambda: now[0])
     for _ in range(3):
         now[0] += 100
-        signs.preparing("listing", 1000, None)
-        signs.converting(Progress(1, 2, 3, 0, 1))
-    signs.close()
+        reporter.preparing("listing", 1000, None)
+        reporter.converting(Progress(1, 2, 3, 0, 1))
+    reporter.close()
     assert capsys.readouterr() == ("", "")
 
 

@@ -88,7 +88,7 @@ def _header(record: Any) -> tuple[int, int, str] | None:
 
 
 @dataclass(frozen=True)
-class Change:
+class PossibleChange:
     """One change. `made`: returns the changed pipeline, in a new directory; `work` has fewer images."""
 
     change: str
@@ -116,17 +116,19 @@ def converted(work: Workload, out: str, image: ImageOptions | None = None) -> Wo
     return replace(work, split=shardfeed.open(out)["train"])
 
 
-def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
+def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[PossibleChange]:
     """The changes that could help this pipeline; only those that change something."""
     cores, side = cpu_budget(), stored_side(work.image_size)
 
-    def anew(flags: str, why: str, **options: Any) -> Change:
+    def anew(flags: str, why: str, **options: Any) -> PossibleChange:
         made = partial(converted, image=ImageOptions(**options))
-        return Change(f"shardfeed convert SOURCE OUT {flags}", why, made)
+        return PossibleChange(f"shardfeed convert SOURCE OUT {flags}", why, made)
 
     if work.workers < cores:
         why = f"{number(work.workers, 'thread')} for {number(cores, 'granted core')}"
-        yield Change(f"leave out --workers to use all {cores}", why, lambda work, out: replace(work, workers=cores))
+        yield PossibleChange(
+            f"leave out --workers to use all {cores}", why, lambda work, out: replace(work, workers=cores)
+        )
     if typical.raw:
         return
     smaller = min(typical.height, typical.width) > _SMALLER * side
@@ -146,10 +148,12 @@ def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
     pixels = 3 * typical.height * typical.width * len(work.split)
     cache = f'cached(split, Cache("{_MEMORY}", decoded=True)) for train_batches'
     if fits_in_memory(pixels):
-        yield Change(cache, f"images are decoded only once; decoded pixels take {size_text(pixels)} of memory", _cached)
+        yield PossibleChange(
+            cache, f"images are decoded only once; decoded pixels take {size_text(pixels)} of memory", _cached
+        )
     shrunk = round(pixels * (side / min(typical.height, typical.width)) ** 2)
     if smaller and fits_in_memory(shrunk):
-        yield Change(
+        yield PossibleChange(
             f"shardfeed convert SOURCE OUT --resize-shorter {side}, then {cache}",
             f"{size}; images are decoded only once; pixels take {size_text(shrunk)} of memory",
             lambda work, out: _cached(converted(work, out, ImageOptions(resize_shorter=side)), out + "-cache"),

@@ -173,31 +173,31 @@ def run(args: argparse.Namespace) -> int:
         if os.path.realpath(args.log).startswith(folder):
             raise UsageError("--log", f"{escape(args.log)} is inside the source", "name a file outside of it")
     log = EventLog(args.log)
-    signs = ProgressReporter(quiet=args.quiet or args.json, log=log)
-    log.say("started", source=without_secrets(args.source), out=args.out, version=__version__)
+    reporter = ProgressReporter(quiet=args.quiet or args.json, log=log)
+    log.write("started", source=without_secrets(args.source), out=args.out, version=__version__)
     try:
-        with report_progress_to(signs.preparing):
-            return _convert(args, signs, log)
+        with report_progress_to(reporter.preparing):
+            return _convert(args, reporter, log)
     except Exception as error:
         code = getattr(error, "exit_code", ShardfeedError.exit_code)
-        log.say("error", error=type(error).__name__, message=str(error), exit_code=code)
+        log.write("error", error=type(error).__name__, message=str(error), exit_code=code)
         raise
     except BaseException:  # a signal
-        log.say("interrupted")
+        log.write("interrupted")
         raise
     finally:
-        signs.close()
+        reporter.close()
         log.close()
 
 
-def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -> int:
+def _convert(args: argparse.Namespace, reporter: ProgressReporter, log: EventLog) -> int:
     if is_address(args.out):
         destination(args.out)  # before the source is listed
     source = source_of(args)
     info = info_of(source)
     if info.described and not (args.json or args.quiet):
         print(info.described, flush=True)  # before the work starts: the user may want to stop
-    log.say("listed", files=len(source), rejected=len(info.findings.rejected))
+    log.write("listed", files=len(source), rejected=len(info.findings.rejected))
     if not is_address(args.out):
         check_apart(args.out, info.findings.folder)
     image = ImageOptions(
@@ -219,20 +219,20 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
                 image=image,
                 max_bad={"images": args.max_bad, "objects": args.max_bad_objects},
                 workers=workers_of(args),
-                progress=signs.converting,
+                progress=reporter.converting,
             )
     except TooManyRejectedError as error:
-        signs.close()
+        reporter.close()
         _log_rejected(error.rejected, log)
         print_failed(error, args, shown=info.described)
         raise
     finally:
-        signs.close()
+        reporter.close()
         warnings.showwarning = before
     _log_rejected(report.rejected, log)
     if report.committed:
         sizes = {name: info.records for name, info in report.manifest.splits.items()}
-        log.say("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
+        log.write("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
     print_report(report, args, shown=info.described)
     if report.committed and not (args.json or args.quiet):
         print(next_steps(args.out, report.manifest))
@@ -241,7 +241,7 @@ def _convert(args: argparse.Namespace, signs: ProgressReporter, log: EventLog) -
 
 def _log_rejected(rejected: Sequence[Noted], log: EventLog) -> None:
     for noted in rejected:
-        log.say("rejected", **noted_json(noted))
+        log.write("rejected", **noted_json(noted))
 
 
 def source_of(args: argparse.Namespace) -> Source:

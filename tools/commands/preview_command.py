@@ -19,7 +19,7 @@ from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Sc
 from shardfeed.storage.local import write_file
 from shardfeed.text import listing, number
 from shardfeed.tools.arguments import check_output
-from shardfeed.tools.contact_sheet import TILE, WIDE_TILE, Row, Tile, draw_sheet
+from shardfeed.tools.contact_sheet import TILE, WIDE_TILE, SheetRow, Tile, draw_sheet
 from shardfeed.tools.overlay import draw_annotations, has_annotations, raster_legend
 
 ROWS = 50  # classes shown by default: larger sheets are unreadable
@@ -126,7 +126,7 @@ def _extent(split: Split, shown: Sequence[int]) -> list[str]:
     return notes
 
 
-def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequence[int]) -> list[Row]:
+def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequence[int]) -> list[SheetRow]:
     label_key = _label_key(split) or LABEL
     counts = split.class_counts[label_key]
     each_once = split.schema.features[label_key].scalar or split.schema.kind(label_key) == "tags"
@@ -151,13 +151,13 @@ def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequenc
         remark = f"{counts[label]:,} {what}{'s' if counts[label] != 1 else ''}"
         if counts[label] and not tiles[label]:
             remark += f", none in {read:,} read"
-        rows.append(Row(str(label), _names(split)[label], remark, tiles[label]))
+        rows.append(SheetRow(str(label), _names(split)[label], remark, tiles[label]))
     return rows
 
 
-def _grid_rows(split: Split, columns: int, order: Sequence[int]) -> list[Row]:
+def _grid_rows(split: Split, columns: int, order: Sequence[int]) -> list[SheetRow]:
     tiles = [_tile(split[index], split.schema) for index in order[: columns * _GRID_ROWS]]
-    return [Row("", "", "", tiles[start : start + columns]) for start in range(0, len(tiles), columns)]
+    return [SheetRow("", "", "", tiles[start : start + columns]) for start in range(0, len(tiles), columns)]
 
 
 def _labels_in(record: dict[str, Any], key: str) -> Iterator[int]:

@@ -55,7 +55,7 @@ def _numbers(side: _Side, places: np.ndarray, names: Sequence[str]) -> np.ndarra
 _Places = list[tuple[_Side, np.ndarray]]
 
 
-class Comparison:
+class DatasetComparison:
     """Two measured datasets, as a `Subject` of a report; `titles`: the user's names for them.
 
     Images are matched by their files' hashes, and then by their keys.

@@ -64,7 +64,7 @@ class Picture(NamedTuple):
     problem: str
 
 
-class Row(NamedTuple):
+class PictureRow(NamedTuple):
     """Pictures of a class in a split, or of inputs; all but the first few are shown on a click."""
 
     kind = "tiles"

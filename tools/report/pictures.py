@@ -26,7 +26,7 @@ from shardfeed.storage.storage import whole
 from shardfeed.text import listing, number, size_text
 from shardfeed.tools.overlay import draw_annotations, has_annotations
 from shardfeed.tools.report.measure import Measured
-from shardfeed.tools.report.page import FIRST, Picture, Row, Table
+from shardfeed.tools.report.page import FIRST, Picture, PictureRow, Table
 
 _SIDE, _WIDE_SIDE = 96, 176  # pixels; the latter if something is drawn over the picture
 _IN_ROW = 24  # pictures
@@ -71,7 +71,7 @@ class Pictures:
         about += [escape(text)[:_CAPTION] for text in record.get(schema.key(CAPTION) or "", ())[:1]]
         return _encoded(image, key, ", ".join(filter(None, about)), side=side)
 
-    def rows(self, most: int) -> tuple[list[Row], int]:
+    def rows(self, most: int) -> tuple[list[PictureRow], int]:
         """At most `most` pictures of each class in each split, spread over it, and the number of rows left out."""
         measured, splits = self._measured, [*self._measured.splits]
         most //= 1 + has_annotations(measured.data.manifest.schema)  # whose pictures take about twice as many bytes
@@ -91,10 +91,10 @@ class Pictures:
             spread = part[np.linspace(0, len(part) - 1, min(each, len(part))).astype(int)]
             of = [measured.class_name(label) or "no class"] * bool(measured.classes)
             title = f"{', '.join([*of, splits[split]])}: {number(len(part), 'image')}"
-            rows.append(Row(title, [*map(self.picture, spread.tolist())]))
+            rows.append(PictureRow(title, [*map(self.picture, spread.tolist())]))
         return rows, len(of_rows) - shown
 
-    def inputs(self, source: str | None, most: int) -> Iterator[Table | Row]:
+    def inputs(self, source: str | None, most: int) -> Iterator[Table | PictureRow]:
         """Each list of inputs as a table by code: number, reason, examples; and pictures of some, unless `most` is 0.
 
         `source`: the folder that was converted, for pictures of inputs that were left out.
@@ -120,7 +120,7 @@ class Pictures:
                 else:
                     pictures = [_left_out(source, code, key) for key in keys if source is not None]
                 if pictures:
-                    yield Row(f"{title}, {escape(code)}: {len(of):,}", pictures)
+                    yield PictureRow(f"{title}, {escape(code)}: {len(of):,}", pictures)
 
 
 def _encoded(

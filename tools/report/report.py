@@ -15,7 +15,7 @@ from shardfeed.storage.local import make_directory, write_file
 from shardfeed.text import number
 from shardfeed.tools.arguments import check_output
 from shardfeed.tools.report.about import About
-from shardfeed.tools.report.compare import Comparison
+from shardfeed.tools.report.compare import DatasetComparison
 from shardfeed.tools.report.measure import measure
 from shardfeed.tools.report.page import plain, render
 
@@ -68,7 +68,7 @@ def report(
         measured = [measure(one, folder, progress or bar.update) for one in every]
     if newer is None:
         return DatasetReport(About(measured[0], typed[0], titles[0], images))
-    return DatasetReport(Comparison(measured[0], measured[1], titles))
+    return DatasetReport(DatasetComparison(measured[0], measured[1], titles))
 
 
 class DatasetReport:
@@ -82,7 +82,7 @@ class DatasetReport:
         found.save("flowers.html")
     """
 
-    def __init__(self, subject: About | Comparison) -> None:
+    def __init__(self, subject: About | DatasetComparison) -> None:
         self._subject, self._output = subject, PAGE
 
     def __str__(self) -> str:
