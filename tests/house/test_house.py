@@ -203,10 +203,10 @@ ONE_PLACE = {
     "ColumnarSource": {f"{_ROWS}/rows.py"},
     "check_asked": {f"{_ROWS}/rows.py"},
     "ObjectTable": {f"{_ROWS}/objects.py"},
-    "ClassColumn": {f"{_ROWS}/image_classes.py", f"{_ROWS}/inference.py"},
+    "ClassColumn": {f"{_ROWS}/columns.py", f"{_ROWS}/inference.py"},
     "Numbering": {"converters/sources/classes.py"},
     "number_classes": {
-        f"{_ROWS}/image_classes.py",  # of samples
+        f"{_ROWS}/columns.py",  # of samples
         f"{_ROWS}/rows.py",  # of objects
         f"{_ROWS}/inference.py",  # of columns of a table
         "converters/sources/rows/label_file.py",  # of the names of one-hot columns
