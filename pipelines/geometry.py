@@ -179,7 +179,7 @@ def boxes_to_source(boxes: Numbers, scale: Numbers, offset: Numbers) -> np.ndarr
     """Convert predicted boxes from pixels of the model's input to pixels of the stored image, float32 [..., n, 4].
 
     Args:
-        boxes: [..., n, 4] as xmin, ymin, xmax, ymax, for one image or a batch of them.
+        boxes: [..., n, 4] as xmin, ymin, xmax, ymax, for one image or a batch of them; or other x, y, x, y, ...
         scale: [..., 2], x and y, as `detection` returns it for a transform that does not flip.
         offset: [..., 2], likewise.
 
@@ -187,7 +187,9 @@ def boxes_to_source(boxes: Numbers, scale: Numbers, offset: Numbers) -> np.ndarr
         for batch in make_batches(data["validation"], detection(letterbox(512)), batch_size=16, order="stored"):
             boxes = boxes_to_source(predict(batch["images"]), batch["scale"].numpy(), batch["offset"].numpy())
     """
-    scale, offset = (np.tile(np.asarray(side, np.float32), 2)[..., None, :] for side in (scale, offset))
+    scale, offset = (
+        np.tile(np.asarray(side, np.float32), boxes.shape[-1] // 2)[..., None, :] for side in (scale, offset)
+    )
     return np.asarray(boxes, np.float32) * scale + offset
 
 

@@ -7,7 +7,7 @@ A row holds what all who read or write the kind must agree on. What a kind needs
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from shardfeed.annotations import (
     BOX,
@@ -31,6 +31,8 @@ from shardfeed.annotations import (
 from shardfeed.schema import Feature, Schema
 from shardfeed.text import number
 
+# What a conversion can be asked for: "classes" of whole images, or kinds by their words.
+Task = Literal["boxes", "masks", "keypoints", "captions", "classes", "rasters"]
 _ANY = (None,)
 
 

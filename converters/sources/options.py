@@ -9,11 +9,11 @@ from typing import Any, Literal
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument
+from shardfeed.kinds import Task as Task
 from shardfeed.schema import Feature
 
 Column = str | int  # by name, or by number from 0
 Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
-Task = Literal["boxes", "masks", "keypoints", "captions", "classes", "rasters"]
 Unit = Literal["pixels", "fractions"]
 Path = str | os.PathLike[str]
 

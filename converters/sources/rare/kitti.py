@@ -1,8 +1,10 @@
 """KITTI: images in `image_2`, and in `label_2` one text file per image, with one line per object."""
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.reading import read_lines
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_number
@@ -27,16 +29,21 @@ _IGNORED = b"DontCare"  # an unlabelled region: a crowd, which training and eval
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """Text files of KITTI's 15 columns in a folder next to a folder of images."""
-    found = _folders(look)
+    found = label_folders(look, _LABELS_OF, _is_label)
     return Evidence("kitti", f"{found[0]} and {found[1]} with 15 columns per line", sure=True) if found else None
 
 
-def _folders(look: Look) -> tuple[str, str] | None:
-    """The names of the folders of images and of labels."""
+def label_folders(
+    look: Look, labels_of: Mapping[str, str], is_label: Callable[[bytes], bool]
+) -> tuple[str, str] | None:
+    """The names of a folder of images and of the folder of labels beside it.
+
+    `labels_of`: the folder of labels, by that of images. `is_label`: whether a file that begins so has labels.
+    """
     for name in islice(look.files((".txt",)), _LOOKED_AT):
         above, _, folder = os.path.dirname(name).rpartition("/")
-        for images, labels in _LABELS_OF.items():
-            if folder == labels and images in look.names(above)[0] and _is_label(look.head(look.full(name))):
+        for images, labels in labels_of.items():
+            if folder == labels and images in look.names(above)[0] and is_label(look.head(look.full(name))):
                 return images, labels
     return None
 
@@ -54,27 +61,44 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
     Raises UsageError if there is no label file, or no image is selected.
     """
-    folders = _folders(look) if look.is_folder else None
+    folders = label_folders(look, _LABELS_OF, _is_label) if look.is_folder else None
     if folders is None:
         remedy = "give the folder that holds image_2 and label_2, or training"
         raise UsageError(look.path, "no text files of 15 columns in label_2 next to image_2", remedy)
+    found = read_folders(look, options, folders, _object)
+    found.note("KITTI columns that are ignored: alpha, dimensions, location, rotation_y, score")
+    return found.source()
+
+
+def read_folders(
+    look: Look,
+    options: AnnotationOptions,
+    folders: tuple[str, str],
+    parse: Callable[[bytes], dict[str, Any] | None],
+    tasks: Sequence[Task] = ("boxes",),
+) -> Annotations:
+    """The images of `label_folders`, with an object for each line of their labels.
+
+    `parse`: the values of a line by the names of `Annotations.object`; None for a line without an object. It may raise
+    BadAnnotationError. `tasks`: what the lines have. Raises UsageError if no image is selected.
+    """
     files, images = look.list_images()
     ours = [i for i, key in enumerate(images) if _label_of(key, folders) is not None]
-    found = Annotations(look.path, look, options, files=images.take(np.array(ours, np.int64)), what="line")
+    listed = images.take(np.array(ours, np.int64))
+    found = Annotations(look.path, look, options, files=listed, what="line", tasks=tasks)
     named: set[int] = set()
     for index, key in enumerate(found.listing):
         number = files.find(_label_of(key, folders) or b"")
         if number >= 0:
             named.add(number)
-            _add_lines(found, found.file(index), files, number)
+            _add_lines(found, found.file(index), files, number, parse)
     found.take_rest("images without a label file, treated as images without objects")
     for number, key in enumerate(files):
         if number not in named and key.endswith(b".txt") and f"/{folders[1]}/".encode() in b"/" + key:
             with suppress(RejectedError):
                 for n, _ in read_lines(files.file(number)):
                     found.leave_out(name_text(key), AnnotationCode.ORPHAN, f"line {n}: this label file has no image")
-    found.note("KITTI columns that are ignored: alpha, dimensions, location, rotation_y, score")
-    return found.source()
+    return found
 
 
 def _label_of(image: bytes, folders: tuple[str, str]) -> bytes | None:
@@ -83,7 +107,9 @@ def _label_of(image: bytes, folders: tuple[str, str]) -> bytes | None:
     return (head + f"/{folders[1]}/".encode() + os.path.splitext(name)[0] + b".txt")[1:] if folder else None
 
 
-def _add_lines(found: Annotations, image: int, files: Listing, number: int) -> None:
+def _add_lines(
+    found: Annotations, image: int, files: Listing, number: int, parse: Callable[[bytes], dict[str, Any] | None]
+) -> None:
     try:
         lines = read_lines(files.file(number))
     except RejectedError as error:
@@ -92,18 +118,25 @@ def _add_lines(found: Annotations, image: int, files: Listing, number: int) -> N
         found.leave_out(name_text(files.key(number)), AnnotationCode.LINE, error.reason)
         return
     for n, line in lines:
-        words = line.split()
         try:
-            if len(words) not in _COLUMNS:
-                raise BadAnnotationError(AnnotationCode.LINE, f"got {len(words)} columns, expected 15")
-            texts = [word.decode("utf-8", "replace") for word in words]
-            box = [read_number(text, side) for text, side in zip(texts[4:8], _SIDES, strict=True)]
-            flags = {
-                f"{OBJECTS}truncated": int(read_number(texts[1], "truncated") > 0),
-                f"{OBJECTS}occluded": int(read_number(texts[2], "occluded") > 0),
-                IS_CROWD: int(words[0] == _IGNORED),
-            }
+            values = parse(line)
         except BadAnnotationError as error:
             found.leave_out(image, error.code, f"line {n}: {error.reason}")
             continue
-        found.object(image, n, box, texts[0], flags=flags)
+        if values is not None:
+            found.object(image, n, **values)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """The box, the class and the flags of a line. Raises BadAnnotationError."""
+    words = line.split()
+    if len(words) not in _COLUMNS:
+        raise BadAnnotationError(AnnotationCode.LINE, f"got {len(words)} columns, expected 15")
+    texts = [word.decode("utf-8", "replace") for word in words]
+    box = [read_number(text, side) for text, side in zip(texts[4:8], _SIDES, strict=True)]
+    flags = {
+        f"{OBJECTS}truncated": int(read_number(texts[1], "truncated") > 0),
+        f"{OBJECTS}occluded": int(read_number(texts[2], "occluded") > 0),
+        IS_CROWD: int(words[0] == _IGNORED),
+    }
+    return {"box": box, "label": texts[0], "flags": flags}

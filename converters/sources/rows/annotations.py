@@ -33,6 +33,7 @@ from shardfeed.converters.sources.rows.objects import ObjectGather, class_text, 
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Ledger, ListedFiles, Names, Rasters, Rows
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
+from shardfeed.kinds import OF_OBJECTS
 from shardfeed.schema import IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, is_plain
 from shardfeed.text import listing as listed
 from shardfeed.text import number
@@ -401,7 +402,7 @@ class Annotations:
             for texts in self._of_places(self._classes, places, len(taken), ()):
                 labels.add(texts)
         self._add_columns(rows.columns, places, len(taken))
-        if self.boxed and self._wants("boxes", "masks", "keypoints"):
+        if self.boxed and self._wants(*(kind.word for kind in OF_OBJECTS)):
             rows.objects = self.objects
         rows.of_objects = KnownClasses(place=self.place, names=names, ids=ids, refuse=self._refuse_label)
         rows.splits = self._split_column(places, listing)
@@ -445,7 +446,7 @@ class Annotations:
                 why = self._unlabelled.get(image, "it has no class, but others have one")
                 self.reject(image, RejectCode.NO_LABEL, why)
 
-    def _wants(self, *tasks: Task) -> bool:
+    def _wants(self, *tasks: str) -> bool:
         return not self.options.tasks or any(task in self.options.tasks for task in tasks)
 
     def _is_wanted(self, image: int) -> bool:
