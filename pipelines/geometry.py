@@ -187,10 +187,9 @@ def boxes_to_source(boxes: Numbers, scale: Numbers, offset: Numbers) -> np.ndarr
         for batch in make_batches(data["validation"], detection(letterbox(512)), batch_size=16, order="stored"):
             boxes = boxes_to_source(predict(batch["images"]), batch["scale"].numpy(), batch["offset"].numpy())
     """
-    scale, offset = (
-        np.tile(np.asarray(side, np.float32), boxes.shape[-1] // 2)[..., None, :] for side in (scale, offset)
-    )
-    return np.asarray(boxes, np.float32) * scale + offset
+    boxes = np.asarray(boxes, np.float32)
+    scale, offset = (np.tile(np.asarray(side, np.float32), boxes.shape[-1] // 2) for side in (scale, offset))
+    return boxes * scale[..., None, :] + offset[..., None, :]
 
 
 @checked

@@ -9,14 +9,23 @@ from PIL import Image
 
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
 from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, RecordKind
+from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, ROTATED, RecordKind
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import MIN_VISIBLE, View, check_flip, see_areas, see_boxes, see_points, see_raster
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 from shardfeed.text import number
 
 BoxFormat = Literal[
-    "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
+    "xyxy",
+    "yxyx",
+    "xywh",
+    "center_xywh",
+    "center_yxhw",
+    "rel_xyxy",
+    "rel_yxyx",
+    "rel_xywh",
+    "rel_center_xywh",
+    "xyxyxyxy",
 ]
 
 
@@ -40,7 +49,13 @@ def box_columns(form: str, x0: Any, y0: Any, x1: Any, y1: Any) -> tuple[Any, Any
 
 
 def object_keys(
-    schema: Schema, *optional: str, masks: bool, keypoints: bool, mirrors: bool, image_id: bool = False
+    schema: Schema,
+    *optional: str,
+    form: BoxFormat = "xyxy",
+    masks: bool,
+    keypoints: bool,
+    mirrors: bool,
+    image_id: bool = False,
 ) -> tuple[list[str], Keypoints | None]:
     """Return the features that a detection needs, with those of `optional` that exist, and the meaning of key points.
 
@@ -49,6 +64,8 @@ def object_keys(
     """
     keys = [ENCODED, *[key for key in (FORMAT, *optional) if schema.key(key) is not None]]
     keys += _needed(schema, BOXES, [*BOX, OBJECT_LABEL])
+    if form == "xyxyxyxy":
+        keys += _needed(schema, ROTATED)
     if masks:
         keys += _needed(schema, MASKS)
     if image_id and schema.key(SOURCE_ID) is None:
@@ -101,8 +118,9 @@ def see_objects(
 ) -> dict[str, np.ndarray]:
     """The k objects of a record that are in the view, in stored order.
 
-    boxes float32 [k, 4], labels int64 [k], area float32 [k], iscrowd int64 [k]; if requested, masks uint8 [k, height,
-    width] and keypoints float32 [k, K, 3]. `keypoints`: their meaning. Raises IntegrityError if columns do not match.
+    boxes float32 [k, 4], or [k, 8] of rotated ones, labels int64 [k], area float32 [k], iscrowd int64 [k]; if
+    requested, masks uint8 [k, height, width] and keypoints float32 [k, K, 3]. `keypoints`: their meaning. Raises
+    IntegrityError if columns do not match.
     """
     corners = np.stack(_columns(record, BOX), 1)
     seen = see_boxes(corners, view, min_visible)
@@ -120,7 +138,10 @@ def see_objects(
         areas = see_areas(_of_length(OBJECT_AREA, record[OBJECT_AREA], count), seen, view)
     else:
         areas = np.prod(seen.boxes[:, 2:] - seen.boxes[:, :2], axis=1)
-    boxes = _formatted(seen.boxes, form, view.target)
+    if form == "xyxyxyxy":
+        boxes = _points(ROTATED, record, count, view, None)[kept].reshape(-1, 8)
+    else:
+        boxes = _formatted(seen.boxes, form, view.target)
     found = {"boxes": boxes, "labels": column(OBJECT_LABEL), "area": areas, "iscrowd": column(IS_CROWD)}
     if masks:
         encoded = _of_length(OBJECT_MASK, record[OBJECT_MASK], count)

@@ -5,6 +5,7 @@ A row holds what all who read or write the kind must agree on. What a kind needs
 `tools`' overlay draws it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from shardfeed.annotations import (
     OBJECT_LABEL,
     OBJECT_MASK,
     OBJECT_TEXT,
+    OBJECTS,
     RASTER,
     RASTER_FORMAT,
     XMAX,
@@ -32,7 +34,7 @@ from shardfeed.schema import Feature, Schema
 from shardfeed.text import number
 
 # What a conversion can be asked for: "classes" of whole images, or kinds by their words.
-Task = Literal["boxes", "masks", "keypoints", "captions", "classes", "rasters"]
+Task = Literal["boxes", "masks", "keypoints", "rotated", "captions", "classes", "rasters"]
 _ANY = (None,)
 
 
@@ -103,6 +105,18 @@ KEYPOINTS = RecordKind(
     name="key points",
     remedy="convert it again with --tasks boxes,keypoints",
 )
+_CORNERS = tuple(f"{OBJECTS}corner/{axis}" for axis in "xy")
+ROTATED = RecordKind(
+    "rotated",
+    dict.fromkeys(_CORNERS, Feature("float32", _ANY, "keypoint")),
+    each=lambda _: 4,
+    allowed=dict.fromkeys(_CORNERS, (math.isfinite, "a finite number")),
+    name="rotated boxes",
+    remedy="convert it again with --tasks rotated",
+    lines=lambda _: ((0, 1), (1, 2), (2, 3), (3, 0)),
+    flip=lambda _: (1, 0, 3, 2),  # so that the corners go around the same way
+    outline=True,
+)
 AREAS = RecordKind(
     "areas",
     {OBJECT_AREA: Feature("float32", _ANY, "number")},
@@ -127,7 +141,7 @@ RASTERS = RecordKind(
     remedy="convert folders of images and masks",
 )
 
-OF_OBJECTS = (BOXES, CLASSES, KEYPOINTS, AREAS, CROWDS, MASKS)
+OF_OBJECTS = (BOXES, CLASSES, KEYPOINTS, ROTATED, AREAS, CROWDS, MASKS)
 POINTS = tuple(kind for kind in OF_OBJECTS if kind.lines is not None)
 KINDS = (*OF_OBJECTS, CAPTIONS, RASTERS)
 

@@ -169,6 +169,8 @@ def _module(name: str) -> Any:
             from shardfeed.converters.sources.annotations import voc_reader as module
         case "kitti":
             from shardfeed.converters.sources.rare import kitti as module
+        case "dota":
+            from shardfeed.converters.sources.rare import dota as module
         case "masks":
             from shardfeed.converters.sources.annotations import masks_reader as module
         case "caption-files":
@@ -252,6 +254,7 @@ READERS: tuple[Reader, ...] = (
     _annotations("yolo", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _annotations("voc", _OF_BOXES | {"voc_origin", "encoding"} | _GROUPS, ".xml"),
     _annotations("kitti", _OF_BOXES - {"images"}, ".txt"),
+    _annotations("dota", _OF_BOXES - {"images"}, ".txt"),
     _annotations("masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS, names=_MASKS),
     _annotations("boxes-csv", _OF_BOXES | _OF_TABLES | _GROUPS, *_CSV_ENDS, "bbx_gt.txt", kinds=("other",)),
     _annotations("classes-csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv", kinds=("other",)),

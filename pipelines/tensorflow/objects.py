@@ -12,7 +12,7 @@ import tensorflow as tf
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
 from shardfeed.declared import Fraction, Natural, Positive, Range, checked
 from shardfeed.errors import UsageError
-from shardfeed.kinds import KEYPOINTS, RecordKind
+from shardfeed.kinds import KEYPOINTS, ROTATED, RecordKind
 from shardfeed.pipelines.geometry import MIN_VISIBLE
 from shardfeed.pipelines.objects import BoxFormat, box_columns, object_keys, raster_keys
 from shardfeed.pipelines.tensorflow import views
@@ -63,7 +63,8 @@ def detection(
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`.
         boxes: one of Keras' formats: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of
-            `image`; "rel_xyxy", "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
+            `image`; "rel_xyxy", "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it. "xyxyxyxy" gives
+            rotated boxes, float32 [m, 8]: x and y of four corners, in pixels, which may be outside of the window.
         max_objects: maximum number per image, 1 or more.
         min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped.
         label_offset: added to the labels, 0 or more: 1 for models that use 0 as the background.
@@ -114,7 +115,7 @@ class GraphDetection:
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
         optional = [IS_CROWD] * (self.crowd != "keep") + [OBJECT_AREA] * self.area
-        asked = {"masks": self.masks, "keypoints": self.keypoints, "image_id": self.image_id}
+        asked: Any = {"form": self.boxes, "masks": self.masks, "keypoints": self.keypoints, "image_id": self.image_id}
         keys, meaning = object_keys(schema, *optional, **asked, mirrors=self.image.crop.mirrors)
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors) -> dict[str, Any]:
@@ -141,11 +142,15 @@ class GraphDetection:
             seen = _chosen(seen, tf.where(tf.gather(crowd, seen.kept) == 0)[:, 0])
         count = tf.shape(seen.kept)[0]
         seen = _chosen(seen, views.largest(seen.boxes, self.max_objects))
+        if self.boxes == "xyxyxyxy":
+            boxes = tf.reshape(_points(ROTATED, None, features, seen, view), [-1, 8])
+        else:
+            boxes = formatted(seen.boxes, self.boxes, view.target)
         labels = tf.gather(features[OBJECT_LABEL], seen.kept) + self.label_offset
         sample: dict[str, Any] = {
             "images": image,
             "bounding_boxes": {
-                "boxes": self._padded(formatted(seen.boxes, self.boxes, view.target)),
+                "boxes": self._padded(boxes),
                 "labels": self._padded(labels),
             },
             "num_objects": count,

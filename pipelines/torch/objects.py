@@ -71,7 +71,8 @@ def detection(
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package. Its random
             draw applies to the whole sample.
         boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of `image`; "rel_xyxy",
-            "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
+            "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it. "xyxyxyxy" gives rotated boxes, float32
+            [k, 8]: x and y of four corners, in pixels, which may be outside of the window.
         min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped,
             with its label, mask, keypoints, crowd flag and area.
         label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which use 0 as the background.
@@ -152,7 +153,9 @@ class Detection(ViewTransform[tuple[torch.Tensor, Target]]):
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
         mirrors, optional = self.image.crop.mirrors, (SOURCE_ID, OBJECT_AREA, IS_CROWD)
-        keys, meaning = object_keys(schema, *optional, masks=self.masks, keypoints=self.keypoints, mirrors=mirrors)
+        keys, meaning = object_keys(
+            schema, *optional, form=self.boxes, masks=self.masks, keypoints=self.keypoints, mirrors=mirrors
+        )
         return keys, replace(self, meaning=meaning)
 
     def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:

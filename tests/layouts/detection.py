@@ -295,6 +295,32 @@ def yolo_obb(to: Files) -> None:
     to.put("obb/labels/train/a.txt", "1 0.1 0.1 0.6 0.1 0.6 0.6 0.1 0.6")
 
 
+@TOPIC.layout(
+    "Ultralytics' OBB with `task: obb` in data.yaml",
+    "convert obb/data.yaml out",
+    Gives("train 1", of="plane ship", objects=1, boxes={"a.jpg": "ship 6 4 36 24"}),
+)
+def yolo_obb_stated(to: Files) -> None:
+    yolo_obb(to)
+    to.put("obb/data.yaml", "path: .\ntrain: images/train\nnames: [plane, ship]\ntask: obb")
+
+
+@TOPIC.layout(
+    "DOTA: `train/images`, `train/labelTxt`",
+    "convert dota out",
+    Gives("train 1", of="plane ship", objects=2, boxes={"a.png": "ship 6 4 36 24; plane 0 8 20 32"}),
+)
+def dota(to: Files) -> None:
+    to.images("dota/train/images/a.png")
+    lines = [
+        "imagesource:GoogleEarth",
+        "gsd:0.146",
+        "6 14 21 4 36 14 21 24 ship 0",
+        "-10.0 20.0 10 8 20 20 10 32 plane 1",
+    ]
+    to.put("dota/train/labelTxt/a.txt", "\n".join(lines))
+
+
 @TOPIC.layout("Pascal VOC's devkit: `VOCdevkit/VOC2007`", "convert VOCdevkit/VOC2007 out --voc-origin 1", TWO_SPLITS)
 def voc_2007(to: Files) -> None:
     to.images("VOCdevkit/VOC2007/JPEGImages/{a,b}.jpg")

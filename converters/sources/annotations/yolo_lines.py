@@ -164,7 +164,7 @@ class LabelLines:
             remedy = f"{boxes} converts the box of each; {masks} converts outlines and lists the other lines"
         elif outlines == [_CORNERS]:
             problem = f"all lines have {_CORNERS} numbers: rotated boxes or outlines of four points?"
-            remedy = f"{boxes} converts the upright box around each, {masks} also converts them as outlines"
+            remedy = f"{ask_for('rotated')} converts rotated boxes, {masks} outlines, {boxes} the box around each"
         elif len(outlines) == 1 and (self.data_yaml is None or self._posed == self._counts):
             problem = f"all lines have {outlines[0]} numbers: outlines or boxes with key points?"
             remedy = f"{masks} converts them as outlines; for key points give a data.yaml with {_POINTS}"

@@ -30,15 +30,16 @@ from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
+from shardfeed.kinds import ROTATED
 from shardfeed.text import counted, in_usual_order, number
 
 
 def read(look: Look, options: AnnotationOptions, parsed: Description | None = None) -> ColumnarSource:
     """The dataset of a data.yaml, of Darknet's obj.data, or of a folder of images and labels.
 
-    Boxes and classes; keypoints if data.yaml has a `kpt_shape`; outlines if `options.tasks` has "masks". Raises
-    UsageError or LabelFileError if it is not a dataset, if no image has labels, if lines are ambiguous, and if they are
-    in pixels.
+    Boxes and classes; keypoints if data.yaml has a `kpt_shape`; rotated boxes if its task is obb; outlines if
+    `options.tasks` has "masks". Raises UsageError or LabelFileError if it is not a dataset, if no image has labels, if
+    lines are ambiguous, and if they are in pixels.
     """
     dataset = find_dataset(look, options, parsed)
     if dataset.names is None:
@@ -47,6 +48,7 @@ def read(look: Look, options: AnnotationOptions, parsed: Description | None = No
         raise UsageError(dataset.place, "labels are numbers, but no file names the classes", remedy)
     shape = _shape(dataset, options)
     wants_points = shape == "keypoints" and (not options.tasks or "keypoints" in options.tasks)
+    rotated = shape == "corners" and (not options.tasks or "rotated" in options.tasks)
     files, images = look.list_images(files=_list_files(look, dataset))
     found = Annotations(
         dataset.place,
@@ -55,12 +57,12 @@ def read(look: Look, options: AnnotationOptions, parsed: Description | None = No
         what="line",
         unit="fractions",
         keypoints=dataset.data_yaml.keypoints if wants_points and dataset.data_yaml is not None else None,
-        tasks=("boxes", "masks", "keypoints"),
+        tasks=("boxes", "masks", "keypoints", "rotated"),
         files=images,
     )
     found.stated, found.ledger.notes = (dataset.names, ()), [*found.ledger.notes, *dataset.notes]
     lines = LabelLines(shape, dataset.data_yaml, asked="boxes" in options.tasks)
-    reading = _YoloSplits(dataset, files, found, lines)
+    reading = _YoloSplits(dataset, files, found, lines, rotated)
     for split in in_usual_order(dataset.entries) or [""]:
         reading.add_split(split)
     reading.check_labels()
@@ -68,7 +70,7 @@ def read(look: Look, options: AnnotationOptions, parsed: Description | None = No
     lines.check()
     reading.add_unclear()
     found.ledger.notes += lines.notes
-    if lines.outlines and "masks" not in options.tasks:
+    if lines.outlines and not rotated and "masks" not in options.tasks:
         found.note(f"outlines converted to the box around them: {lines.outlines}")
     if dataset.entries:
         found.unnamed = "images in no split, left out"
@@ -82,8 +84,9 @@ def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
     Raises UsageError if the two contradict each other.
     """
     tasks, task = frozenset(options.tasks), "" if dataset.data_yaml is None else dataset.data_yaml.task
-    if {"masks", "keypoints"} <= tasks:
-        raise UsageError("tasks", "YOLO lines have an outline or key points, not both", "leave one of the two out")
+    if len(tasks & {"masks", "keypoints", "rotated"}) > 1:
+        problem = "YOLO lines have an outline, key points or four corners, and not several of them"
+        raise UsageError("tasks", problem, "leave all but one out")
     if "keypoints" in tasks and task != "pose":
         problem = "the number of key points per line is unknown"
         raise UsageError(dataset.place, problem, "add kpt_shape: [K, 3] (x, y, visibility), or [K, 2], to data.yaml")
@@ -92,9 +95,11 @@ def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
             remedy = f"give {ask_for('boxes')}, or leave it out"
             raise UsageError(dataset.place, f"its task is {task}, which has no outlines", remedy)
         return "polygons"
-    if task == "obb" and "boxes" not in tasks:
-        remedy = f"{ask_for('boxes')} converts the upright box around each and drops its angle"
-        raise UsageError(dataset.place, "its boxes are rotated (task: obb), but records have upright boxes", remedy)
+    if "rotated" in tasks:
+        if task in ("detect", "pose", "segment"):
+            remedy = f"give {ask_for('boxes')}, or leave it out"
+            raise UsageError(dataset.place, f"its task is {task}, which has no rotated boxes", remedy)
+        return "corners"
     shapes: dict[str, Shape] = {"obb": "corners", "pose": "keypoints", "detect": "boxes", "segment": "polygons"}
     return shapes.get(task, "either")
 
@@ -121,8 +126,10 @@ def label_keys(image: bytes) -> tuple[bytes, bytes]:
 class _YoloSplits:
     """Finds the images of each split and their labels in `files`, and gives both to `found`."""
 
-    def __init__(self, dataset: YoloDataset, files: Listing, found: Annotations, lines: LabelLines) -> None:
-        self._dataset, self._files, self._found, self._lines = dataset, files, found, lines
+    def __init__(
+        self, dataset: YoloDataset, files: Listing, found: Annotations, lines: LabelLines, rotated: bool
+    ) -> None:
+        self._dataset, self._files, self._found, self._lines, self._rotated = dataset, files, found, lines, rotated
         self._lookup = PathLookup(files)
         self._choice = found.listing.choice
         self._split_of: dict[int, str] = {}  # by the number of an image in `files`
@@ -323,7 +330,8 @@ class _YoloSplits:
 
     def _add(self, image: int, n: int, line: LabelLine) -> None:
         outline = [line.outline] if line.outline else None
-        self._found.object(image, n, line.box, line.label, points=line.points, outline=outline)
+        points = {ROTATED.word: line.outline} if self._rotated else line.points
+        self._found.object(image, n, line.box, line.label, points=points, outline=outline)
 
     def add_unclear(self) -> None:
         """Add the lines that are outlines, or boxes and more, as all lines together show."""

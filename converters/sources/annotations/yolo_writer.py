@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, OBJECT_LABEL
+from shardfeed.converters.sources.annotations.yolo_reader import label_keys
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
     WORDS,
@@ -19,15 +20,14 @@ from shardfeed.converters.sources.export_format import (
     name_of,
     number_text,
     object_keys,
-    stem,
 )
 from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.errors import check_extra
-from shardfeed.kinds import KEYPOINTS
+from shardfeed.kinds import AREAS, KEYPOINTS, ROTATED
 
 
 class YoloFormat(ExportFormat):
-    """Boxes with a class, and keypoints."""
+    """Boxes with a class, upright or rotated, and keypoints."""
 
     NAME: ClassVar[str] = "yolo"
     SIDE_FILES: ClassVar[int] = 1
@@ -39,13 +39,16 @@ class YoloFormat(ExportFormat):
         self.parts = [RestoredPart(objects=True)]
         self._names = self.class_names(OBJECT_LABEL)
         self._words = self.folder_words(1)
+        self._rotated = ROTATED.features.keys() <= losses.storable
         self._points = items.schema.keypoints if KEYPOINT_X in losses.storable else None
         if self._points is not None and self._points.skeleton:
             self.notes.append("data.yaml cannot store the skeleton: it is not kept")
 
     @classmethod
     def storable(cls, items: ExportRecords) -> frozenset[str]:
-        """Boxes, classes and keypoints."""
+        """Boxes, classes, and corners or else keypoints."""
+        if ROTATED.is_in(items.schema):
+            return object_keys(items.schema, *ROTATED.features, *AREAS.features)  # areas follow from the corners
         return object_keys(items.schema, *KEYPOINTS.features)
 
     def add(self, item: ExportRecord) -> bytes:
@@ -55,12 +58,16 @@ class YoloFormat(ExportFormat):
         self._tree.write(b"images/" + name, item.image, item.where)
         self._seen.clear()
         lines = [line for i in range(len(item.boxes)) if not self.is_twin(line := self._line(item, i), item)]
-        self._tree.write(b"labels/" + stem(name) + b".txt", "".join(lines).encode(), item.where)
+        self._tree.write(label_keys(b"images/" + name)[0], "".join(lines).encode(), item.where)
         return b"images/" + name
 
     def _line(self, item: ExportRecord, i: int) -> str:
         label = int(item.values[OBJECT_LABEL][i])
         name_of(self._names, label, item, OBJECT_LABEL)
+        if self._rotated:
+            corners = np.stack([np.asarray(item.values[key], np.float32) for key in ROTATED.features], axis=-1)
+            texts = [np.format_float_positional(side, trim="-") for side in corners[4 * i : 4 * i + 4].ravel()]
+            return " ".join([str(label), *texts]) + "\n"
         left, top, right, bottom = item.boxes[i].tolist()
         numbers = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
         if self._points is not None:
@@ -83,6 +90,7 @@ class YoloFormat(ExportFormat):
             lines += [f"flip_idx: {list(self._points.flip)}"] if self._points.flip else []
             of_class = json.dumps(list(self._points.names), ensure_ascii=False)
             lines += ["kpt_names:", *(f"  {label}: {of_class}" for label in range(len(self._names)))]
+        lines += ["task: obb"] * self._rotated
         self.write_lines("data.yaml", lines)
         tasks = {} if self._points is None else {"tasks": ["keypoints"]}
         return [ReconvertCommand("data.yaml", {"reader": "yolo", **tasks})]

@@ -179,6 +179,7 @@ def yolo_validation_elsewhere(box: Box) -> None:
     "convert set out",
     Way("--tasks", 4),
     Way("--tasks", 4, fill={"--tasks": "boxes,masks"}),
+    Way("--tasks", 4, fill={"--tasks": "rotated"}),
 )
 def yolo_lines_of_two_meanings(box: Box) -> None:
     yolo(box, "names: [cat, dog]\ntrain: images/train\n", line="N 0.1 0.1 0.4 0.1 0.4 0.4 0.1 0.4")

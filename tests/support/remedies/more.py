@@ -5,6 +5,7 @@ import zipfile
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from datasets import SCENES
@@ -239,7 +240,7 @@ def mixed() -> None:
     mix([(shardfeed.open(name)["train"], 1) for name in ("a", "b")])
 
 
-def loader(**kinds: bool) -> None:
+def loader(**kinds: Any) -> None:
     from shardfeed.pipelines import torch
 
     torch.detection(torch.random_resized_crop(8), **kinds).bind(shardfeed.open("out").manifest.schema)
@@ -298,7 +299,15 @@ def datasets_of_other_classes(box: Box) -> None:
     lambda: batches(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )
+@advises(
+    "shardfeed/kinds.py: convert it again with --tasks rotated",
+    lambda: loader(boxes="xyxyxyxy"),
+    Way("--tasks", 1, onto="convert obb/data.yaml new"),
+)
 def drawn_scenes(box: Box) -> None:
+    box.image("obb/images/train/a.jpg")
+    box.write("obb/labels/train/a.txt", "0 0.2 0.1 0.6 0.3 0.5 0.6 0.1 0.4\n")
+    box.write("obb/data.yaml", "names: [cat]\ntrain: images/train\n")
     for out in ("out", "b"):
         assert box.type(f"convert {SCENES}/coco/instances.json {out} --images {SCENES}/images --tasks boxes") == 0
 

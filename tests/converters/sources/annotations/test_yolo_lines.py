@@ -157,7 +157,7 @@ def test_one_line_in_pixels_leaves_the_image(tmp_path: Path) -> None:
         ([QUAD], "", (), r"labels/0.txt:1: all lines have 9 numbers: rotated boxes or outlines of four points?"),
         ([QUAD, "0 0.5 0.5 0.1 0.1"], "", (), r"got a line of 9 numbers, and one of 5 at .*labels/1.txt:1"),
         ([TRIANGLE, "0 0.5 0.5 0.1 0.1"], "", (), "got a line of 7 numbers, and one of 5"),
-        ([QUAD], "task: obb\n", (), r"its boxes are rotated \(task: obb\)"),
+        ([QUAD], "task: detect\n", ("rotated",), "its task is detect, which has no rotated boxes"),
         (["0 .5 .5 .2 .2 .4 .4 2 .6 .6 2"] * 2, "", (), "all lines have 11 numbers: outlines or boxes with key points"),
         (
             ["0 .5 .5 .4 .4 .4 .4 .6 .6 .5 .5"] * 2,
@@ -176,7 +176,7 @@ def test_one_line_in_pixels_leaves_the_image(tmp_path: Path) -> None:
         (["0 .1 .1 .4 .1 .4 .4 .1 .4 .9 17"] * 2, "", (), "all lines end in an integer, up to 17, which is no coord"),
         (["0 .5 .5 .2 .2 .4 .4 2"] * 2, "", (), r"all lines have 8 numbers.*write kpt_shape"),
         ([QUAD], "", ("keypoints",), "the number of key points"),
-        ([QUAD], "", ("masks", "keypoints"), "an outline or key points, not both"),
+        ([QUAD], "", ("masks", "keypoints"), "not several of them"),
         ([QUAD], "", ("captions",), "got the task 'captions', expected boxes"),
         ([QUAD], "", ("classes",), "got the task 'classes'"),
         (["0 .5 .5 .1 .1"], "task: detect\n", ("masks",), "its task is detect, which has no outlines"),

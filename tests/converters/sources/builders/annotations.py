@@ -60,6 +60,17 @@ def kitti(folder: Path, files: Files) -> None:
     put_texts(folder, files, "label_2/{}.txt", lambda row: "".join(map(line, objects_of(row))))
 
 
+def dota(folder: Path, files: Files) -> None:
+    """Lines of four corners: of an upright box, since rules are about those."""
+
+    def line(one: Mapping[str, Any]) -> str:
+        left, top, right, bottom = map(repr, corners(one))
+        return f"{left} {top} {right} {top} {right} {bottom} {left} {bottom} {one['category']} 0\n"
+
+    put_images(folder / "images", files)
+    put_texts(folder, files, "labelTxt/{}.txt", lambda row: "".join(map(line, objects_of(row))))
+
+
 def createml(folder: Path, files: Files) -> None:
     """A JSON file with centres and sizes."""
 
@@ -206,6 +217,7 @@ BUILDERS = {
     ),
     "voc": Builder(voc, _OBJECTS | {"null", "class names", "missing"}, kind=AnnotationOptions),
     "kitti": Builder(kitti, _OBJECTS | {"class names", "orphan"}, kind=AnnotationOptions),
+    "dota": Builder(dota, _OBJECTS | {"class names", "orphan"}, kind=AnnotationOptions),
     "boxes-csv": Builder(boxes_csv, _OBJECTS | {"null", "class names", "missing"}, kind=AnnotationOptions),
     "imagefolder": Builder(
         imagefolder,
