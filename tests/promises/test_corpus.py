@@ -18,6 +18,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 
-from pictures import image_bytes
+from pictures import image_bytes, waves
 
 Make = Callable[[], bytes]
 
@@ -39,10 +40,7 @@ Make = Callable[[], bytes]
 # --- how the inputs are made ------------------------------------------------------------------------------------------
 
 
-def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image:
-    y, x = np.mgrid[:height, :width]
-    channels = [128 + 100 * np.sin(x / (17 + c) + y / (21 - c)) for c in range(3)]
-    return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)
+picture = partial(waves, noise=0, length=17)
 
 
 def encode(image: Image.Image, kind: str, **options: Any) -> bytes:

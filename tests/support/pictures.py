@@ -3,6 +3,7 @@
 import io
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 
@@ -11,3 +12,11 @@ def image_bytes(image: Image.Image, kind: str, **options: Any) -> bytes:
     out = io.BytesIO()
     image.save(out, kind, **options)
     return out.getvalue()
+
+
+def waves(mode: str = "RGB", height: int = 45, width: int = 70, *, noise: float = 25, length: int = 7) -> Image.Image:
+    """Waves of `length` and more pixels in each channel, with noise of this deviation; the same in each run."""
+    y, x = np.mgrid[:height, :width]
+    grain = np.random.default_rng(1).normal(0, noise, (height, width))
+    channels = [np.clip(128 + 100 * np.sin(x / (length + c) + y / (length + 4 - c)) + grain, 0, 255) for c in range(3)]
+    return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)

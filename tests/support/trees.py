@@ -1,5 +1,6 @@
-"""Directories as values, to be compared."""
+"""Directories as values, to be compared, and directories of files without content."""
 
+import os
 from pathlib import Path
 
 
@@ -9,3 +10,13 @@ def tree(path: Path) -> dict[str, bytes]:
         str(p.relative_to(path)) + "/" * p.is_dir(): b"" if p.is_dir() else p.read_bytes()
         for p in sorted(path.rglob("*"))
     }
+
+
+def plant(root: Path, *keys: bytes | str) -> Path:
+    """Write a file of one byte for each key, and return `root`."""
+    for key in map(os.fsencode, keys):
+        path = os.path.join(os.fsencode(root), key)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(b"x")
+    return root

@@ -1,7 +1,6 @@
 import io
 import struct
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -15,18 +14,11 @@ from shardfeed.converters.images.jpeg import (
 )
 from shardfeed.converters.rejects import MAX_METADATA_BYTES, MAX_PIXELS, RejectCode, RejectedError
 
-from pictures import image_bytes
-
-
-def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image:
-    y, x = np.mgrid[:height, :width]
-    noise = np.random.default_rng(1).normal(0, 25, (height, width))
-    channels = [np.clip(128 + 100 * np.sin(x / (7 + c) + y / (11 - c)) + noise, 0, 255) for c in range(3)]
-    return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)
+from pictures import image_bytes, waves
 
 
 def jpeg(image: Image.Image | None = None, **options: object) -> bytes:
-    return image_bytes(image or picture(), "JPEG", **{"quality": 92, **options})
+    return image_bytes(image or waves(), "JPEG", **{"quality": 92, **options})
 
 
 def segment(marker: int, body: bytes) -> bytes:
@@ -51,13 +43,13 @@ VARIANTS = {
     "4:2:0": jpeg(subsampling="4:2:0"),
     "4:2:2": jpeg(subsampling="4:2:2"),
     "4:4:4": jpeg(subsampling="4:4:4"),
-    "gray": jpeg(picture("L")),
+    "gray": jpeg(waves("L")),
     "progressive": jpeg(progressive=True),
     "restarts": jpeg(restart_marker_blocks=3),
     "progressive restarts": jpeg(progressive=True, restart_marker_blocks=3),
     "optimized": jpeg(optimize=True),
     "RGB": jpeg(keep_rgb=True),
-    "CMYK": jpeg(picture("CMYK")),
+    "CMYK": jpeg(waves("CMYK")),
 }
 
 
@@ -130,7 +122,7 @@ def test_bytes_after_the_end_are_no_fault() -> None:
 
 
 def test_a_thumbnails_end_marker_does_not_count() -> None:
-    data = with_segments(jpeg(), segment(0xE1, b"Exif\0\0" + jpeg(picture(height=8, width=8))))[:-2]
+    data = with_segments(jpeg(), segment(0xE1, b"Exif\0\0" + jpeg(waves(height=8, width=8))))[:-2]
     with pytest.raises(RejectedError, match="no end marker"):
         check_end_marker(data, read(data))
 

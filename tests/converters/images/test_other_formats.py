@@ -1,5 +1,6 @@
 import io
 import struct
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,13 +10,9 @@ from PIL.TiffImagePlugin import TiffImageFile
 from shardfeed.converters.images.other_formats import LoadedImage, load_other
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
-from pictures import image_bytes
+from pictures import image_bytes, waves
 
-
-def picture(mode: str = "RGB") -> Image.Image:
-    y, x = np.mgrid[:45, :70]
-    channels = [128 + 100 * np.sin(x / (7 + c) + y / (11 - c)) for c in range(3)]
-    return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)
+picture = partial(waves, noise=0)
 
 
 def frames(name: str, count: int = 2) -> bytes:

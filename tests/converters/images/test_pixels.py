@@ -26,14 +26,7 @@ from shardfeed.converters.images.pixels import (
 from shardfeed.converters.images.png import read_png_header
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
-from pictures import image_bytes
-
-
-def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image:
-    y, x = np.mgrid[:height, :width]
-    noise = np.random.default_rng(1).normal(0, 25, (height, width))
-    channels = [np.clip(128 + 100 * np.sin(x / (7 + c) + y / (11 - c)) + noise, 0, 255) for c in range(3)]
-    return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)
+from pictures import image_bytes, waves
 
 
 def array(image: Image.Image | bytes) -> np.ndarray:
@@ -50,7 +43,7 @@ def jpeg_pixels(data: bytes) -> Image.Image:
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (45, 70), (17, 131), (64, 96)])
 def test_both_decoders_make_the_same_pixels_at_every_scale(kind: dict[str, Any], height: int, width: int) -> None:
     mode, options = kind.get("mode", "RGB"), {key: value for key, value in kind.items() if key != "mode"}
-    data = image_bytes(picture(mode, height, width), "JPEG", quality=83, **options)
+    data = image_bytes(waves(mode, height, width), "JPEG", quality=83, **options)
     header = read_jpeg_header(data, MAX_PIXELS)
     for by in (1, 2, 3, 5, 9, 17):
         size = (max(1, width // by), max(1, height // by)) if by > 1 else (width, height)
@@ -63,17 +56,17 @@ def test_both_decoders_make_the_same_pixels_at_every_scale(kind: dict[str, Any],
 
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 def test_the_fast_decoder_takes_nothing_odd(mode: str) -> None:
-    data = image_bytes(picture(mode), "JPEG")
+    data = image_bytes(waves(mode), "JPEG")
     header = read_jpeg_header(data, MAX_PIXELS)
     for odd in (data[:-40], data[: -len(data) // 3] + b"\xff\xd9", data[:11] + b"\x09" + data[12:]):
         assert load_clean_jpeg(odd, header) is None
     assert load_clean_jpeg(data, header) is not None
-    inks = image_bytes(picture("CMYK"), "JPEG")
+    inks = image_bytes(waves("CMYK"), "JPEG")
     assert load_clean_jpeg(inks, read_jpeg_header(inks, MAX_PIXELS)) is None
 
 
 def test_filters_are_pillows_and_differ() -> None:
-    data = image_bytes(picture(), "JPEG", quality=95)
+    data = image_bytes(waves(), "JPEG", quality=95)
     header = read_jpeg_header(data, MAX_PIXELS)
     whole, found = load_jpeg(data, header), set()
     for name in get_args(Filter):
@@ -101,7 +94,7 @@ def inks_to_rgb(inks: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["CMYK", "YCCK", "CMYK without Adobe marker"])
 def test_inks(kind: str) -> None:
-    data = image_bytes(picture("CMYK"), "JPEG", quality=95)
+    data = image_bytes(waves("CMYK"), "JPEG", quality=95)
     at = data.index(b"Adobe")
     if kind == "YCCK":
         data = data[: at + 11] + b"\2" + data[at + 12 :]
@@ -111,7 +104,7 @@ def test_inks(kind: str) -> None:
         inks = 255 - inks
     assert np.abs(array(jpeg_pixels(data)) - inks_to_rgb(inks)).max() <= 1
     if kind == "CMYK":
-        assert np.abs(array(jpeg_pixels(data)) - array(picture())).mean() < 12, "the colors are those that were meant"
+        assert np.abs(array(jpeg_pixels(data)) - array(waves())).mean() < 12, "the colors are those that were meant"
 
 
 def test_16_bits_gray_is_scaled_and_not_cut_off() -> None:
@@ -122,7 +115,7 @@ def test_16_bits_gray_is_scaled_and_not_cut_off() -> None:
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA"])
 def test_alpha_is_put_over_white(mode: str) -> None:
-    image = picture()
+    image = waves()
     image.putalpha(Image.linear_gradient("L").resize(image.size))
     image = image.convert(mode)
     alpha = array(image)[..., -1:] / 255
@@ -134,7 +127,7 @@ def test_alpha_is_put_over_white(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["P", "L", "RGB"])
 def test_a_transparent_color_becomes_white(mode: str) -> None:
-    image = picture(mode)
+    image = waves(mode)
     key = image.getpixel((3, 4))
     pixels = array(png_pixels(image_bytes(image, "PNG", transparency=key)))
     hit = np.asarray(image).reshape(45, 70, -1) == np.array(key)
@@ -145,13 +138,13 @@ def test_a_transparent_color_becomes_white(mode: str) -> None:
 
 
 def test_premultiplied_alpha() -> None:
-    image = picture().convert("RGBA").convert("RGBa")
-    assert np.array_equal(array(gray_or_rgb(image).pixels), array(picture()))
+    image = waves().convert("RGBA").convert("RGBa")
+    assert np.array_equal(array(gray_or_rgb(image).pixels), array(waves()))
 
 
 @pytest.mark.parametrize("mode", ["1", "P", "YCbCr", "RGBX"])
 def test_other_modes(mode: str) -> None:
-    image = picture(mode)
+    image = waves(mode)
     pixels = gray_or_rgb(image).pixels
     assert pixels.mode == ("L" if mode == "1" else "RGB")
     assert np.array_equal(array(pixels), array(image.convert(pixels.mode)))
@@ -165,7 +158,7 @@ def test_modes_without_an_agreed_range(mode: str) -> None:
 
 
 def test_every_orientation() -> None:
-    image = picture()
+    image = waves()
     a = np.asarray(image)
     # EXIF 2.32, table 6: where row 0 and column 0 of the stored image are to be shown
     expected = {
@@ -185,14 +178,14 @@ def test_every_orientation() -> None:
 def test_encoded_files_carry_no_metadata() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
-    data = image_bytes(picture("P"), "PNG", exif=exif, icc_profile=b"profile", dpi=(72, 72), transparency=9)
+    data = image_bytes(waves("P"), "PNG", exif=exif, icc_profile=b"profile", dpi=(72, 72), transparency=9)
     for encoded in (encode_png(png_pixels(data)), encode_jpeg(png_pixels(data), 92, half_chroma=True)):
         info = Image.open(io.BytesIO(encoded)).info
         assert set(info) <= {"jfif", "jfif_version", "jfif_unit", "jfif_density"}, info
 
 
 def test_png_is_exact_and_jpeg_is_close() -> None:
-    image = picture()
+    image = waves()
     assert np.array_equal(array(encode_png(image)), array(image))
     wide = array(encode_jpeg(image, 92, half_chroma=False)) - array(image)
     half = array(encode_jpeg(image, 92, half_chroma=True)) - array(image)
@@ -228,7 +221,7 @@ def test_a_part_is_cut_between_pixels() -> None:
 
 @pytest.mark.parametrize(("height", "width"), [(480, 640), (479, 643), (97, 640)])
 def test_a_smaller_decode_is_close_to_a_full_one(height: int, width: int) -> None:
-    data = image_bytes(picture(height=height, width=width), "JPEG", quality=92)
+    data = image_bytes(waves(height=height, width=width), "JPEG", quality=92)
     header = read_jpeg_header(data, MAX_PIXELS)
     fit = whole(height, width, (80, height * 80 // width))
     reduced, full = load_jpeg(data, header, fit), fitted(load_jpeg(data, header), fit)
@@ -239,14 +232,14 @@ def test_a_smaller_decode_is_close_to_a_full_one(height: int, width: int) -> Non
 
 @pytest.mark.parametrize("mode", ["L", "RGB"])
 def test_raw_bytes(mode: str) -> None:
-    image = picture(mode)
+    image = waves(mode)
     assert np.array_equal(np.frombuffer(raw_bytes(image), np.uint8).reshape(45, 70, 3), array(image.convert("RGB")))
 
 
 def test_the_check_needs_the_whole_image() -> None:
-    data = image_bytes(picture(height=8, width=5), "JPEG")
+    data = image_bytes(waves(height=8, width=5), "JPEG")
     check_pixels(data, read_jpeg_header(data, MAX_PIXELS))
-    for image in (picture(), picture("L"), picture(height=1, width=1)):
+    for image in (waves(), waves("L"), waves(height=1, width=1)):
         data = image_bytes(image, "JPEG")
         header = read_jpeg_header(data, MAX_PIXELS)
         check_pixels(data, header)
@@ -257,7 +250,7 @@ def test_the_check_needs_the_whole_image() -> None:
 
 def test_the_hosts_tolerance_for_cut_files_is_neither_used_nor_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
-    data = image_bytes(picture(), "JPEG")
+    data = image_bytes(waves(), "JPEG")
     cut = data[: len(data) // 2]
     Image.open(io.BytesIO(cut)).load()  # what the host asked for: gray where data is missing
     with pytest.raises(RejectedError):

@@ -6,6 +6,7 @@ import resource
 import struct
 import zlib
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from shardfeed.converters.images.store import StoredImage, check_stored, store_i
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
 from damaged_jpegs import DAMAGES, damaged_jpeg
-from pictures import image_bytes
+from pictures import image_bytes, waves
 from poisoned_memory import same_under_poisons
 
 CHECKS = ("decode", "header", "none")
@@ -32,11 +33,7 @@ def words(stored: StoredImage) -> str:
     return "+".join(stored.changes)
 
 
-def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image:
-    y, x = np.mgrid[:height, :width]
-    noise = np.random.default_rng(1).normal(0, 12, (height, width))
-    channels = [np.clip(128 + 100 * np.sin(x / (17 + c) + y / (21 - c)) + noise, 0, 255) for c in range(3)]
-    return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)
+picture = partial(waves, noise=12, length=17)
 
 
 def file(image: Image.Image, name: str, **options: object) -> bytes:

@@ -9,13 +9,7 @@ from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 
-
-def plant(root: Path, *keys: str) -> Path:
-    for key in keys:
-        path = root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x")
-    return root
+from trees import plant
 
 
 def told(source: ImageFolder) -> list[tuple[str, str | None, int, str]]:

@@ -20,14 +20,7 @@ from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature
 
-
-def plant(root: Path, *keys: bytes | str) -> Path:
-    for key in map(os.fsencode, keys):
-        path = os.path.join(os.fsencode(root), key)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(b"x")
-    return root
+from trees import plant
 
 
 @pytest.fixture

@@ -8,13 +8,7 @@ import pytest
 from shardfeed.converters import FileNames, ImageFolder, LabelOptions, Unlabelled, open_source
 from shardfeed.errors import UsageError
 
-
-def plant(root: Path, *keys: str) -> Path:
-    for key in keys:
-        path = root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x")
-    return root
+from trees import plant
 
 
 def numbered(*patterns: str, count: int = 4) -> list[str]:
