@@ -24,8 +24,15 @@ from shardfeed.converters.sources.annotations.masks_writer import MasksFormat
 from shardfeed.converters.sources.annotations.voc_writer import VocFormat
 from shardfeed.converters.sources.annotations.yolo_writer import YoloFormat
 from shardfeed.converters.sources.export_files import ExportFiles
-from shardfeed.converters.sources.export_format import ExportFormat, ReconvertCommand, RestoredPart
-from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords, losses_of
+from shardfeed.converters.sources.export_format import (
+    DroppedFeatures,
+    ExportFormat,
+    ExportRecord,
+    ExportRecords,
+    ReconvertCommand,
+    RestoredPart,
+    losses_of,
+)
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import info_of

@@ -1,18 +1,294 @@
-"""Interface of an export format: it takes records one by one, and knows the command that converts its files again."""
+"""Interface of an export format: it takes records one by one, and knows the command that converts its files again.
 
+Records are under TensorFlow's own keys. Where a format cannot hold features of a dataset, the export is refused, naming
+them, unless the user drops them.
+"""
+
+import io
 import os
 import posixpath
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-from shardfeed.annotations import BOX, OBJECT_LABEL
+import numpy as np
+from PIL import Image
+
+from shardfeed.annotations import (
+    BOX,
+    IS_CROWD,
+    KEYPOINT_VISIBILITY,
+    OBJECT_LABEL,
+    OBJECT_TEXT,
+    OBJECTS,
+    RASTER,
+    RASTER_FORMAT,
+    XMIN,
+)
+from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
+from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.export_files import ExportFiles, check_name
-from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.converters.sources.files.listing import is_hidden, names_image, usual_split
-from shardfeed.errors import UsageError, escape
-from shardfeed.schema import Schema
-from shardfeed.text import shell_quoted, some
+from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape
+from shardfeed.kinds import KINDS
+from shardfeed.readers.dataset import Dataset
+from shardfeed.readers.split import Split
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, WIDTH, Schema
+from shardfeed.text import in_usual_order, shell_quoted, some
+
+ALL = "all"
+# The words for data that may be left out; other data has its feature key.
+_WORDS: Mapping[str, Collection[str]] = {"classes": (LABEL, TEXT), **{kind.word: kind.features for kind in KINDS}}
+_TEXTS = {LABEL: TEXT, OBJECT_LABEL: OBJECT_TEXT, RASTER: RASTER_FORMAT}  # that follow from another feature
+_EXTENSIONS = {b"jpeg": b".jpg", b"png": b".png", b"raw": b".png"}
+
+
+@dataclass(frozen=True)
+class DroppedFeatures:
+    """`keys`: the keys of features that are left out, by word. `storable`: features that the format can store.
+
+    `twins`: whether an image may have two equal objects. `to`: name of the format.
+    """
+
+    to: str
+    keys: Mapping[str, tuple[str, ...]]
+    twins: bool
+    storable: frozenset[str]
+
+    def duplicates_error(self, where: object) -> UsageError:
+        """The error for two equal objects of a record."""
+        return _refusal(self.to, ("twins",), {"twins": ("identical objects",)}, where)
+
+
+def losses_of(
+    to: str, schema: Schema, storable: Collection[str], drop: Collection[str], *, own_ids: bool, where: str
+) -> DroppedFeatures:
+    """List the features of `schema` that `to` leaves out. `storable`: keys of the features that it can hold.
+
+    `drop`: words or keys that the user agrees to lose. `own_ids`: whether `image/source_id` is more than a count.
+    Raise UsageError naming all words that are missing in `drop`, or a word in it that names nothing that is left out.
+    """
+    holds = {*storable, *(text for key, text in _TEXTS.items() if key in storable)}
+    holds |= {key for key in schema.features if _label_of(key, schema) in storable}
+    lost = [key for key in schema.features if key not in holds and key not in IMAGE_KEYS]
+    words: dict[str, tuple[str, ...]] = {}
+    if any(key.startswith(OBJECTS) for key in lost) and XMIN not in holds:
+        words["boxes"] = tuple(sorted(key for key in lost if key.startswith(OBJECTS)))
+        lost = [key for key in lost if not key.startswith(OBJECTS)]
+    for key in sorted(lost):
+        word = next((word for word, keys in _WORDS.items() if key in keys), _label_of(key, schema))
+        words[word] = tuple(sorted({*words.get(word, ()), key}))
+    needed = [*words, *(["ids"] if own_ids and SOURCE_ID not in holds else [])]
+    wanted = {*words, "ids", "twins"} if ALL in drop else set(drop)
+    if lacking := [word for word in needed if word not in wanted]:
+        raise _refusal(to, lacking, {**words, "ids": (SOURCE_ID,)}, where)
+    for word in sorted(wanted - {ALL}):
+        if word not in words and word not in ("ids", "twins"):
+            can = f"{to} leaves out only {', '.join(needed)}" if needed else f"{to} can store all of it"
+            raise UsageError("drop", f"got {escape(word)!r}: {can}", "remove it from the list")
+    return DroppedFeatures(to, words, "twins" in wanted, frozenset(holds))
+
+
+def _label_of(key: str, schema: Schema) -> str:
+    """Key of the label that a text feature names, as both go together; for any other feature its own key."""
+    prefix, _, last = key.rpartition("/")
+    return f"{prefix}/label" if last == "text" and f"{prefix}/label" in schema.class_names else key
+
+
+def _refusal(to: str, lacking: Collection[str], keys: Mapping[str, tuple[str, ...]], where: object) -> UsageError:
+    such = {word: f" ({keys[word][0]}{', ...' * (len(keys[word]) > 1)})" for word in lacking}
+    shown = [word + such[word] * (word not in keys[word]) for word in lacking]
+    drop = argument("drop", python=f"drop={sorted(lacking)!r}", typed=",".join(lacking))
+    remedy = f"use another format, or leave them out: {drop}"
+    return UsageError(where, f"{to} cannot store its {', '.join(shown)}", remedy)
+
+
+@dataclass(frozen=True)
+class ExportRecord:
+    """One record: `image` is a file's bytes, `values` all else, by key. `place`: in its split, from 0.
+
+    `key`: the record's name, or None.
+    """
+
+    split: Split
+    place: int
+    key: bytes | None
+    image: bytes
+    values: Mapping[str, Any]
+
+    @property
+    def where(self) -> str:
+        """Name of the record in error messages."""
+        return self.split.where(self.place)
+
+    @property
+    def extension(self) -> bytes:
+        """File extension for an image of this format."""
+        kind = bytes(self.values.get(FORMAT, b""))
+        return _EXTENSIONS.get(kind, b".png" if self.image.startswith(b"\x89PNG") else b".jpg")
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """(width, height), pixels. Raises RecordError if the size is unknown."""
+        if WIDTH in self.values and HEIGHT in self.values:
+            return int(self.values[WIDTH]), int(self.values[HEIGHT])
+        try:
+            with Image.open(io.BytesIO(self.image)) as image:
+                return image.size
+        except Exception as error:  # whatever Pillow raises for a damaged file
+            raise RecordError(self.where, f"the size of its image is unknown: {error}") from None
+
+    @cached_property
+    def boxes(self) -> np.ndarray:
+        """float64 [n, 4]: left, top, right, bottom, fractions of the image."""
+        return np.stack([np.asarray(self.values[side], np.float64) for side in BOX], axis=-1)
+
+    def text(self, name: bytes, what: str) -> str:
+        """Decode a value. Raise UsageError if it is not UTF-8."""
+        try:
+            return name.decode()
+        except UnicodeDecodeError:
+            raise UsageError(self.where, f"{what} is not UTF-8, which this format cannot store") from None
+
+
+class ExportRecords:
+    """The records of a dataset, in stored order. `schema`: under TensorFlow's own keys, where the dataset has aliases.
+
+    `left_out`: values that were left out so far, by what `losses` calls them. Raises UsageError for a dataset without
+    image files or pixels.
+    """
+
+    def __init__(self, data: Dataset) -> None:
+        self._data = data
+        own = data.manifest.schema
+        self._names = {key: feature.alias or key for key, feature in own.features.items()}
+        # Readers of names of others know both; here every key is that of the usual meaning.
+        self.schema: Schema = replace(
+            own,
+            features={self._names[key]: replace(feature, alias=None) for key, feature in own.features.items()},
+            class_names={self._names[key]: names for key, names in own.class_names.items()},
+            class_ids={self._names[key]: ids for key, ids in own.class_ids.items()},
+        )
+        feature = self.schema.features.get(ENCODED)
+        if feature is None or feature.dtype != "bytes" or not feature.scalar:
+            raise UsageError(data.directory, f"has no {ENCODED}: there are no images to export")
+        self.splits = tuple(name for name in in_usual_order(data) if len(data[name]))
+        self.left_out: Counter[str] = Counter()
+        self._counted = {name for name in self.splits if _counted(data, name)}
+
+    @property
+    def directory(self) -> str:
+        """Directory of the dataset."""
+        return self._data.directory
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Records by split, without splits that have none."""
+        return {name: len(self._data[name]) for name in self.splits}
+
+    def occur(self, key: str) -> bool:
+        """Whether each class of a label occurs in the records."""
+        own = next((own for own, name in self._names.items() if name == key), key)
+        counts = [self._data[name].class_counts.get(own, ()) for name in self.splits]
+        return bool(counts) and all(map(any, zip(*counts, strict=True))) and any(map(len, counts))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all records."""
+        return sum(self._data[name].record_bytes for name in self.splits)
+
+    def first(self, split: str) -> ExportRecord:
+        """The first record of a split, with all that it has. Raises RecordError, IntegrityError."""
+        return self._item(self._data[split], 0)
+
+    @property
+    def raw(self) -> bool:
+        """Whether any image is pixels."""
+        return any(self._data[name].formats.get("raw") for name in self.splits)
+
+    @property
+    def own_ids(self) -> bool:
+        """Whether any record may have a number that its source had for the image."""
+        return SOURCE_ID in self.schema.features and not self._counted.issuperset(self.splits)
+
+    def __call__(self, losses: DroppedFeatures) -> Iterator[ExportRecord]:
+        """All objects, without the data that `losses` leaves out. Raises RecordError, IntegrityError for damage."""
+        for name in self.splits:
+            split = self._data[name]
+            for place in range(len(split)):
+                yield self._without(self._item(split, place), losses)
+
+    def _item(self, split: Split, place: int) -> ExportRecord:
+        record = split[place]
+        values: dict[str, Any] = {self._names[key]: value for key, value in record.items() if key in self._names}
+        image = bytes(values.pop(ENCODED))
+        if bytes(values.get(FORMAT, b"")) == b"raw":
+            image = _png(image, values, split, place)
+        key = values.get(FILENAME)
+        return ExportRecord(split, place, bytes(key) if isinstance(key, bytes) else None, image, values)
+
+    def _without(self, item: ExportRecord, losses: DroppedFeatures) -> ExportRecord:
+        values = dict(item.values)
+        for name, keys in losses.keys.items():
+            there = [key for key in keys if key in values]
+            if there:
+                self.left_out[name] += _count(name, values, there[0])
+        if "crowds" in losses.keys and IS_CROWD in values:
+            values = _single(values)
+        if SOURCE_ID in values and SOURCE_ID not in losses.storable and item.split.name not in self._counted:
+            self.left_out["ids"] += 1
+        for key in (key for keys in losses.keys.values() for key in keys):
+            values.pop(key, None)
+        return replace(item, values=values)
+
+
+def _counted(data: Dataset, name: str) -> bool:
+    """Whether a split's records are numbered by their places, by a conversion's count or as if by one."""
+    if SOURCE_ID not in data.manifest.schema.features or ids_were_counted(data, name):
+        return True
+    numbers = None if COUNTED_IDS in data.manifest.options else id_numbers(data[name])
+    return numbers is not None and bool((numbers == np.arange(len(numbers))).all())
+
+
+def _count(name: str, values: Mapping[str, Any], key: str) -> int:
+    """Count what is left out: crowds, keypoints that are present, otherwise values."""
+    if name == "crowds":
+        return int(np.sum(values[IS_CROWD]))
+    if name == "keypoints":
+        return int(np.count_nonzero(values[KEYPOINT_VISIBILITY]))
+    if name == "boxes":
+        return len(values[XMIN])
+    value = values[key]
+    return 1 if np.isscalar(value) or isinstance(value, bytes) else len(value)
+
+
+def _single(values: dict[str, Any]) -> dict[str, Any]:
+    """Remove the objects that are crowds from a copy of `values`."""
+    keep = np.flatnonzero(np.asarray(values[IS_CROWD]) == 0)
+    count = len(values[IS_CROWD])
+    if len(keep) == count:
+        return values
+    found = dict(values)
+    for key, value in values.items():
+        if not key.startswith("image/object/"):
+            continue
+        if isinstance(value, list):
+            found[key] = [value[i] for i in keep]
+        else:
+            found[key] = np.asarray(value).reshape(count, -1)[keep].reshape(-1)
+    return found
+
+
+def _png(pixels: bytes, values: Mapping[str, Any], split: Split, place: int) -> bytes:
+    """Raw pixels as a PNG file: the only lossless format that all readers have."""
+    height, width = int(values.get(HEIGHT, 0)), int(values.get(WIDTH, 0))
+    if height * width * 3 != len(pixels) or not pixels:
+        problem = f"raw pixels: got {len(pixels)} bytes, expected {height} x {width} x 3"
+        raise IntegrityError(split.where(place), problem, "restore the dataset from a copy")
+    return encode_png(Image.frombytes("RGB", (width, height), pixels))
+
 
 WORDS = {"train": "train", "validation": "val", "test": "test"}  # what most tools call a split
 _PATHS = ("images", "labels", "class_names")  # arguments that name files of the export

@@ -26,13 +26,15 @@ from shardfeed.converters.sources.annotations.masks_writer import mask_numbers
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
     WORDS,
+    DroppedFeatures,
     ExportFormat,
+    ExportRecord,
+    ExportRecords,
     ReconvertCommand,
     RestoredPart,
     image_name,
     object_keys,
 )
-from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
 from shardfeed.kinds import KEYPOINTS
 from shardfeed.schema import SOURCE_ID

@@ -9,7 +9,10 @@ from typing import Any, ClassVar
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
 from shardfeed.converters.sources.export_files import ExportFiles, StreamedFile
 from shardfeed.converters.sources.export_format import (
+    DroppedFeatures,
     ExportFormat,
+    ExportRecord,
+    ExportRecords,
     ReconvertCommand,
     RestoredPart,
     image_name,
@@ -17,7 +20,6 @@ from shardfeed.converters.sources.export_format import (
     number_text,
     object_keys,
 )
-from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.errors import UsageError
 from shardfeed.schema import IMAGE_KEYS, LABEL, TEXT, Feature, Schema
 

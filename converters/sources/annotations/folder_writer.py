@@ -3,8 +3,16 @@
 from typing import ClassVar
 
 from shardfeed.converters.sources.export_files import ExportFiles
-from shardfeed.converters.sources.export_format import ExportFormat, ReconvertCommand, RestoredPart, image_name, name_of
-from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
+from shardfeed.converters.sources.export_format import (
+    DroppedFeatures,
+    ExportFormat,
+    ExportRecord,
+    ExportRecords,
+    ReconvertCommand,
+    RestoredPart,
+    image_name,
+    name_of,
+)
 from shardfeed.converters.sources.files.listing import is_hidden
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import LABEL, TEXT

@@ -9,8 +9,16 @@ from PIL import Image
 
 from shardfeed.annotations import RASTER, Raster
 from shardfeed.converters.sources.export_files import ExportFiles
-from shardfeed.converters.sources.export_format import ExportFormat, ReconvertCommand, RestoredPart, image_name, stem
-from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
+from shardfeed.converters.sources.export_format import (
+    DroppedFeatures,
+    ExportFormat,
+    ExportRecord,
+    ExportRecords,
+    ReconvertCommand,
+    RestoredPart,
+    image_name,
+    stem,
+)
 from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS
 from shardfeed.errors import IntegrityError
 

@@ -11,7 +11,10 @@ from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.annotations.masks_writer import class_table, mask_numbers, raster_options
 from shardfeed.converters.sources.export_files import ExportFiles, StreamedFile
 from shardfeed.converters.sources.export_format import (
+    DroppedFeatures,
     ExportFormat,
+    ExportRecord,
+    ExportRecords,
     ReconvertCommand,
     RestoredPart,
     image_name,
@@ -19,7 +22,6 @@ from shardfeed.converters.sources.export_format import (
     object_keys,
     stem,
 )
-from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.text import some
 
 _IMAGES = b"JPEGImages/"

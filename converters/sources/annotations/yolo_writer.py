@@ -13,7 +13,10 @@ from shardfeed.converters.sources.annotations.yolo_reader import label_keys
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
     WORDS,
+    DroppedFeatures,
     ExportFormat,
+    ExportRecord,
+    ExportRecords,
     ReconvertCommand,
     RestoredPart,
     image_name,
@@ -21,7 +24,6 @@ from shardfeed.converters.sources.export_format import (
     number_text,
     object_keys,
 )
-from shardfeed.converters.sources.export_records import DroppedFeatures, ExportRecord, ExportRecords
 from shardfeed.errors import check_extra
 from shardfeed.kinds import AREAS, KEYPOINTS, ROTATED
 

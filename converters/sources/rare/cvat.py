@@ -9,8 +9,7 @@ from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_counts
-from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, ellipse, find
+from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_pixels, add_shape, ellipse, find, of_counts
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import escape

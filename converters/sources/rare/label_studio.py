@@ -13,8 +13,15 @@ from shardfeed.converters.sources.files.image_lookup import path_of
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_brush
-from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, choose_class, ellipse, find
+from shardfeed.converters.sources.rare.tool_shapes import (
+    TASKS,
+    add_pixels,
+    add_shape,
+    choose_class,
+    ellipse,
+    find,
+    of_brush,
+)
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.evidence import column_meaning
 from shardfeed.converters.sources.rows.label_table import LabelTable

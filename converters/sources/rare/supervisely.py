@@ -8,8 +8,7 @@ from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.rare.drawn_pixels import add_pixels, of_png
-from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, all_of
+from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_pixels, add_shape, all_of, of_png
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import escape

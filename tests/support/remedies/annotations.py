@@ -436,7 +436,7 @@ def masks_in_no_split(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/export_records.py: use another format, or leave them out: --drop {}",
+    "converters/sources/export_format.py: use another format, or leave them out: --drop {}",
     "export scenes out --to yolo",
     Way("--drop"),
 )
