@@ -108,9 +108,13 @@ class ColumnarSource:
         ColumnarSource.__init__(made, **{**now, **values})
         return made
 
-    @cached_property
+    @property
     def schema(self) -> Schema:
         """The features of the columns, of the objects and of the masks."""
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> Schema:
         schema = schema_of(self.columns)
         schema = schema if self.objects is None else self.objects.joined(schema)
         if self.rasters is None:
