@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shardfeed.plugins import Plugin, installed
 from shardfeed.text import listing
 from shardfeed.tools.parser import CommandParser
+
+if TYPE_CHECKING:
+    from shardfeed.plugins import Plugin
 
 COMMANDS = {
     "convert": "convert images with labels or annotations to shards",
@@ -74,8 +76,10 @@ EXAMPLES = {
 }
 
 
-def installed_commands() -> dict[str, Plugin]:
+def installed_commands() -> "dict[str, Plugin]":
     """The commands of other installed packages, by name."""
+    from shardfeed.plugins import installed  # not above: most commands are ours
+
     return installed("command", COMMANDS)
 
 
