@@ -235,7 +235,7 @@ class ImageFolder(ListedSource):
             refuse_other_layouts(files)
         listing, others = only_images(files)
         splits = _top_splits(listing, given)
-        found = _Found(listing, 2 if splits else 1)
+        found = _ClassFolders(listing, 2 if splits else 1)
         _check(listing, found, splits, given, others)
         rows = Rows(os.fsdecode(listing.root), LabelOptions(class_names=given))
         known = KnownClasses(place=rows.place, integers="names")
@@ -252,7 +252,7 @@ class ImageFolder(ListedSource):
         rows.ledger.notes += _notes(found, splits, labels.label_of, self.schema.class_names[LABEL], others)
 
 
-class _Found:
+class _ClassFolders:
     """The files of a listing in class folders at `depth` (1, or 2 under a split); strays are files above that depth.
 
     `kept` int64 [n]: numbers of the files in class folders. `folder_of`, `top_of` int64 [n]: their places in
@@ -299,7 +299,11 @@ def _top_splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, 
 
 
 def _check(
-    listing: Listing, found: _Found, splits: dict[bytes, str], given: tuple[str, ...] | None, others: SkippedFiles
+    listing: Listing,
+    found: _ClassFolders,
+    splits: dict[bytes, str],
+    given: tuple[str, ...] | None,
+    others: SkippedFiles,
 ) -> None:
     root = listing.root
     names = argument("pattern", python="FileNames", typed="REGEX")
@@ -340,7 +344,7 @@ def _innermost(listing: Listing, folder: bytes) -> bytes:
         folder = inner
 
 
-def _classes(listing: Listing, found: _Found) -> list[str]:
+def _classes(listing: Listing, found: _ClassFolders) -> list[str]:
     """The class of each folder. Raises UsageError for two that would be the same."""
     folder_named: dict[str, bytes] = {}
     for folder in found.folders:
@@ -351,7 +355,7 @@ def _classes(listing: Listing, found: _Found) -> list[str]:
 
 
 def _notes(
-    found: _Found,
+    found: _ClassFolders,
     splits: Mapping[bytes, str],
     label_of: Mapping[str, int],
     names: Sequence[str],

@@ -39,7 +39,7 @@ _LISTS = (".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ".jsonl", ".ndjson", 
 _SMALL = 16 << 20  # bytes of such a file beside the given one, which may name it
 
 
-class _Copy(NamedTuple):
+class _FileToCopy(NamedTuple):
     """A file to copy: its URL, its version, and the destination."""
 
     address: str
@@ -92,18 +92,18 @@ class Mirror:
         if any(f"{address}/".startswith(f"{taken}/") for taken in self._taken) and os.path.lexists(path):
             return path
         self._taken.append(address)
-        copies: list[_Copy] = []
+        copies: list[_FileToCopy] = []
         if web or not self._list(storage, address, copies):
             self._one(storage, address, path, copies)
             if with_images and not web and address.lower().endswith(_LISTS):
-                beside: list[_Copy] = []
+                beside: list[_FileToCopy] = []
                 self._list(storage, address.rpartition("/")[0], beside)
                 small = (one for one in beside if one.size <= _SMALL and one.address.lower().endswith(_LISTS))
                 copies += [one for one in small if one.address != address]
         self._copy(storage, copies)
         return path
 
-    def _one(self, storage: ObjectStorage, address: str, path: str, copies: list[_Copy]) -> None:
+    def _one(self, storage: ObjectStorage, address: str, path: str, copies: list[_FileToCopy]) -> None:
         try:
             version = storage.version(address)
         except FileNotFoundError:
@@ -111,19 +111,19 @@ class Mirror:
                 problem = "no such file, and folders are not listed by a web server"
                 raise UsageError(address, problem, "give a file, or a table of URLs") from None
             raise UsageError(address, "no such file or folder", "check the URL") from None
-        one = _Copy(address, version[2], version_number(version), path)
+        one = _FileToCopy(address, version[2], version_number(version), path)
         if not self._make_empty_file(one):
             raise UsageError(address, "its name cannot be that of a local file", "copy it to another name")
         if not read_in_place(os.fsencode(path)):
             copies.append(one)
 
-    def _list(self, storage: ObjectStorage, address: str, copies: list[_Copy]) -> int:
+    def _list(self, storage: ObjectStorage, address: str, copies: list[_FileToCopy]) -> int:
         """Create the files below a prefix, and add other files than images to `copies`. Returns the number of files."""
         count = 0
         for page in storage.below(address, partial(_names, storage, address)):
             for name, size, version in page:
                 key = os.fsencode(name[len(storage.key(address)) :].lstrip("/"))
-                one = _Copy(f"{storage.root}/{name}", size, version_number(version), "")
+                one = _FileToCopy(f"{storage.root}/{name}", size, version_number(version), "")
                 one = one._replace(path=self.path_of(one.address))
                 if not self._make_empty_file(one):
                     continue
@@ -135,7 +135,7 @@ class Mirror:
                     report_progress("listing", count)
         return count
 
-    def _make_empty_file(self, one: _Copy) -> bool:
+    def _make_empty_file(self, one: _FileToCopy) -> bool:
         """Make an empty file in place of an object; False if no file can have this name."""
         folder = os.path.dirname(one.path)
         try:
@@ -170,11 +170,11 @@ class Mirror:
         os.makedirs(folder, exist_ok=True)
         self._folders.add(folder)
 
-    def _copy(self, storage: ObjectStorage, copies: Sequence[_Copy]) -> None:
+    def _copy(self, storage: ObjectStorage, copies: Sequence[_FileToCopy]) -> None:
         copies = [one for one in copies if os.path.isfile(one.path)]
         room_in(self.folder).check(sum(one.size for one in copies) + _KEPT_FREE, _MORE_ROOM)
         for group in _groups(copies):
-            files: dict[_Copy, OpenFile] = {one: storage.open(one.address, one.size) for one, _, _ in group}
+            files: dict[_FileToCopy, OpenFile] = {one: storage.open(one.address, one.size) for one, _, _ in group}
             try:
                 pieces = storage.read_many([Part(files[one], start, size) for one, start, size in group])
                 for one, file in files.items():
@@ -244,9 +244,9 @@ def _names(storage: ObjectStorage, address: str) -> list[str]:
     return []
 
 
-def _groups(copies: Sequence[_Copy]) -> Iterator[list[tuple[_Copy, int, int]]]:
+def _groups(copies: Sequence[_FileToCopy]) -> Iterator[list[tuple[_FileToCopy, int, int]]]:
     """Pieces of files, (file, start, size), as many as are held in memory at once."""
-    group, held = list[tuple[_Copy, int, int]](), 0
+    group, held = list[tuple[_FileToCopy, int, int]](), 0
     for one in copies:
         for start in range(0, one.size, _PIECE):
             piece = min(_PIECE, one.size - start)

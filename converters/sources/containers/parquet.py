@@ -32,7 +32,7 @@ from shardfeed.converters.sources.files.parquet_file import (
     parquet_file,
 )
 from shardfeed.converters.sources.files.parts import Parts
-from shardfeed.converters.sources.files.unpack import NewFile, Unpacked
+from shardfeed.converters.sources.files.unpack import Unpacked, UnpackedFile
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files, missing_of
 from shardfeed.converters.sources.options import ColumnOptions, naming
@@ -322,7 +322,7 @@ class _ParquetImages:
 
     def __init__(self, files: SourceFiles, name: str) -> None:
         self.files, self.name, self.unpacked = files, name, Unpacked()
-        self._new: dict[int, NewFile] = {}  # by the number of the file that they are unpacked from
+        self._new: dict[int, UnpackedFile] = {}  # by the number of the file that they are unpacked from
 
     def begin(self, number: int, file: Any, place: str) -> None:
         """Find the column in the next file. Raises UsageError for one that is no image a row."""

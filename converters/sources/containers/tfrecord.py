@@ -40,7 +40,7 @@ from shardfeed.converters.sources.containers.shard_names import (
     usual_splits,
 )
 from shardfeed.converters.sources.files.parts import FilePart
-from shardfeed.converters.sources.files.unpack import DamagedStreamError, Stream, Unpacked, compression, inflated
+from shardfeed.converters.sources.files.unpack import ByteStream, DamagedStreamError, Unpacked, compression, inflated
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, missing_of
 from shardfeed.converters.sources.options import ColumnOptions
@@ -421,7 +421,7 @@ def _unpack(path: str, into: Unpacked) -> tuple[str, str]:
     Raises StorageError; RecordError if the first record has no valid length.
     """
     with open_regular(path) as file, into.new(path) as out:
-        stream = Stream(inflated(file))
+        stream = ByteStream(inflated(file))
         first = True
         try:
             while header := stream.take(HEADER_BYTES):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import BinaryIO, cast
 
 from shardfeed.converters.sources.files.tar import BLOCK, looks_like_header, members
-from shardfeed.converters.sources.files.unpack import DamagedStreamError, Stream, Unpacked, form_of, unpacked
+from shardfeed.converters.sources.files.unpack import ByteStream, DamagedStreamError, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.guard import HostileError, budget, damaged, guarded, open_regular
 from shardfeed.errors import escape, name_bytes, name_text
 from shardfeed.text import counted, number, size_text
@@ -32,7 +32,7 @@ def is_archive(path: str) -> bool:
     if not form:
         return False
     try:
-        return looks_like_header(Stream(unpacked(path, form, path)).take(BLOCK))
+        return looks_like_header(ByteStream(unpacked(path, form, path)).take(BLOCK))
     except DamagedStreamError:
         return False
 
@@ -132,7 +132,7 @@ class Forwards:
     """A stream as `members` reads a file: forwards. Bytes that are passed over count as unpacked."""
 
     def __init__(self, source: Iterator[bytes], place: str) -> None:
-        self._stream, self._at = Stream(source), 0
+        self._stream, self._at = ByteStream(source), 0
         self._place, self._stored = place, os.path.getsize(place)
 
     def seek(self, offset: int) -> None:

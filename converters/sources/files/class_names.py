@@ -333,7 +333,7 @@ def _text(place: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Token:
+class _LabelMapToken:
     kind: str  # "text", "word" or "mark"
     text: str
     line: int
@@ -364,19 +364,19 @@ def parse_label_map(text: str, place: str) -> dict[int, str]:
     return _distinct(found, lambda line: f"{place}:{line}", _REMEDY)
 
 
-def _tokens(text: str, place: str) -> Iterator[_Token]:
+def _tokens(text: str, place: str) -> Iterator[_LabelMapToken]:
     at, line = 0, 1
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise _error(place, line, f"got {text[at : at + 20]!r}, which is not a label map, or an unterminated text")
         if match.lastgroup is not None:
-            yield _Token(match.lastgroup, match[0], line)
+            yield _LabelMapToken(match.lastgroup, match[0], line)
         line += match[0].count("\n")
         at = match.end()
 
 
-def _fields(tokens: Iterator[_Token], place: str, line: int) -> dict[str, str]:
+def _fields(tokens: Iterator[_LabelMapToken], place: str, line: int) -> dict[str, str]:
     """The fields of an item, the last of each, up to its end; those of messages in it are passed over."""
     found: dict[str, str] = {}
     name, depth, is_value = "", 1, False
@@ -395,7 +395,7 @@ def _fields(tokens: Iterator[_Token], place: str, line: int) -> dict[str, str]:
     raise _error(place, line, "an unterminated item")
 
 
-def _unquoted(token: _Token, place: str) -> str:
+def _unquoted(token: _LabelMapToken, place: str) -> str:
     """Decode a quoted text; its escapes may write UTF-8 byte by byte."""
 
     def one(match: re.Match[bytes]) -> bytes:

@@ -57,7 +57,7 @@ class Unpacked:
             self._finalizer = weakref.finalize(self, _remove, self.folder, os.getpid())
         return self.folder
 
-    def new(self, source: str, name: str = "") -> "NewFile":
+    def new(self, source: str, name: str = "") -> "UnpackedFile":
         """A file to write the content of `source` into: `with unpacked.new(path) as file`. Has its modification time.
 
         `name`: relative path in the folder; by default a number.
@@ -66,7 +66,7 @@ class Unpacked:
         if name:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         self.files += 1
-        return NewFile(self, path, source)
+        return UnpackedFile(self, path, source)
 
     def draw(self, size: int) -> None:
         """Count bytes that were written. Raises StorageError before the disk is full."""
@@ -84,7 +84,7 @@ class Unpacked:
         return [f"{files} unpacked for random access into {self.folder}: {self.size:,} bytes, removed at the end"]
 
 
-class NewFile:
+class UnpackedFile:
     """An unpacked file while it is written.
 
     Raises StorageError where the disk refuses, which names TMPDIR; HostileError for more bytes than the budget has.
@@ -106,7 +106,7 @@ class NewFile:
         except OSError as error:
             raise self._refused(error) from error
 
-    def __enter__(self) -> "NewFile":
+    def __enter__(self) -> "UnpackedFile":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -216,7 +216,7 @@ def _read_all(reader: IO[bytes], damages: tuple[type[Exception], ...]) -> Iterat
         raise DamagedStreamError(str(error)) from None
 
 
-class Stream:
+class ByteStream:
     """Bytes in pieces of other sizes than they come."""
 
     def __init__(self, source: Iterator[bytes]) -> None:

@@ -112,7 +112,7 @@ class _Walk:
     def __init__(self, root: bytes, choice: Choice, *, follow_links: bool) -> None:
         self.root, self.choice, self.follow_links = root, choice, follow_links
         self.base = root.rstrip(b"/") + b"/"
-        self.disk = ReadAhead(self.base, deepcopy(choice).takes)  # a copy, since `choice` counts the patterns in use
+        self.disk = DiskAnswers(self.base, deepcopy(choice).takes)  # a copy, since `choice` counts the patterns in use
         self.real_base = b""
         self.blob = bytearray()
         self.ends, self.sizes, self.mtimes = array("q", [0]), array("q"), array("q")
@@ -462,7 +462,7 @@ class _Answers(NamedTuple):
     entries: dict[bytes, list[os.DirEntry[bytes]]]
 
 
-class ReadAhead:
+class DiskAnswers:
     """The disk's answers about the names below `base`. On a slow disk, threads ask ahead of the walk.
 
     `wants`: whether the walk will want the status of a key. Threads call it at the same time.

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from shardfeed.converters.sources.files import walk as read_ahead
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.files.walk import ReadAhead, list_files
+from shardfeed.converters.sources.files.walk import DiskAnswers, list_files
 from shardfeed.errors import StorageError, UsageError, spell_out
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["local disk", "slow disk"])
 def _disk(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ReadAhead, "_slow", request.param)
+        patch.setattr(DiskAnswers, "_slow", request.param)
         patch.setattr(read_ahead, "_MOST", 8)  # so that trees of these tests are also read in parts
         yield
 
