@@ -44,7 +44,8 @@ class RecordKind:
 
     `word`: what `drop` of an export and `tasks` of a conversion call it, where they can. `features`: by key.
     `each(keypoints)`: values of each feature per object; `keypoints`: the dataset's. `allowed`: by key, whether a value
-    is possible, and in words which are. `name`, `remedy`: for the error where a dataset lacks it.
+    is possible, and in words which are. `name`, and `remedy` or the `tasks` to ask for: for the
+    error where a dataset lacks it.
 
     A kind of points has x, y and perhaps visibility as its features. `lines(keypoints)`: pairs of points with a line
     between them, for pictures. `flip(keypoints)`: the point that each becomes in the mirrored image. `outline`: whether
@@ -58,6 +59,7 @@ class RecordKind:
     allowed: Mapping[str, tuple[Callable[[float], bool], str]] = field(default_factory=dict)
     name: str = ""
     remedy: str = ""
+    tasks: str = ""
     lines: Callable[[Keypoints | None], Sequence[tuple[int, int]]] | None = None
     flip: Callable[[Keypoints | None], Sequence[int]] = lambda _: ()
     outline: bool = False
@@ -103,7 +105,7 @@ KEYPOINTS = RecordKind(
         KEYPOINT_VISIBILITY: ((lambda value: value in (0, 1, 2)), "0, 1 or 2"),
     },
     name="key points",
-    remedy="convert it again with --tasks boxes,keypoints",
+    tasks="boxes,keypoints",
 )
 _CORNERS = tuple(f"{OBJECTS}corner/{axis}" for axis in "xy")
 ROTATED = RecordKind(
@@ -112,7 +114,7 @@ ROTATED = RecordKind(
     each=lambda _: 4,
     allowed=dict.fromkeys(_CORNERS, (math.isfinite, "a finite number")),
     name="rotated boxes",
-    remedy="convert it again with --tasks rotated",
+    tasks="rotated",
     lines=lambda _: ((0, 1), (1, 2), (2, 3), (3, 0)),
     flip=lambda _: (1, 0, 3, 2),  # so that the corners go around the same way
     outline=True,
@@ -131,7 +133,7 @@ MASKS = RecordKind(
     "masks",
     {OBJECT_MASK: Feature("bytes", _ANY, "mask")},
     name="masks",
-    remedy="convert it again with --tasks boxes,masks",
+    tasks="boxes,masks",
 )
 CAPTIONS = RecordKind("captions", {CAPTION: Feature("bytes", _ANY, "text")})
 RASTERS = RecordKind(

@@ -270,7 +270,7 @@ def test_batches_equal_the_reference(train: Split, tmp_path: Path, name: str, ki
         np.testing.assert_array_equal(segmented[0], found["images"])
 
 
-@pytest.mark.parametrize("form", get_args(BoxFormat))
+@pytest.mark.parametrize("form", [form for form in get_args(BoxFormat) if form != "xyxyxyxy"])
 def test_keras_reads_every_format(form: BoxFormat) -> None:
     rng = np.random.default_rng(0)
     boxes = np.concatenate([40 * rng.random((9, 2)), 40 + 20 * rng.random((9, 2))], 1).astype(np.float32)

@@ -285,22 +285,22 @@ def datasets_of_other_classes(box: Box) -> None:
     Way("shardfeed merge", 32, fill={"shardfeed merge": "shardfeed merge out b new --prefix --renumber"}),
 )
 @advises(
-    "shardfeed/kinds.py: convert it again with --tasks boxes,keypoints",
+    "pipelines/objects.py: convert it again with --tasks {}",
     lambda: loader(keypoints=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/keypoints.json new --images {SCENES}/images"),
 )
 @advises(
-    "shardfeed/kinds.py: convert it again with --tasks boxes,masks",
+    "pipelines/objects.py: convert it again with --tasks {}",
     lambda: loader(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )
 @advises(
-    "shardfeed/kinds.py: convert it again with --tasks boxes,masks",
+    "pipelines/objects.py: convert it again with --tasks {}",
     lambda: batches(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )
 @advises(
-    "shardfeed/kinds.py: convert it again with --tasks rotated",
+    "pipelines/objects.py: convert it again with --tasks {}",
     lambda: loader(boxes="xyxyxyxy"),
     Way("--tasks", 1, onto="convert obb/data.yaml new"),
 )
