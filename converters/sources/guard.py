@@ -3,13 +3,13 @@
 Progress, too: listing, planning and uploading may take minutes; `report_progress` calls the callback set by
 `report_progress_to`.
 
-A file may declare, nest, repeat or compress more than it holds. Every reader draws from `budget()`, the `Budget` of the
+A file may declare, nest, repeat or compress more than it holds. Every reader asks `budget()`, the `Budget` of the
 source that is being opened, before it allocates or loops by a number from a file:
 
     with guarded(path):                                        # once, around the opening of a source
         budget().rows(count, os.path.getsize(path), path)      # in the reader, for each number that a file declares
 
-A draw costs some integer operations; draw by file, by block or by long value, never by row.
+Counting costs some integer operations: do it by file, by block or by long value, never by row.
 """
 
 import errno
@@ -69,7 +69,7 @@ class Budget:
         self.place = place
 
     def unpacked(self, size: int, stored: int, place: str = "") -> None:
-        """Draw `size` bytes that `stored` bytes unpack to; both of the whole file so far."""
+        """Check `size`, the bytes that `stored` bytes unpack to; both of the whole file so far."""
         most = max(UNPACKED_FREE, stored * MOST_RATIO)
         if size > most:
             problem = f"{size_text(stored)} decompress to {size_text(size)} or more"
@@ -77,25 +77,25 @@ class Budget:
             raise HostileError(place or self.place, f"{problem}, the limit is {MOST_RATIO} times as much", remedy)
 
     def rows(self, count: int, stored: int, place: str = "", what: str = "rows") -> None:
-        """Draw `count` rows, samples or members that a file of `stored` bytes declares."""
+        """Check `count`, the rows, samples or members that a file of `stored` bytes declares."""
         if count > max(ROWS_FREE, stored * MOST_ROWS_PER_BYTE):
             problem = f"declares {count:,} {what} in {size_text(stored)}"
             most = f"expected at most {MOST_ROWS_PER_BYTE:,} per byte"
             raise HostileError(place or self.place, f"{problem}, {most}", _REMEDY)
 
     def memory(self, size: int, stored: int, place: str = "", what: str = "its values") -> None:
-        """Draw `size` bytes of memory that `stored` bytes of a file ask for."""
+        """Check `size`, the bytes of memory that `stored` bytes of a file ask for."""
         if size > max(MEMORY_FREE, stored * MOST_MEMORY_PER_BYTE):
             problem = f"{what} would take {size_text(size)} of memory, but the file has {size_text(stored)}"
             raise HostileError(place or self.place, problem, _REMEDY)
 
     def depth(self, levels: int, place: str = "") -> None:
-        """Draw a level of nesting."""
+        """Check the levels of nesting."""
         if levels > MOST_DEPTH:
             raise HostileError(place or self.place, f"is nested more than {MOST_DEPTH} deep", _REMEDY)
 
     def line(self, size: int, place: str = "") -> None:
-        """Draw a line, or a cell, of `size` bytes or characters."""
+        """Check a line, or a cell, of `size` bytes or characters."""
         if size > MOST_LINE:
             problem = f"more than {MOST_LINE:,} characters in one line"
             raise HostileError(place or self.place, problem, "check that this is the right file")

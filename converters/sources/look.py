@@ -1,6 +1,7 @@
 """One look at a path, shared by all readers: its type, the names in its folders, the first bytes of its files.
 
 Also the files at a path that may be one file, a folder of files, or a pattern with braces; and their splits.
+`Evidence`: what a reader recognised there.
 """
 
 import os

@@ -3,6 +3,9 @@
 The walk goes depth first through each folder's names in byte order, a folder counting as its name plus "/", so files
 are sorted by the bytes of their relative path, and memory holds only the result.
 
+On a local disk, threads would only cost CPU time. So the walk asks for each name in its turn until the disk has proved
+slow; from then on `DiskAnswers` asks ahead, for many names at the same time. The result is the same either way.
+
 `only_images`: files that are not images, by their names and first bytes, are counted and skipped.
 """
 

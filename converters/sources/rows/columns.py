@@ -1,6 +1,7 @@
 """Columns of whole samples: compact arrays, and what makes them value by value.
 
 Names of rows: their own, as long as all have one and no two the same; else those of their file and number.
+`Labels`: the classes of samples, collected as texts, numbered once all are known.
 """
 
 import operator
