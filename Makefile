@@ -95,7 +95,7 @@ coverage: $(TEST)
 	$(BIN)/python tests/support/which_test.py --store $(TESTS_OF)
 	$(BIN)/coverage report
 
-# The tests that run a file's lines: make which-test FILE=converters/job.py
+# The tests that run a file's lines: make which-test FILE=converters/conversion.py
 $(TESTS_OF):
 	$(MAKE) coverage
 which-test: | $(TESTS_OF)

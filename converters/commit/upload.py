@@ -10,14 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace as replaced
 from itertools import count
 
-from shardfeed.converters.commit.local_place import Finished, LocalPlace
 from shardfeed.converters.commit.push import Pushed, push
-from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.commit.staging import Finished, LocalPlace, Staging
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.planning.planned_shard import PlannedShard
+from shardfeed.converters.planning.samples import PlannedShard
 from shardfeed.converters.report import Report
-from shardfeed.converters.shards.earlier import EarlierShards
-from shardfeed.converters.shards.receipts import load_receipt, receipt_path, receipts_below
+from shardfeed.converters.shards.receipts import EarlierShards, load_receipt, receipt_path, receipts_below
 from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.guard import report_progress
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, argument

@@ -15,8 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from shardfeed.converters.engines.engine import AUTO, IMAGE_TIMEOUT, LOSSES, POLL, StartedBy
-from shardfeed.converters.engines.lifeline import work_with_parent
-from shardfeed.converters.engines.worker import IDLE, IMPORTABLE, Board
+from shardfeed.converters.engines.worker import IDLE, IMPORTABLE, Board, work_with_parent
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.declared import checked

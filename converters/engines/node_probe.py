@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.inputs import made_by
+from shardfeed.converters.planning.samples import made_by
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.reading import read_image

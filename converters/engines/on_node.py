@@ -18,7 +18,7 @@ from dataclasses import replace
 from shardfeed.converters.engines.engine import AUTO, Engine
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.engines.node_probe import check_versions
-from shardfeed.converters.planning.inputs import made_by
+from shardfeed.converters.planning.samples import made_by
 from shardfeed.converters.shards.receipts import (
     load_receipt,
     read_receipt,

@@ -1,17 +1,25 @@
-"""Loop of a worker process: takes shards, answers with receipts or errors."""
+"""A worker process: it watches for its parent's end, takes shards, answers with receipts or errors.
+
+It watches before its other imports, which take a second, more on a busy machine: this module needs none of them.
+"""
 
 import os
 import resource
+import signal
+import threading
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shardfeed.converters.shards.task import ShardTask
 from shardfeed.errors import UsageError
+from shardfeed.machine.budget import no_numpy_threads
 from shardfeed.machine.processes import keep_heap
+
+if TYPE_CHECKING:
+    from shardfeed.converters.shards.task import ShardTask
 
 # The same on every machine, as it decides what is rejected. A legitimate image of MAX_PIXELS with alpha, the most
 # expensive kind, takes less than half of it: docs/design/006-conversion.md has the figures.
@@ -106,3 +114,19 @@ def work(tasks: Connection, words: Any) -> None:
         else:
             board.idle()
             tasks.send((receipt, None, ""))
+
+
+def work_with_parent(lifeline: Connection, tasks: Connection, words: Any) -> None:
+    """Run a worker (see `work` for the arguments) that ends as soon as the other end of `lifeline` closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_leave_with_parent, args=(lifeline,), daemon=True).start()
+    no_numpy_threads()
+
+    work(tasks, words)
+
+
+def _leave_with_parent(lifeline: Connection) -> None:
+    with suppress(EOFError, OSError):
+        lifeline.recv_bytes()
+    os._exit(0)

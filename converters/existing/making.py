@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from shardfeed.converters.commit.output import check_outside
-from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.conversion import Progress, convert
 from shardfeed.converters.engines.choose_engine import Workers
 from shardfeed.converters.existing.dataset_source import ChosenRecords, Opened
 from shardfeed.converters.planning.groups import feature_of_groups
 from shardfeed.converters.planning.options import ShardsLike
 from shardfeed.converters.planning.split_shares import Groups, Shares
-from shardfeed.converters.report import Report
+from shardfeed.converters.report import MaxBad, Report
 from shardfeed.schema import SHA256
 from shardfeed.storage.address import is_address, local_path
 

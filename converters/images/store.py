@@ -7,13 +7,13 @@ quality 92 when it is a turned JPEG, a lossy WebP or an AVIF, which as PNG would
 With `encode="raw"` nothing is kept and all of it becomes pixels. With `png_to_jpeg` all of it is JPEG.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PIL import Image
 
 from shardfeed.converters.images import pixels as px
 from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
-from shardfeed.converters.images.fit import Placement, fit_image
 from shardfeed.converters.images.jpeg import (
     JpegHeader,
     check_end_marker,
@@ -23,6 +23,7 @@ from shardfeed.converters.images.jpeg import (
 )
 from shardfeed.converters.images.options import Change, Check, ImageOptions
 from shardfeed.converters.images.other_formats import load_other
+from shardfeed.converters.images.pixels import Placement, fit_image
 from shardfeed.converters.images.png import GRAY, PALETTE, RGB, Crcs, read_png_header
 from shardfeed.converters.images.seekable import interval_for, to_seekable, whole_seekable
 from shardfeed.converters.images.sniff import Kind, image_kind
@@ -74,6 +75,24 @@ def store_image(data: bytes, options: ImageOptions) -> StoredImage:
         return _store_other(kind, data, options)
     except MemoryError as error:  # outside of the decoders, which report it themselves
         raise RejectedError(RejectCode.TOO_LARGE, f"{kind}: not enough memory") from error
+
+
+def raw_size(read: Callable[[], bytes], options: ImageOptions) -> int | None:
+    """Bytes of the pixels stored for the JPEG or PNG that `read` returns, by its header; None for any other image."""
+    try:
+        data = read()
+        kind = image_kind(data)
+        if kind == "jpeg":
+            header = read_jpeg_header(data, options.max_pixels)
+        elif kind == "png":
+            header = read_png_header(data, options.max_pixels, "none")
+        else:
+            return None
+    except RejectedError:
+        return None
+    fit = px.fit_image(header.height, header.width, options)
+    width, height = fit.size if fit else (header.width, header.height)
+    return height * width * 3
 
 
 def check_stored(data: bytes, kind: bytes | None, height: int, width: int, restarts: bytes = b"") -> None:

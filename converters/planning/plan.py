@@ -15,11 +15,20 @@ from operator import itemgetter
 import numpy as np
 
 from shardfeed.converters.planning.groups import GroupShares, Members
-from shardfeed.converters.planning.inputs import Inputs, made_by, sample_size, sample_state
 from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.own_samples import OwnSamples
-from shardfeed.converters.planning.planned_shard import PlannedShard, SplitMembers, cut, share_out
-from shardfeed.converters.planning.rows import MOST_SPLITS, PlanRows
+from shardfeed.converters.planning.samples import (
+    MOST_SPLITS,
+    Inputs,
+    PlannedShard,
+    PlanRows,
+    SplitMembers,
+    cut,
+    made_by,
+    sample_size,
+    sample_state,
+    share_out,
+)
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
 from shardfeed.converters.sources.guard import EVERY, report_progress

@@ -4,20 +4,15 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.column import column_keys
-from shardfeed.converters.images.fit import fit_image
-from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.images.png import read_png_header
-from shardfeed.converters.images.sniff import image_kind
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.split_shares import largest_remainders
-from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.shards.sample_values import checked_values, own_features
-from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.reading import checked_values, own_features, read_image
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import SpaceWarning, StorageError, UsageError, escape
 from shardfeed.formats.registry import NATIVE
@@ -131,27 +126,11 @@ def _pixels(source: Source, image: ImageOptions) -> int | None:
     """Bytes of the raw pixels of all images; None if no image has a known size."""
     if image.shape is not None:
         return len(source) * image.shape[0] * image.shape[1] * 3
-    some = range(0, len(source), -(-len(source) // _LOOKED_AT))
-    sizes = [size for i in some if (size := _raw_size(source[i], image)) is not None]
+    from shardfeed.converters.images.store import raw_size  # not above: it loads Pillow's decoders
+
+    looked_at = [source[i] for i in range(0, len(source), -(-len(source) // _LOOKED_AT))]
+    sizes = [size for sample in looked_at if (size := raw_size(partial(read_image, sample), image)) is not None]
     return round(len(source) * sum(sizes) / len(sizes)) if sizes else None
-
-
-def _raw_size(sample: Sample, options: ImageOptions) -> int | None:
-    """Bytes of the pixels of a JPEG or PNG, by its header; None for others."""
-    try:
-        data = read_image(sample)
-        kind = image_kind(data)
-        if kind == "jpeg":
-            header = read_jpeg_header(data, options.max_pixels)
-        elif kind == "png":
-            header = read_png_header(data, options.max_pixels, "none")
-        else:
-            return None
-    except RejectedError:
-        return None
-    fit = fit_image(header.height, header.width, options)
-    width, height = fit.size if fit else (header.width, header.height)
-    return height * width * 3
 
 
 def _beside(sample: Sample, schema: Schema) -> int:

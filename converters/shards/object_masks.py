@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from shardfeed.converters.images.fit import TURNED_BACK, Placement
-from shardfeed.converters.images.pixels import encode_png
+from shardfeed.converters.images.pixels import TURNED_BACK, Placement, encode_png
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Objects, Outline
 from shardfeed.errors import needing_extra

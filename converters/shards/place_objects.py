@@ -13,7 +13,7 @@ from shardfeed.annotations import (
     OBJECT_MASK,
     OBJECT_TEXT,
 )
-from shardfeed.converters.images.fit import Placement, is_upright
+from shardfeed.converters.images.pixels import Placement, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import draw_mask, encode_mask

@@ -7,10 +7,9 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
-from shardfeed.converters.images.fit import Placement, is_upright
 from shardfeed.converters.images.mask_file import MaskFile, place_text, read_mask
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.images.pixels import encode_png
+from shardfeed.converters.images.pixels import Placement, encode_png, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import moved_pixels

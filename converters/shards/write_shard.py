@@ -6,26 +6,21 @@ The result is a pure function of the task, even after a resume. Engines only dec
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.images.options import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.earlier import ImagesOfEarlier, made_of
 from shardfeed.converters.shards.place_objects import left_out_with_image, place_objects
 from shardfeed.converters.shards.place_raster import raster_values
-from shardfeed.converters.shards.receipts import load_receipt, save_receipt
-from shardfeed.converters.shards.sample_values import checked_values, own_features
-from shardfeed.converters.shards.task import MADE_OF, Noted, Receipt, ShardTask
-from shardfeed.converters.sources.objects import Account
-from shardfeed.converters.sources.reading import ReadAhead, read_image
+from shardfeed.converters.shards.receipts import ImagesOfEarlier, ShardContents, load_receipt, save_receipt
+from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
+from shardfeed.converters.sources.reading import ReadAhead, checked_values, own_features, read_image
 from shardfeed.converters.sources.source import Sample
-from shardfeed.errors import IntegrityError, StorageError, UsageError, escape, name_text
-from shardfeed.formats.example import decode, values_of
-from shardfeed.formats.format import Checkpoint, ShardInfo, ShardSink
+from shardfeed.errors import IntegrityError, StorageError, escape
+from shardfeed.formats.format import Checkpoint, ShardSink
 from shardfeed.schema import (
     ENCODED,
     FILENAME,
@@ -40,94 +35,6 @@ from shardfeed.schema import (
     Value,
 )
 from shardfeed.storage.local import remove_file
-from shardfeed.storage.storage import FileInfo
-
-
-class ShardContents:
-    """Contents of a shard so far: counts, columns, and notes on single samples.
-
-    `earlier`, `payloads`: if the shard is resumed, the receipt at its checkpoint and the records up to there.
-    """
-
-    def __init__(self, task: ShardTask, earlier: Receipt | None = None, payloads: Iterable[bytes] = ()) -> None:
-        self._task = task
-        self._keys = column_keys(task.split, task.schema)
-        counted = {*self._keys, *task.schema.class_names, FORMAT} & task.schema.features.keys()
-        self._counted = {key: task.schema.features[key] for key in counted}
-        self._counts = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
-        self._formats: dict[str, int] = {}
-        self.rejected: list[Noted] = []
-        self.normalised: list[Noted] = []
-        self.warnings: list[Noted] = []
-        self.progressive = 0
-        self.accounts = [Account()]
-        if earlier is not None:
-            self._counts = {key: list(counts) for key, counts in earlier.class_counts.items()}
-            self._formats = dict(earlier.formats)
-            self.rejected, self.normalised = list(earlier.rejected), list(earlier.normalised)
-            self.warnings, self.progressive = list(earlier.warnings), earlier.progressive
-            self.accounts = [earlier.account]
-        fields = (decode(payload, self._keys) for payload in payloads)
-        self._rows = [tuple([values[key][1][0] for key in self._keys]) for values in fields]  # for each record
-
-    @property
-    def place(self) -> int:
-        """The sample that comes next: of those before, each was written or rejected."""
-        return len(self._rows) + len(self.rejected)
-
-    def add(self, values: Mapping[str, Value], sample: Sample) -> None:
-        """A record that was written. Raises UsageError for a label that has no class name."""
-        _count(self._counts, values, sample)
-        self._rows.append(tuple([values[key] for key in self._keys]))
-        if FORMAT in values:  # also in every record that we make
-            kind = bytes(values[FORMAT]).decode()  # type: ignore[arg-type]  # bytes, by image_features
-            self._formats[kind] = self._formats.get(kind, 0) + 1
-
-    def counted(self, payload: bytes) -> dict[str, Value]:
-        """Decode the values of a record that `add` needs. Raise IntegrityError if it does not conform to the schema."""
-        return values_of(payload, self._counted)
-
-    def so_far(self, checkpoint: Checkpoint) -> Receipt:
-        """Receipt of the durable part of a shard that is not finished; its columns are in the records."""
-        records, *data = checkpoint
-        return self._receipt(ShardInfo(records, FileInfo(*data), FileInfo(0, 0)), {})
-
-    def receipt(self, info: ShardInfo) -> Receipt:
-        """Receipt of the finished shard."""
-        schema = self._task.schema
-        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self._keys)
-        pairs = zip(self._keys, columns, strict=True)
-        encoded = {key: encode_column(values, column_dtype(schema, key)) for key, values in pairs}
-        left_out = {noted.key for noted in self.rejected}
-        written = [sample for sample in self._task.samples if sample.key not in left_out]
-        return self._receipt(info, {**encoded, MADE_OF: made_of(written, schema, self._task.image)})
-
-    def _receipt(self, info: ShardInfo, columns: Mapping[str, bytes]) -> Receipt:
-        return Receipt(
-            split=self._task.split,
-            number=self._task.number,
-            info=info,
-            class_counts={key: tuple(values) for key, values in self._counts.items()},
-            formats=dict(self._formats),
-            columns=columns,
-            rejected=tuple(self.rejected),
-            normalised=tuple(self.normalised),
-            warnings=tuple(self.warnings),
-            progressive=self.progressive,
-            account=Account.total(self.accounts),
-            digest=self._task.digest,
-        )
-
-
-def _count(counts: dict[str, list[int]], values: Mapping[str, Value], sample: Sample) -> None:
-    for key, of_class in counts.items():
-        found = values[key]
-        for label in found if isinstance(found, list) else [found]:
-            if not 0 <= label < len(of_class):  # type: ignore[operator]  # a label is an int: Schema and the source's contract
-                problem = f"got the label {label!r} for {escape(key)}, expected 0 to {len(of_class) - 1}"
-                raise UsageError(f"sample {name_text(sample.key)}", problem, "correct the source, or its class names")
-            of_class[label] += 1  # type: ignore[index]  # as above
-
 
 # (place in the shard about to be read, bytes of sources read since the last call)
 Progress = Callable[[int, int], None]

@@ -18,8 +18,7 @@ import pytest
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.sample_values import own_features
-from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.reading import own_features, read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceFile, info_of
 from shardfeed.naming import check_split_name
 

@@ -21,8 +21,8 @@ from PIL import Image, features
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, LocalWorkers, Sample, Shares, convert
 from shardfeed.converters.images.store import store_image
-from shardfeed.converters.planning.inputs import _png_checksum, made_by
 from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.samples import _png_checksum, made_by
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards import write_shard as shard_writer
 from shardfeed.converters.shards.task import Receipt, ShardTask

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.converters import ImageFolder, convert
-from shardfeed.converters.commit.local_place import check_shards, finished_shards
-from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.commit.staging import Staging, check_shards, finished_shards
 from shardfeed.converters.conversion import Progress, write_missing
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import Plan, make_plan

@@ -20,16 +20,15 @@ import shardfeed
 from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
 from shardfeed.column import column_keys
 from shardfeed.converters import ImageOptions, Sample, convert
-from shardfeed.converters.images.fit import Placement, fit_image
 from shardfeed.converters.images.mask_file import read_mask
-from shardfeed.converters.images.pixels import upright
+from shardfeed.converters.images.pixels import Placement, fit_image, upright
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.earlier import made_of
 from shardfeed.converters.shards.object_masks import moved_pixels
 from shardfeed.converters.shards.place_raster import class_numbers, raster_values
+from shardfeed.converters.shards.receipts import made_of
 from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import TooManyRejectedError, UsageError

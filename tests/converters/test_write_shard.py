@@ -13,8 +13,7 @@ from shardfeed.column import column_dtype, column_keys, parse_column
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards import write_shard as shard_writer
-from shardfeed.converters.shards.earlier import EarlierShards
-from shardfeed.converters.shards.receipts import save_receipt
+from shardfeed.converters.shards.receipts import EarlierShards, save_receipt
 from shardfeed.converters.shards.task import MADE_OF, Receipt, ShardTask, shard_paths
 from shardfeed.converters.shards.write_shard import write_shard
 from shardfeed.converters.sources.reading import read_image

@@ -33,7 +33,7 @@ CHECKOUT_COMMAND = [sys.executable, "-m", "shardfeed.tools.cli", "convert"]
 # others have ended, so that a slow machine cannot have one of them start after the winner's end.
 STARTER = """
 import json, os, select, socket, sys, time
-from shardfeed.converters import job
+from shardfeed.converters import conversion as job
 from shardfeed.tools import cli
 import shardfeed.tools.commands.convert_command
 root, starts = sys.argv[1], json.loads(sys.argv[2])

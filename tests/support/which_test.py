@@ -1,4 +1,4 @@
-"""Tests that run a file's lines: `make which-test FILE=converters/job.py`. `make coverage` stores them as JSON.
+"""Tests that run a file's lines: `make which-test FILE=converters/conversion.py`. `make coverage` stores them as JSON.
 
 python tests/support/which_test.py --store STORED    from the data of coverage, in the working directory
 python tests/support/which_test.py STORED FILE
@@ -44,7 +44,7 @@ def main(args: list[str]) -> int:
         Path(args[1]).write_text(json.dumps(dict(sorted(tests_of_files().items())), indent=0))
         return 0
     if len(args) != 2:
-        print("got no file: make which-test FILE=converters/job.py", file=sys.stderr)
+        print("got no file: make which-test FILE=converters/conversion.py", file=sys.stderr)
         return 2
     tests = json.loads(Path(args[0]).read_text()).get(args[1])
     if tests is None:

@@ -11,7 +11,7 @@ from shardfeed.converters import ImageFolder
 from shardfeed.converters.engines import node_probe
 from shardfeed.converters.engines.node_probe import Probe, look
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.inputs import made_by
+from shardfeed.converters.planning.samples import made_by
 from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import StorageError, UsageError

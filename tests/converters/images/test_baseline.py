@@ -17,7 +17,7 @@ from shardfeed.converters.images.baseline import NotTranscodableError, to_baseli
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
-from shardfeed.converters.planning.inputs import made_by
+from shardfeed.converters.planning.samples import made_by
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.errors import UsageError
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.converters.images.fit import Fit, fit_image
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.pixels import Fit, fit_image
 
 SIDES = st.integers(1, 65_535)
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
-from shardfeed.converters.images.fit import Fit, fit_image
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import Filter, ImageOptions
 from shardfeed.converters.images.pixels import (
+    Fit,
     check_pixels,
     encode_jpeg,
     encode_png,
+    fit_image,
     fitted,
     gray_or_rgb,
     load_clean_jpeg,

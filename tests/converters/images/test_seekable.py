@@ -15,7 +15,7 @@ from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.seekable import _have_same_pixels, interval_for, to_seekable
 from shardfeed.converters.images.store import check_stored, store_image
-from shardfeed.converters.planning.inputs import made_by
+from shardfeed.converters.planning.samples import made_by
 from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
 from shardfeed.errors import UsageError
 from shardfeed.formats.jpeg_restarts import grid_of, restarts_cost, row_lengths

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from shardfeed.converters.images.fit import Placement
 from shardfeed.converters.images.jpeg import is_one_plain_scan, read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.pixels import Placement
 from shardfeed.converters.images.store import StoredImage, check_stored, store_image
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 

@@ -46,7 +46,7 @@ DIR_OUT = {"DIR": "out", "OUT": "new", "DATASET": "out"}
     Way("shardfeed split", 6, fill={"shardfeed split": "shardfeed split out new --split train=0.9,test=0.1"}),
 )
 @advises(
-    "converters/job.py: for example --split train=0.9,test=0.1",
+    "converters/conversion.py: for example --split train=0.9,test=0.1",
     "convert many.csv new --split-by hash --text-column patient",
     Way("--split", 60),
 )
@@ -113,7 +113,7 @@ def a_dataset(box: Box) -> None:
 
 
 @advises(
-    "converters/commit/reject_limit.py: nothing was written; repair or remove them, leave them out",
+    "converters/report.py: nothing was written; repair or remove them, leave them out",
     "convert images out",
     Way("--exclude", 6, fill={"PATTERN": "stray*"}, images=6),
     Way("--max-bad", 6, listed=2),
