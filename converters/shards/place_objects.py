@@ -117,8 +117,8 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
         values[OBJECT_MASK] = [encode_mask(mask, image, upright=upright) for mask in drawn]
     for kind in POINTS:
         if kind.is_in(schema) and (each := kind.each(schema.keypoints)):
-            none = np.zeros((len(objects), each, len(kind.features)))
-            values.update(_point_values(kind, points.get(kind, none)[kept], image.placement, upright=upright))
+            found = points[kind] if kind in points else np.zeros((len(objects), each, len(kind.features)))
+            values.update(_point_values(kind, found[kept], image.placement, upright=upright))
     clipped, farthest = int(np.count_nonzero(out_by)), float(out_by.max(initial=0))
     why = f"{clipped} of {len(kept)} annotations, by at most {farthest:.3g} pixels"
     clips = (LeftOut(key, "clipped", why),) if clipped else ()
@@ -184,12 +184,11 @@ def _is_near(beyond: np.ndarray, sides: np.ndarray) -> np.ndarray:
 
 
 def _are_points(kind: RecordKind, points: np.ndarray) -> np.ndarray:
-    """Whether points [..., K, 2 or 3] have finite numbers, and a visibility of 0, 1 or 2: bool [...]."""
-    sound = np.isfinite(points)
-    if kind.visible:
-        values = points[..., 2:]
-        sound = sound & ((values == 0) | (values == 1) | (values == 2))
-    return np.all(sound, axis=(-2, -1))
+    """Whether points [..., K, 2 or 3] have a visibility of 0, 1 or 2, or else finite numbers: bool [...]."""
+    if not kind.visible:
+        return np.all(np.isfinite(points), axis=(-2, -1))
+    values = points[..., 2]
+    return ((values == 0) | (values == 1) | (values == 2)).all(axis=-1)
 
 
 def _polygon_areas(points: np.ndarray) -> np.ndarray:
@@ -209,7 +208,7 @@ def _fault(
         reason = f"{beyond.max():.1f} pixels outside of {sides[0]:.0f} x {sides[1]:.0f}"
         return BadAnnotationError(AnnotationCode.BOX_OUTSIDE, reason)
     for kind, found in points.items():
-        if not _are_points(kind, found):
+        if not np.isfinite(found).all() or not _are_points(kind, found):
             return BadAnnotationError(AnnotationCode.KEYPOINTS, "its key points are not x, y and 0, 1 or 2")
         beyond = _distance_if_visible(kind, found, sides)
         if not kind.outline and not _is_near(beyond, sides):
