@@ -8,7 +8,8 @@ function of the name and the value that checks in place of the type.
 import operator
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cache, wraps
 from inspect import get_annotations, isclass
 from itertools import chain, repeat
@@ -18,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, Unpack, 
 
 import numpy as np
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -28,6 +29,21 @@ class Range(NamedTuple):
 
     least: float
     most: float | None = None
+
+
+class Typed(NamedTuple):
+    """How an argument is typed on the command line.
+
+    `help`: "" for one that only messages and pages name. `flag`: the name of a list's or a mapping's option that may be
+    repeated, or another name. `read`: makes the value of a text, of each element of a list, or a mapping's name and
+    value of each. `whole`: makes the value of all texts at once.
+    """
+
+    help: str = ""
+    metavar: str | None = None
+    flag: str = ""
+    read: Callable[[str], Any] | None = None
+    whole: Callable[[Sequence[str]], Any] | None = None
 
 
 Natural = Annotated[int, Range(0)]
@@ -86,6 +102,43 @@ def _checked(name: str, value: Any, hints: Mapping[str, Any]) -> Any:
         if isinstance(value, list) and tuple in map(_origin, _kinds(hints[name])):
             return tuple(value)
     return value
+
+
+def typed(*classes: type) -> Iterator[tuple[str, list[Any], Typed, Any]]:
+    """Yield the name, the types other than None, how to type it, and the default of each option of dataclasses."""
+    for one in classes:
+        for field in fields(one):
+            hint = get_annotations(one).get(field.name)
+            kinds = [kind for kind in _kinds(hint) if kind is not NoneType]
+            types = [kind.__origin__ if _origin(kind) is Annotated else kind for kind in kinds]
+            for how in getattr(hint, "__metadata__", ()):
+                if isinstance(how, Typed):
+                    yield field.name, types, how, field.default
+
+
+def named_once(option: str, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The names and values of an option as a mapping. Raises UsageError for a name that is given twice."""
+    values: dict[Any, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise UsageError(option, f"got {escape(name)!r} twice", "give each name once")
+        values[name] = value
+    return values
+
+
+def assignments(option: str, given: str | Sequence[str], kind: Callable[[str], Any]) -> dict[str, Any]:
+    """Parse `train=0.9,validation=0.1`, or its parts, into a mapping. Raises UsageError with `option` as its place."""
+
+    def pair(part: str) -> tuple[str, Any]:
+        name, _, value = part.strip().partition("=")
+        try:
+            if name.strip() and value:
+                return name.strip(), kind(value)
+        except ValueError:
+            pass
+        raise UsageError(option, f"got {escape(part)!r}, expected NAME=VALUE")
+
+    return named_once(option, map(pair, given.split(",") if isinstance(given, str) else given))
 
 
 def check(name: str, value: Any, hint: Any) -> None:

@@ -2,12 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, get_args, get_origin
 
 from shardfeed.converters.engines.choose_engine import ENGINES, LocalWorkers, NamedWorkers, RayWorkers
 from shardfeed.converters.engines.engine import StartedBy
-from shardfeed.declared import Positive, check
+from shardfeed.converters.sources.options import Column, column_of
+from shardfeed.declared import Positive, assignments, check, named_once, typed
 from shardfeed.errors import UsageError, escape
 from shardfeed.plugins import installed
 from shardfeed.text import byte_size
@@ -16,29 +18,47 @@ GROUPS = ("group_column", "group_pattern", "group_duplicates")  # of `add_group_
 RUN = ("no_leaks", "replace", "restart", "verify", "dry_run")
 
 
-def named_once(option: str, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """The names and values of an option as a mapping. Raises UsageError for a name that is given twice."""
-    values: dict[Any, Any] = {}
-    for name, value in pairs:
-        if name in values:
-            raise UsageError(option, f"got {escape(name)!r} twice", "give each name once")
-        values[name] = value
-    return values
+def add_options(group: argparse._ActionsContainer, *classes: type) -> None:
+    """The options that dataclasses declare by `Typed`: None where they are not given."""
+    for name, types, how, default in typed(*classes):
+        flag = how.flag or name.replace("_", "-")
+        more: dict[str, Any] = {"dest": name, "default": None, "help": how.help or argparse.SUPPRESS}
+        if types == [bool]:
+            more["action"] = "store_false" if default else "store_true"
+        else:
+            choices = get_args(types[0]) if get_origin(types[0]) is Literal and len(types) == 1 else None
+            number = types == [int] or {*map(type, choices or ())} == {int}
+            more |= {"metavar": how.metavar, "choices": choices, "action": "append" if how.flag else "store"}
+            more["type"] = int if number else str if how.flag or how.read is None else partial(_read, how.read)
+        group.add_argument(f"--{flag}", **more)
+        if types == [bool] and default is None:
+            group.add_argument(f"--no-{flag}", dest=name, action="store_false", default=None, help=argparse.SUPPRESS)
 
 
-def assignments(option: str, given: str | Sequence[str], kind: Callable[[str], Any]) -> dict[str, Any]:
-    """Parse `train=0.9,validation=0.1`, or its parts, into a mapping. Raises UsageError with `option` as its place."""
+def _read(read: Callable[[str], Any], text: str) -> Any:
+    try:
+        return read(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(error.args[1]) from None
 
-    def pair(part: str) -> tuple[str, Any]:
-        name, _, value = part.strip().partition("=")
-        try:
-            if name.strip() and value:
-                return name.strip(), kind(value)
-        except ValueError:
-            pass
-        raise UsageError(option, f"got {escape(part)!r}, expected NAME=VALUE")
 
-    return named_once(option, map(pair, given.split(",") if isinstance(given, str) else given))
+def options_given(args: argparse.Namespace, *classes: type) -> dict[str, Any]:
+    """The values of those options of `add_options` that are given. Raises UsageError."""
+    found = {}
+    for name, types, how, _ in typed(*classes):
+        value: Any = getattr(args, name)
+        kinds, inner = [get_origin(kind) for kind in types], get_args(types[0])
+        read = how.read or (column_of if Column in inner or types == [str, int] else str)
+        if isinstance(value, list) and how.whole:
+            found[name] = how.whole(value)
+        elif isinstance(value, list) and Mapping in kinds:
+            found[name] = named_once(name, map(read, value)) if how.read else assignments(name, ",".join(value), str)
+        elif isinstance(value, list) or (value and len(kinds) == 1 and kinds[0] in (Sequence, Collection)):
+            texts = value if how.flag else str(value).split(",")
+            found[name] = [read(text.strip()) for text in texts]
+        elif value is not None:
+            found[name] = read(value) if isinstance(value, str) else value
+    return found
 
 
 def shards_of(args: argparse.Namespace) -> int | str | Mapping[str, int] | None:

@@ -116,5 +116,6 @@ def flags_of(parser: CommandParser, command: str, typed: Sequence[str] = ()) -> 
         for flag in action.option_strings:
             if flag.startswith("--"):
                 found[flag[2:].replace("-", "_")] = flag
+                found.setdefault(action.dest, flag)
     found |= getattr(command_module(command), "IN_PYTHON", {})
     return {name: flag for name, flag in found.items() if name not in typed}

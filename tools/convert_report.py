@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.converters.images.options import Change
+from shardfeed.converters.images.options import Change, ImageOptions
 from shardfeed.converters.report import Report, counts_by_code, noted_json
 from shardfeed.converters.shards.task import Noted, noted_of
 from shardfeed.converters.sources.objects import Account
@@ -15,6 +15,7 @@ from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.naming import LEFT_OUT, REJECTED
 from shardfeed.schema import IMAGE_KEYS, LABEL, Schema
 from shardfeed.text import in_usual_order, listing, number, size_text, table
+from shardfeed.tools.arguments import options_given
 from shardfeed.tools.colour import coloured
 
 _SHOWN = 8  # rejected inputs printed, all of which are in rejected.jsonl
@@ -149,8 +150,8 @@ def _print_pixels(report: Report, args: argparse.Namespace, images: int) -> None
     if not raw or size is None or "size" not in args:
         return
     each = f"height * width * 3 bytes per image, {size // raw:,} on average"
-    if args.size is not None:
-        height, width = args.size if isinstance(args.size, tuple) else (args.size, args.size)
+    if shape := ImageOptions(**options_given(args, ImageOptions)).shape:
+        height, width = shape
         each = f"{height} * {width} * 3 = {height * width * 3:,} bytes per image"
     all_ = "" if planned is None else f"{'' if planned.exact else 'about '}{size_text(size)}, "
     print(f"raw pixels: {all_}{each}")

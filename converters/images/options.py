@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from shardfeed.converters.rejects import MAX_FILE_BYTES, MAX_PIXELS
-from shardfeed.declared import Range, checked
+from shardfeed.declared import Range, Typed, checked
 from shardfeed.errors import UsageError, argument
 
 
@@ -51,6 +51,15 @@ WHITE: Rgb = (255, 255, 255)
 
 _LARGE = 384  # pixels, of a side from which on cutting a JPEG into pieces helps
 Side = Annotated[int, Range(1, 65_535)]  # pixels, as of a JPEG
+Quality = Annotated[int, Range(1, 100)]
+
+
+def read_shape(text: str) -> int | tuple[int, int]:
+    """Parse `size` as it is typed. Raises UsageError."""
+    sides = text.lower().split("x")
+    if len(sides) > 2 or not all(side.isdecimal() for side in sides):
+        raise UsageError("size", f"got {text!r}, expected HEIGHTxWIDTH like 224x320, or one number")
+    return int(sides[0]) if len(sides) == 1 else (int(sides[0]), int(sides[1]))
 
 
 @checked
@@ -93,20 +102,25 @@ class ImageOptions:
         convert("photos", "out", image=ImageOptions(resize_shorter=256, quality=90))
     """
 
-    check: Check = "decode"
-    encode: Encode = "keep"
-    resize_shorter: Side | None = None
-    size: Side | tuple[Side, Side] | None = None
-    resize_filter: Filter = "lanczos"
-    quality: Annotated[int, Range(1, 100)] | None = None
-    baseline: bool = False
-    seekable: bool | None = None
-    png_to_jpeg: bool = False
-    background: str | Rgb = "white"
-    bits: Annotated[int, Range(9, 16)] = 16
-    max_pixels: Annotated[int, Range(1, MAX_PIXELS)] = MAX_PIXELS
+    check: Annotated[Check, Typed("check of each image: decode (default), header, none", "HOW")] = "decode"
+    encode: Annotated[Encode, Typed("store files (keep, default) or raw RGB pixels (raw)")] = "keep"
+    resize_shorter: Annotated[Side | None, Typed("shrink images so that the shorter side is PX", "PX")] = None
+    size: Annotated[
+        Side | tuple[Side, Side] | None,
+        Typed("scale to cover HxW pixels, then crop the center", "HxW|PX", read=read_shape),
+    ] = None
+    resize_filter: Annotated[Filter, Typed()] = "lanczos"  # rarely needed: docs/convert.md explains when
+    quality: Annotated[Quality | None, Typed("JPEG quality of re-encoded images, 1 to 100", "Q")] = None
+    baseline: Annotated[bool, Typed("convert progressive JPEGs to baseline; needs shardfeed[baseline]")] = False
+    seekable: Annotated[bool | None, Typed("faster decoding of crops; needs the compiled module")] = None
+    png_to_jpeg: Annotated[bool, Typed("store PNGs as JPEG, for readers that only decode JPEG")] = False
+    background: Annotated[str | Rgb, Typed("colour behind transparent pixels; none drops alpha", "COLOR")] = "white"
+    bits: Annotated[int, Range(9, 16), Typed("bits used by 16-bit gray images: 12 makes 4095 white", "N")] = 16
+    max_pixels: Annotated[
+        int, Range(1, MAX_PIXELS), Typed(f"reject larger images (default and maximum: {MAX_PIXELS})", "N")
+    ] = MAX_PIXELS
     max_bytes: Annotated[int, Range(1, MAX_FILE_BYTES)] = MAX_FILE_BYTES
-    sha256: bool = True
+    sha256: Annotated[bool, Typed("do not store the SHA-256 of each source file", flag="no-hash")] = True
 
     def __post_init__(self) -> None:
         self._check_size()

@@ -1,13 +1,14 @@
 """Options of sources, for labels, annotations and columns. Each is defined once, here, and checked once."""
 
 import os
+import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from shardfeed.converters.sources.classes import ClassList
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked, named_once
 from shardfeed.errors import UsageError, argument
 from shardfeed.kinds import Task as Task
 from shardfeed.schema import Feature
@@ -16,6 +17,50 @@ Column = str | int  # by name, or by number from 0
 Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
 Unit = Literal["pixels", "fractions"]
 Path = str | os.PathLike[str]
+
+
+def column_of(text: str) -> str | int:
+    """A column's name, or its number from 1 as sources count from 0."""
+    if not text.isdecimal():
+        return text
+    if int(text) < 1:
+        raise UsageError("column", f"got {text}, expected a number from 1", "the first column is 1")
+    return int(text) - 1
+
+
+def number_column(text: str) -> tuple[Any, Feature | None]:
+    """A column, and the feature that `:int` or `:float` and `:N` after it define."""
+    found = re.fullmatch(r"(.+?)(?::(int|float)(?::([0-9]{1,6}))?)?", text)
+    if found is None:
+        raise UsageError("number_columns", f"got {text!r}, expected a column", "write NAME, NAME:float or NAME:float:3")
+    name, dtype, count = found.groups()
+    shape = () if count is None else (int(count),)
+    return column_of(name), Feature("int64" if dtype == "int" else "float32", shape) if dtype else None
+
+
+def separators(texts: Sequence[str]) -> str | dict[Any, str]:
+    """Label separator of the first label column, or one for each column that is named before a `=`."""
+    named = [text.partition("=") for text in texts]
+    whole = [text for text, (name, _, separator) in zip(texts, named, strict=True) if not (name and separator)]
+    if whole and len(named) > 1:
+        raise UsageError("label_separator", f"got {whole[0]!r} with others", "write COLUMN=SEPARATOR for each")
+    pairs = ((column_of(name), separator) for name, _, separator in named)
+    return whole[0] if whole else named_once("label_separator", pairs)
+
+
+def missing_value(text: str) -> tuple[Any, str]:
+    """A column, and the value for its empty cells."""
+    name, equals, value = text.rpartition("=")
+    if not equals or not name or not value:
+        raise UsageError("missing", f"got {text!r}, expected COLUMN=VALUE", "write for example age=nan")
+    return column_of(name), value
+
+
+def void_of(text: str) -> int | str:
+    """Value of void in masks: a number, or "none" for masks without void."""
+    if text == "none" or text.isdecimal():
+        return text if text == "none" else int(text)
+    raise UsageError("void", f"got {text!r}, expected a number or none")
 
 
 @checked
@@ -52,26 +97,41 @@ class LabelOptions:
         missing: the value to use for empty cells, by column.
     """
 
-    labels: Path | None = None
-    images: Path | None = None
-    pattern: str | None = None
-    unlabelled: bool = False
-    class_names: ClassList | Mapping[str, ClassList] | None = None
+    labels: Annotated[Path | None, Typed("labels: CSV, TSV, JSON Lines, or 'path label' text", "FILE")] = None
+    path_column: Annotated[Column | None, Typed("column of the image path (numbers start at 1)", "NAME|N")] = None
+    label_columns: Annotated[
+        Sequence[Column] | None, Typed("label column; repeat for more labels", "NAME|N", "label-column")
+    ] = None
+    label_separator: Annotated[
+        str | Mapping[Any, str] | None,
+        Typed("separates labels within a cell; C=S: only in column C", "S", "label-separator", whole=separators),
+    ] = None
+    one_hot: Annotated[Sequence[Column], Typed("columns of 0 and 1, each named after its class", "A,B,C")] = ()
+    text_columns: Annotated[
+        Sequence[Column], Typed("column of free text, such as captions", "NAME|N", "text-column")
+    ] = ()
+    number_columns: Annotated[
+        Sequence[Column] | Mapping[Any, Feature | None],
+        Typed("column of numeric values: C, C:int, C:float, C:float:3", "C", "number-column", number_column),
+    ] = ()
+    missing: Annotated[
+        Mapping[Any, str | float] | None,
+        Typed("value for empty cells, e.g. age=nan", "COLUMN=VALUE", "missing", missing_value),
+    ] = None
+    unlabelled: Annotated[bool, Typed("convert images without labels, from a folder or a list")] = False
+    split_column: Annotated[Column | None, Typed("column of the split (default: 'split', if present)", "NAME|N")] = None
+    format: Annotated[Format | None, Typed("format of the label file: csv, tsv, jsonl, text", "F")] = None
+    encoding: Annotated[str | None, Typed("encoding of the label file (default: UTF-8)", "E")] = None
+    pattern: Annotated[str | None, Typed("labels from file names, by the group (?P<label>...)", "REGEX")] = None
+    class_names: Annotated[
+        ClassList | Mapping[str, ClassList] | None, Typed("class names in order: lines, JSON, YAML, label map", "FILE")
+    ] = None
+    images: Annotated[Path | None, Typed("folder of the images, if SOURCE is an annotation file", "DIR")] = None
     label_offset: int = 0
     label_map: Path | None = None
-    format: Format | None = None
-    path_column: Column | None = None
-    label_columns: Sequence[Column] | None = None
-    text_columns: Sequence[Column] = ()
-    number_columns: Sequence[Column] | Mapping[Any, Feature | None] = ()
-    one_hot: Sequence[Column] = ()
-    split_column: Column | None = None
     group_column: str | None = None
-    header: bool | None = None
-    delimiter: str | None = None
-    encoding: str | None = None
-    label_separator: str | Mapping[Any, str] | None = None
-    missing: Mapping[Any, str | float] | None = None
+    header: Annotated[bool | None, Typed()] = None
+    delimiter: Annotated[str | None, Typed()] = None
 
     def __post_init__(self) -> None:
         asked = self.number_columns.values() if isinstance(self.number_columns, Mapping) else ()
@@ -114,13 +174,13 @@ class AnnotationOptions:
     """
 
     images: Path | None = None
-    tasks: Collection[Task] = frozenset()
+    tasks: Annotated[Collection[Task], Typed("annotations: boxes, masks, keypoints, captions, ...", "A,B")] = ()
     class_names: ClassList | None = None
-    unit: Unit | None = None
-    boxes_on: Literal["upright", "stored"] | None = None
-    voc_origin: Literal[0, 1] = 0
-    colours: Path | None = None
-    void: int | Literal["none"] | None = None
+    unit: Annotated[Unit | None, Typed()] = None
+    boxes_on: Annotated[Literal["upright", "stored"] | None, Typed()] = None
+    voc_origin: Annotated[Literal[0, 1], Typed()] = 0
+    colours: Annotated[Path | None, Typed("table of masks: name,r,g,b or name,value per class", "FILE")] = None
+    void: Annotated[int | Literal["none"] | None, Typed(read=void_of)] = None
     label_columns: Sequence[Column] | None = None
     group_column: str | None = None
     delimiter: str | None = None
@@ -159,13 +219,15 @@ class ColumnOptions:
         group_column: a column to store as `image/NAME`, so that `convert(..., group_column=)` can use it.
     """
 
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Annotated[
+        Mapping[str, str], Typed("columns to use, in Parquet etc.: image=jpg,label=cls", "A=B,C=D", "columns")
+    ] = field(default_factory=dict)
     unlabelled: bool = False
     one_hot: Sequence[str] = ()
     label_separator: str | None = None
     class_names: ClassList | None = None
-    label_offset: int = 0
-    label_map: Path | None = None
+    label_offset: Annotated[int, Typed("number of the first class in the file (default 0)", "N")] = 0
+    label_map: Annotated[Path | None, Typed("numbers and names of the classes, as in a .pbtxt", "FILE")] = None
     unit: Unit | None = None
     group_column: str | None = None
 

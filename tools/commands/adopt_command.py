@@ -8,13 +8,14 @@ from shardfeed.converters.commit.output import check_new_output
 from shardfeed.converters.existing.adopt import adopt, check_names
 from shardfeed.converters.existing.surveying import Survey, splits_of, survey
 from shardfeed.converters.sources.files.class_names import read_named_classes
+from shardfeed.declared import assignments
 from shardfeed.errors import UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
 from shardfeed.storage.address import local_output, local_path
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
-from shardfeed.tools.arguments import add_output_arguments, assignments, given, output_bar
+from shardfeed.tools.arguments import add_output_arguments, given, output_bar
 from shardfeed.tools.convert_report import feature_table
 
 IN_PYTHON = {"splits": "--split"}
