@@ -120,6 +120,6 @@ def test_an_engine_of_ones_own(source: ImageFolder, tmp_path: Path) -> None:
     assert engine.given == [0, 1, 2]
     assert report.committed
     for odd in ("dask", True, object()):
-        with pytest.raises(UsageError, match=r"^workers: got .*, expected .* or LocalWorkers or RayWorkers or Engine"):
+        with pytest.raises(UsageError, match=r"^workers: got .*, expected .* or NamedWorkers or Engine"):
             convert(source, tmp_path / "other", workers=odd)  # type: ignore[arg-type]  # that is what is refused
     assert not (tmp_path / "other").exists()

@@ -410,7 +410,7 @@ def test_no_free_cpu_is_said_and_waited_for(
 @pytest.mark.parametrize(
     ("workers", "said"),
     [
-        (lambda: "ray", "expected an integer .* or LocalWorkers or RayWorkers or Engine"),
+        (lambda: "ray", "expected an integer .* or LocalWorkers or RayWorkers or NamedWorkers or Engine"),
         (lambda: RayWorkers(0), "expected an integer of at least 1"),
         (lambda: RayWorkers(start_method="fork"), "expected 'auto' or"),
         (lambda: RayWorkers(address="ray://127.0.0.1:10001"), "on a machine of the cluster"),
