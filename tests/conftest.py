@@ -32,8 +32,10 @@ from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import AUTO, Engine
 from shardfeed.readers import Dataset
 
+from buckets import KEY, SECRET, Bucket, bucket_behind
 from in_process import OwnEngine
 from pictures import image_bytes
+from seaweed import seaweed
 
 # A conversion waits for the disk some thirty times, so temporary directories are in memory where there is plenty.
 MEMORY = Path("/dev/shm")
@@ -148,6 +150,20 @@ def flowers(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> D
     shards = {"train": 4, "validation": 2}
     convert(ImageFolder(flowers_folder), out, split={"train": 0.8, "validation": 0.2}, shards=shards)
     return shardfeed.open(out)
+
+
+@pytest.fixture(scope="module")
+def s3_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a real S3 server."""
+    with seaweed(tmp_path_factory.mktemp("seaweed"), KEY, SECRET) as port:
+        yield port
+
+
+@pytest.fixture
+def bucket(s3_port: int, tmp_path: Path) -> Iterator[Bucket]:
+    """A new bucket of that server, behind a proxy that fails as it is told."""
+    with bucket_behind(s3_port, tmp_path, f"bucket{os.urandom(4).hex()}") as bucket:
+        yield bucket
 
 
 @pytest.fixture(scope="module")

@@ -14,21 +14,8 @@ from shardfeed.storage.address import destination
 from shardfeed.storage.bucket_destination import Destination
 from shardfeed.storage.storage import FileInfo
 
-from buckets import KEY, SECRET, Bucket, bucket_behind
+from buckets import SECRET, Bucket
 from gcs import gcs_server
-from seaweed import seaweed
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with seaweed(tmp_path_factory.mktemp("seaweed"), KEY, SECRET) as port:
-        yield port
-
-
-@pytest.fixture
-def bucket(server: int, tmp_path: Path) -> Iterator[Bucket]:
-    with bucket_behind(server, tmp_path, f"bucket{os.urandom(4).hex()}") as bucket:
-        yield bucket
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,21 +16,8 @@ import pytest
 from shardfeed.converters import commit_shards, convert, shard_tasks, write_shard
 from shardfeed.errors import OutputExistsError, TooManyRejectedError, UsageError
 
-from buckets import KEY, SECRET, Bucket, bucket_behind
-from seaweed import seaweed
+from buckets import Bucket
 from trees import tree
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with seaweed(tmp_path_factory.mktemp("seaweed"), KEY, SECRET) as port:
-        yield port
-
-
-@pytest.fixture
-def bucket(server: int, tmp_path: Path) -> Iterator[Bucket]:
-    with bucket_behind(server, tmp_path, f"bucket{os.urandom(4).hex()}") as bucket:
-        yield bucket
 
 
 @pytest.fixture

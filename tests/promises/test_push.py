@@ -1,12 +1,10 @@
 """A dataset copied to a bucket and back, killed at every request: never readable in half, and nothing is sent twice."""
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +19,11 @@ from shardfeed.storage.address import destination
 from shardfeed.storage.bucket_destination import Destination
 from shardfeed.tools.cli import main as command
 
-from buckets import KEY, SECRET, Bucket, bucket_behind
+from buckets import Bucket
 from faulty_proxy import faulty_proxy
 from gcs import gcs_server
-from seaweed import seaweed
 
 PART = 5 << 20  # the least of S3
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with seaweed(tmp_path_factory.mktemp("seaweed"), KEY, SECRET) as port:
-        yield port
-
-
-@pytest.fixture
-def bucket(server: int, tmp_path: Path) -> Iterator[Bucket]:
-    with bucket_behind(server, tmp_path, f"bucket{os.urandom(4).hex()}") as bucket:
-        yield bucket
 
 
 @pytest.fixture(scope="module")

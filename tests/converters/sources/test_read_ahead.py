@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shardfeed.converters.sources.files import walk as read_ahead
 from shardfeed.converters.sources.files.listing import Globs, Listing
-from shardfeed.converters.sources.files.walk import ReadAhead, list_files
+from shardfeed.converters.sources.files.walk import DiskAnswers, list_files
 from shardfeed.converters.sources.guard import EVERY, report_progress_to
 from shardfeed.errors import StorageError
 
@@ -68,7 +68,7 @@ def test_the_listing_of_any_tree_is_the_same(
     listings = []
     for slow in (False, True):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ReadAhead, "_slow", slow)
+            patch.setattr(DiskAnswers, "_slow", slow)
             patch.setattr(read_ahead, "_MOST", most)
             patch.setattr(read_ahead, "_AHEAD", 2)
             listings.append(list_files(root, include=include, exclude=exclude, follow_links=follow_links))
@@ -118,7 +118,7 @@ def test_no_thread_asks_on_a_local_disk(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_walk_is_not_left_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, 2 * EVERY)
-    monkeypatch.setattr(ReadAhead, "_slow", True)
+    monkeypatch.setattr(DiskAnswers, "_slow", True)
     disk, told = Disk(monkeypatch), []
     with report_progress_to(lambda doing, done, total: told.append((done, disk.by_threads))):
         list_files(tmp_path)
@@ -129,7 +129,7 @@ def test_the_walk_is_not_left_far_behind(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("slow", [False, True])
 def test_running_out_of_descriptors_at_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
     fill(tmp_path / "a", 10)
-    monkeypatch.setattr(ReadAhead, "_slow", slow)
+    monkeypatch.setattr(DiskAnswers, "_slow", slow)
     stat = os.stat
 
     def failing(path: bytes) -> os.stat_result:
