@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.surveying import survey as survey
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
     from shardfeed.converters.planning.split_shares import Shares as Shares
+    from shardfeed.converters.rejects import AnnotationCode as AnnotationCode
     from shardfeed.converters.rejects import RejectCode as RejectCode
     from shardfeed.converters.report import Report as Report
     from shardfeed.converters.sources.files.parts import Parts as Parts
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.look import Evidence as Evidence
     from shardfeed.converters.sources.look import Look as Look
     from shardfeed.converters.sources.look import find_files as find_files
-    from shardfeed.converters.sources.objects import AnnotationCode as AnnotationCode
     from shardfeed.converters.sources.open_source import open_source as open_source
     from shardfeed.converters.sources.options import AnnotationOptions as AnnotationOptions
     from shardfeed.converters.sources.options import ColumnOptions as ColumnOptions

@@ -28,9 +28,10 @@ from shardfeed.converters.sources.source import Sample, Source, info_of
 from shardfeed.declared import checked
 from shardfeed.errors import TooManyRejectedError, UsageError, argument
 from shardfeed.formats.registry import NATIVE
-from shardfeed.machine.progress_bar import shown_in_notebook
-from shardfeed.storage.address import is_address, local_path
+from shardfeed.machine.processes import in_notebook
+from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.storage.local import remove_file
+from shardfeed.storage.storage import is_address, local_path
 
 SourceLike = Annotated[Source | str | os.PathLike[str], "see shardfeed.converters.sources.source"]
 ImageLike = Annotated[ImageOptions | None, "for example ImageOptions(size=64)"]
@@ -267,6 +268,22 @@ def carry_out(
     report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
     job.limits.check(report, inputs=len(plan) + len(plan.findings.rejected))
     return place.reported(report.committed_with([*kept, *output.commit(place.send)]))
+
+
+@contextmanager
+def shown_in_notebook(progress: Callable[[Progress], None] | None) -> Iterator[Callable[[Progress], None] | None]:
+    """Return `progress`, or if it is None in a notebook, a listener that draws a bar."""
+    if progress is not None or not in_notebook():
+        yield progress
+        return
+    with progress_bar(unit=" images") as bar:
+
+        def show(state: Progress) -> None:
+            bar.total = state.images_planned
+            bar.set_postfix_str(f"{state.shards}/{state.shards_planned} shards", refresh=False)
+            bar.update(min(state.images, state.images_planned) - bar.n)  # a shard that is tried again counts twice
+
+        yield show
 
 
 def write_missing(

@@ -1,9 +1,17 @@
-"""Codes for the reasons why inputs are left out. They are stable, so that scripts and tests may rely on them.
+"""Codes for the reasons why inputs and annotations are left out, and the account of annotations.
 
-The codes are part of the format of `rejected.jsonl`; the sentences next to them are not.
+Codes are stable, so that scripts and tests may rely on them. They are part of the format of `rejected.jsonl` and
+`left_out.jsonl`; the sentences next to them are not. Each annotation that was read is either written, or listed with a
+code; otherwise `Account.check` raises an error.
 """
 
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+from shardfeed.errors import IntegrityError, spell_out
 
 
 class RejectCode(StrEnum):
@@ -71,3 +79,103 @@ def check_metadata(kind: str, size: int) -> None:
     """Raise RejectedError (`E_TOO_LARGE`) if `size` bytes of metadata are more than MAX_METADATA_BYTES."""
     if size > MAX_METADATA_BYTES:
         raise RejectedError(RejectCode.TOO_LARGE, f"{kind} has more than {MAX_METADATA_BYTES} bytes of metadata")
+
+
+class AnnotationCode(StrEnum):
+    """The reason why an annotation is not written. A code never changes its meaning; new codes may be added.
+
+    Example:
+        done = convert(open_source("instances.json", options=AnnotationOptions(images="photos")), "out")
+        unnamed = [left for left in done.account.left_out if left.code == AnnotationCode.CATEGORY]
+    """
+
+    BOX_OUTSIDE = "E_BOX_OUTSIDE"  # leaves the image by more than a pixel and 1 % of its side
+    BOX_EMPTY = "E_BOX_EMPTY"  # has no area, or no numbers
+    CATEGORY = "E_CATEGORY"  # of a class that is not listed
+    ORPHAN = "E_ORPHAN"  # of an image that is not listed
+    TWICE = "E_TWICE"  # there already, the same in everything
+    KEYPOINTS = "E_KEYPOINTS"  # not as many as there are names, or outside the image
+    OUTLINE = "E_OUTLINE"  # no polygon and no run-length code of its image's size
+    VALUE = "E_VALUE"  # a number that is impossible for its field
+    LINE = "E_LINE"  # a line or an entry that cannot be read
+    IMAGE = "E_IMAGE"  # its image was left out
+    CUT_OFF = "E_CUT_OFF"  # in the part of the image that --size cuts off
+
+
+# Codes that do not count as bad: the image is already counted, it was requested, or nothing is lost.
+FORGIVEN = frozenset({AnnotationCode.IMAGE, AnnotationCode.CUT_OFF, AnnotationCode.TWICE})
+
+
+class BadAnnotationError(Exception):
+    """Raised to leave out and list an annotation: `code` is its code, `reason` an explanation."""
+
+    def __init__(self, code: AnnotationCode, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code, self.reason = code, reason
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An annotation that is not written: the key of its image, a code of AnnotationCode, and which one and why."""
+
+    key: bytes
+    code: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", spell_out(self.reason))
+
+
+@dataclass(frozen=True)
+class Account:
+    """Counts of annotations: read, written, clipped among the written; and the list of those left out.
+
+    `farthest`: the most pixels by which a clipped annotation left its image.
+    `clips`: images with clipped annotations, each with the number of these and how far they leave it.
+    """
+
+    read: int = 0
+    written: int = 0
+    clipped: int = 0
+    farthest: float = 0.0
+    left_out: tuple[LeftOut, ...] = ()
+    clips: tuple[LeftOut, ...] = ()
+
+    def __add__(self, other: "Account") -> "Account":
+        return Account.total((self, other))
+
+    @classmethod
+    def total(cls, accounts: Iterable["Account"]) -> "Account":
+        """Add up accounts; annotations left out are listed in the order of the accounts."""
+        read = written = clipped = 0
+        farthest, left_out, clips = 0.0, [], []
+        for account in accounts:
+            read, written, clipped = read + account.read, written + account.written, clipped + account.clipped
+            farthest = max(farthest, account.farthest)
+            left_out += account.left_out
+            clips += account.clips
+        return cls(read, written, clipped, farthest, tuple(left_out), tuple(clips))
+
+    @property
+    def bad(self) -> list[LeftOut]:
+        """Annotations left out with a code that is not in FORGIVEN."""
+        return [one for one in self.left_out if one.code not in FORGIVEN]
+
+    def check(self, place: str) -> None:
+        """Raise IntegrityError unless all annotations that were read are written or listed."""
+        if self.read != self.written + len(self.left_out):
+            problem = f"{self.read:,} annotations read, {self.written:,} written and {len(self.left_out):,} listed"
+            raise IntegrityError(place, problem, "this is a bug in shardfeed: please report it")
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value for scripts: counts, and how many were left out by code."""
+        return {
+            "read": self.read,
+            "written": self.written,
+            "clipped": self.clipped,
+            "clipped_by_px": round(self.farthest, 3),
+            "left_out": dict(sorted(Counter(one.code for one in self.left_out).items())),
+        }
+
+
+NOTHING = Account()

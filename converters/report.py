@@ -16,9 +16,9 @@ from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.append_target import ColumnsBefore
 from shardfeed.converters.planning.groups import GroupShares
 from shardfeed.converters.planning.plan import Plan
+from shardfeed.converters.rejects import NOTHING, Account
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt, noted_of
-from shardfeed.converters.sources.objects import NOTHING, Account
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, argument, escape, name_text
 from shardfeed.formats.format import ShardInfo

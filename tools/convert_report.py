@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.images.options import Change, ImageOptions
+from shardfeed.converters.rejects import Account
 from shardfeed.converters.report import Report, counts_by_code, noted_json
 from shardfeed.converters.shards.task import Noted, noted_of
-from shardfeed.converters.sources.objects import Account
 from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.naming import LEFT_OUT, REJECTED
 from shardfeed.schema import IMAGE_KEYS, LABEL, Schema

@@ -15,9 +15,9 @@ from shardfeed.column import column_dtype, column_keys, join_columns
 from shardfeed.converters.counted_ids import COUNTED_IDS
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.plan import Plan
+from shardfeed.converters.rejects import NOTHING
 from shardfeed.converters.report import Noticed, counts_by_code, noted_lines, unrequested
 from shardfeed.converters.shards.task import Receipt, noted_of
-from shardfeed.converters.sources.objects import NOTHING
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format

@@ -31,8 +31,8 @@ from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.declared import Positive, checked
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
 from shardfeed.machine.ray_cluster import Cluster, check_address
-from shardfeed.storage.address import is_address
 from shardfeed.storage.local import make_directory, move_file, remove_tree
+from shardfeed.storage.storage import is_address
 
 _LOOK = 1.0  # seconds between looks at the cluster and at how far the writers are
 _ROOM = 30.0  # seconds without any writer until the reason is printed

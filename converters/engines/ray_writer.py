@@ -12,7 +12,7 @@ from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.engines.node_probe import Node, Question, look
 from shardfeed.converters.engines.on_node import write_in_place
 from shardfeed.converters.shards.task import Receipt, ShardTask
-from shardfeed.storage.address import is_address
+from shardfeed.storage.storage import is_address
 
 
 class Written(NamedTuple):

@@ -29,7 +29,6 @@ from shardfeed.naming import (
     shard_file,
 )
 from shardfeed.schema import ENCODED, LABEL, Schema
-from shardfeed.storage.address import local_output
 from shardfeed.storage.local import (
     TEMPORARY,
     locked,
@@ -39,7 +38,7 @@ from shardfeed.storage.local import (
     storage_error,
     write_file,
 )
-from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
+from shardfeed.storage.storage import LOCAL, FileInfo, local_output, sizes_by_name
 from shardfeed.version import __version__
 
 

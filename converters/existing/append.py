@@ -21,7 +21,7 @@ from shardfeed.manifest import has_manifest
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256
-from shardfeed.storage.address import is_address, local_path
+from shardfeed.storage.storage import is_address, local_path
 
 
 @checked

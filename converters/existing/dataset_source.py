@@ -18,8 +18,8 @@ from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL, Schema, Value
-from shardfeed.storage.address import local_path
 from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.storage import local_path
 
 DatasetLike = Dataset | str | os.PathLike[str]
 

@@ -43,8 +43,8 @@ from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256, SOURCE_ID
-from shardfeed.storage.address import check_local, local_output
 from shardfeed.storage.local import built, free_space, locked
+from shardfeed.storage.storage import check_local, local_output
 from shardfeed.text import listing
 
 _BITS = 128

@@ -11,7 +11,7 @@ from shardfeed.column import column_keys
 from shardfeed.converters.counted_ids import ids_were_counted
 from shardfeed.converters.existing.class_map import joined, near_names, schema_difference
 from shardfeed.converters.planning.append_target import AppendTarget
-from shardfeed.converters.planning.own_samples import OwnSamples
+from shardfeed.converters.planning.samples import OwnSamples
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceInfo, info_of

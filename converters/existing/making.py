@@ -13,7 +13,7 @@ from shardfeed.converters.planning.options import ShardsLike
 from shardfeed.converters.planning.split_shares import Groups, Shares
 from shardfeed.converters.report import MaxBad, Report
 from shardfeed.schema import SHA256
-from shardfeed.storage.address import is_address, local_path
+from shardfeed.storage.storage import is_address, local_path
 
 
 class MakingOptions(TypedDict, total=False):

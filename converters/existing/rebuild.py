@@ -22,9 +22,8 @@ from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import is_shard
 from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.schema import FILENAME, TEXT, Schema
-from shardfeed.storage.address import local_path
 from shardfeed.storage.local import TEMPORARY, disk_errors, locked, make_directory, remove_file, write_file
-from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.storage import FileInfo, local_path
 
 _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the intact records"
 

@@ -43,10 +43,9 @@ from shardfeed.naming import (
     shard_file,
 )
 from shardfeed.schema import FILENAME, Schema
-from shardfeed.storage.address import local_output, local_path
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import disk_errors, storage_error
-from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
+from shardfeed.storage.storage import LOCAL, FileInfo, local_output, local_path, sizes_by_name
 from shardfeed.version import __version__
 
 _MOST_BYTES = 256 << 20  # of a side file that no checksum vouches for

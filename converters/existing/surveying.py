@@ -39,10 +39,9 @@ from shardfeed.formats.format import Fields
 from shardfeed.formats.tfrecord import FOOTER_BYTES, whole_records
 from shardfeed.naming import MANIFEST, check_split_name, label_names_file
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
-from shardfeed.storage.address import local_path
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.storage import FileInfo, local_path
 from shardfeed.text import listing, number
 
 _MAX_CLASSES = 1 << 20  # a larger label is not a class number, and such a long list of names would be useless

@@ -16,10 +16,10 @@ import numpy as np
 
 from shardfeed.converters.planning.groups import GroupShares, Members
 from shardfeed.converters.planning.options import PlanOptions, schema_of
-from shardfeed.converters.planning.own_samples import OwnSamples
 from shardfeed.converters.planning.samples import (
     MOST_SPLITS,
     Inputs,
+    OwnSamples,
     PlannedShard,
     PlanRows,
     SplitMembers,

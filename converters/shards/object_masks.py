@@ -8,7 +8,8 @@ from PIL import Image
 
 from shardfeed.converters.images.pixels import TURNED_BACK, Placement, encode_png
 from shardfeed.converters.images.store import StoredImage
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Objects, Outline
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.source import Objects, Outline
 from shardfeed.errors import needing_extra
 
 _FAR = 10  # times the larger side of the image

@@ -15,9 +15,9 @@ from shardfeed.annotations import (
 )
 from shardfeed.converters.images.pixels import Placement, is_upright
 from shardfeed.converters.images.store import StoredImage
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import Account, AnnotationCode, BadAnnotationError, LeftOut, RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import draw_mask, encode_mask
-from shardfeed.converters.sources.objects import Account, AnnotationCode, BadAnnotationError, LeftOut, Objects
+from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.kinds import OF_OBJECTS, POINTS, RecordKind
 from shardfeed.schema import Schema, Value

@@ -13,9 +13,8 @@ from shardfeed.converters.images.pixels import Placement, encode_png, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import moved_pixels
-from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.reading import read_content
-from shardfeed.converters.sources.source import RasterImage, Sample
+from shardfeed.converters.sources.source import MaskTable, RasterImage, Sample
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import Value
 

@@ -21,8 +21,8 @@ from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.rejects import Account, LeftOut
 from shardfeed.converters.shards.task import MADE_OF, Kept, Noted, Receipt, ShardTask
-from shardfeed.converters.sources.objects import Account, LeftOut
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import IntegrityError, StorageError, UsageError, escape, name_bytes, name_text
 from shardfeed.formats.example import decode, values_of

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.objects import NOTHING, Account, LeftOut
+from shardfeed.converters.rejects import NOTHING, Account, LeftOut, RejectCode
 from shardfeed.converters.sources.source import Sample, Skipped
 from shardfeed.errors import spell_out
 from shardfeed.formats.format import ShardFormat, ShardInfo, shard_stem

@@ -37,7 +37,7 @@ from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.storage.address import is_address
+from shardfeed.storage.storage import is_address
 
 _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of JSON, a flat object on each
 _SHOWN_HEAD = 12  # bytes of a file, in a message

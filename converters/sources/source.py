@@ -6,11 +6,15 @@ and return the same each time: give a `SourceFile` or a callable for the image, 
 worker that writes them.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-from shardfeed.converters.sources.objects import Account, MaskTable, Objects
+import numpy as np
+
+from shardfeed.converters.rejects import Account
 from shardfeed.errors import UsageError, spell_out
 from shardfeed.schema import Schema, Value
 
@@ -34,6 +38,70 @@ class SourceFile:
 # An encoded file: its location, its bytes, or a callable that returns them. A callable may have the attributes `size`,
 # in bytes, for planning shards, and `mtime_ns`; without these, a change of its result is not detected.
 Content = SourceFile | bytes | Callable[[], bytes]
+
+
+# A region as in COCO: the union of polygons, each [x, y, x, y, ...]; or a run-length code, with "size" (height, width)
+# and "counts". None: there is no mask.
+Outline = Sequence[Sequence[float]] | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """The objects of an image, n of them, in pixels or fractions of the annotated image.
+
+    They are clipped or left out when the image is read: only then its size is known, and whether its EXIF turns it.
+
+    boxes: float64 [n, 4], left, top, right, bottom, from the top left corner of the image, as annotated: they may
+        leave the image, and NaN is invalid.
+    columns: further values of each, by feature key: n values each.
+    names: names in the report: "annotation 17", "line 3".
+    size: (width, height), pixels, of the image that was annotated; None if unknown.
+    fractions: whether boxes, points and outlines are fractions of the image's sides; else they are pixels.
+    upright: whether they refer to the upright or the stored image; None: `size` decides.
+    points: by the word of a kind of points in `kinds`, such as "keypoints": float64 [n, K, 2 or 3], x, y and perhaps
+        visibility (0 missing, 1 occluded, 2 visible).
+    outlines: the region of each; None if no masks are read.
+    areas: float64 [n], of the regions, in pixels squared; None if unknown.
+    """
+
+    boxes: np.ndarray
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    names: Sequence[str] = ()
+    size: tuple[int, int] | None = None
+    fractions: bool = False
+    upright: bool | None = None
+    points: Mapping[str, np.ndarray] = field(default_factory=dict)
+    outlines: Sequence[Outline] | None = None
+    areas: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def digest(self) -> str:
+        """Hex digits that differ when anything does that shows in a record."""
+        found = (self.boxes, *(of_kind for _, of_kind in sorted(self.points.items())), self.areas)
+        arrays = (b"" if values is None else values.tobytes() for values in found)
+        columns = {key: list(values) for key, values in self.columns.items()}
+        rest = repr((columns, self.size, self.fractions, self.upright, self.outlines))
+        return hashlib.blake2b(b"|".join((*arrays, rest.encode())), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class MaskTable:
+    """Mapping of the values or colours in mask files to the values in records.
+
+    A value in a record is the number of a class, or the raster's void. `values`: (value in the file, value in the
+    record); palette images have indices, 1-bit images 0 and 1. `colours`: (red, green, blue, value in the record); if
+    there are any, `values` do not count. One table is shared by all masks.
+    """
+
+    values: tuple[tuple[int, int], ...] = ()
+    colours: tuple[tuple[int, int, int, int], ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex digits that differ when the table does."""
+        return hashlib.blake2b(repr((self.values, self.colours)).encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,11 @@ def forked_after_use() -> bool:
     return client_process not in (None, os.getpid())
 
 
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    return "ipykernel" in sys.modules
+
+
 def in_daemon() -> bool:
     """Whether this process is a daemon, as those of multiprocessing.Pool and the workers of a DataLoader are."""
     return bool(multiprocessing.current_process().daemon)

@@ -26,8 +26,7 @@ from shardfeed.annotations import (
 )
 from shardfeed.converters import Sample, convert
 from shardfeed.converters.shards import check_annotations as check_record
-from shardfeed.converters.sources.objects import MaskTable
-from shardfeed.converters.sources.source import RasterImage
+from shardfeed.converters.sources.source import MaskTable, RasterImage
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import encode
 from shardfeed.schema import HEIGHT, WIDTH, Feature, Schema

@@ -13,8 +13,8 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, OBJECT_TEXT, XMIN
 from shardfeed.converters import AnnotationOptions, ImageOptions, RayWorkers, Sample, convert, open_source
-from shardfeed.converters.sources.objects import Account, LeftOut, Objects
-from shardfeed.converters.sources.source import Findings, SourceInfo
+from shardfeed.converters.rejects import Account, LeftOut
+from shardfeed.converters.sources.source import Findings, Objects, SourceInfo
 from shardfeed.errors import TooManyRejectedError
 from shardfeed.schema import Feature, Schema
 

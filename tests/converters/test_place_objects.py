@@ -28,9 +28,9 @@ from shardfeed.annotations import (
 )
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import Account, RejectCode, RejectedError
 from shardfeed.converters.shards.place_objects import place_objects
-from shardfeed.converters.sources.objects import Account, Objects
+from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import UsageError
 from shardfeed.kinds import AREAS as OBJECT_AREAS
 from shardfeed.kinds import CROWDS, KEYPOINTS, objects_problem

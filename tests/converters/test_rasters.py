@@ -29,8 +29,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import moved_pixels
 from shardfeed.converters.shards.place_raster import class_numbers, raster_values
 from shardfeed.converters.shards.receipts import made_of
-from shardfeed.converters.sources.objects import MaskTable
-from shardfeed.converters.sources.source import RasterImage
+from shardfeed.converters.sources.source import MaskTable, RasterImage
 from shardfeed.errors import TooManyRejectedError, UsageError
 from shardfeed.schema import Feature, Schema
 

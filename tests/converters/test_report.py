@@ -10,8 +10,8 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert, from_dicts
+from shardfeed.converters.rejects import LeftOut
 from shardfeed.converters.shards.task import Noted
-from shardfeed.converters.sources.objects import LeftOut
 from shardfeed.converters.sources.source import Findings, info_of
 from shardfeed.errors import argument
 from shardfeed.tools.cli import main

@@ -23,7 +23,7 @@ from shardfeed.annotations import (
     Raster,
 )
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.objects import Objects
+from shardfeed.converters.sources.source import Objects
 from shardfeed.schema import Feature, Schema
 from shardfeed.tools.cli import main
 from shardfeed.tools.commands.inspect_command import meanings

@@ -24,7 +24,7 @@ from shardfeed.annotations import (
     Raster,
 )
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.objects import Objects
+from shardfeed.converters.sources.source import Objects
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL, TEXT, Feature, Schema
 from shardfeed.tools.cli import main

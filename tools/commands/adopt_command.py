@@ -13,7 +13,7 @@ from shardfeed.errors import UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
-from shardfeed.storage.address import local_output, local_path
+from shardfeed.storage.storage import local_output, local_path
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
 from shardfeed.tools.arguments import add_output_arguments, given, output_bar
 from shardfeed.tools.convert_report import feature_table

@@ -6,7 +6,7 @@ from functools import partial
 from shardfeed.converters.existing.append import append, check_no_dataset
 from shardfeed.declared import assignments
 from shardfeed.manifest import read_manifest
-from shardfeed.storage.address import local_path
+from shardfeed.storage.storage import local_path
 from shardfeed.tools.arguments import GROUPS, add_group_arguments, add_limit_arguments, given
 from shardfeed.tools.commands import convert_command
 from shardfeed.tools.making import add_making_arguments, run_operation

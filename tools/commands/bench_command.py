@@ -17,7 +17,7 @@ from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, at_leas
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.machine.processes import MOST_WORKERS
 from shardfeed.pipelines.arguments import MOST_PIXELS
-from shardfeed.storage.address import check_local
+from shardfeed.storage.storage import check_local
 from shardfeed.text import in_usual_order, shell_quoted
 from shardfeed.tools.arguments import check_output
 from shardfeed.tools.bench.report import head_text, report_text

@@ -9,7 +9,7 @@ import numpy as np
 
 from shardfeed.errors import name_text, without_secrets
 from shardfeed.schema import SHA256
-from shardfeed.storage.address import is_address
+from shardfeed.storage.storage import is_address
 from shardfeed.text import shell_quoted
 from shardfeed.tools.report import sections
 from shardfeed.tools.report.findings import Finding, find

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from shardfeed.annotations import OBJECTS
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.cells import is_absent, read_number
 from shardfeed.converters.sources.rows.label_table import LabelTable

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from PIL import Image
 
 from shardfeed.converters.images.exif import ORIENTATION_TAG
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.box_columns import Dialect, dialect_of, region_of
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_size

@@ -7,11 +7,11 @@ import os
 from collections import Counter
 from itertools import islice
 
+from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.files.annotation_files import recognise_annotations
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.walk import is_remark
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations

@@ -14,9 +14,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations.documents import load, objects_in, part
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.evidence import column_meaning

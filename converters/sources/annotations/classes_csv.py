@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.label_table import LabelTable

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Raster
-from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.rejects import AnnotationCode, RejectCode
 from shardfeed.converters.sources.annotations.coco_layout import Category, CocoFile
 from shardfeed.converters.sources.annotations.masks_meaning import VOID, WIDE_VOID
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.objects import AnnotationCode, MaskTable
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.objects import corners_of, shown_value
-from shardfeed.converters.sources.source import RasterImage
+from shardfeed.converters.sources.source import MaskTable, RasterImage
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import some
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Keypoints
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.coco_layout import (
     Category,
     CocoFile,
@@ -28,7 +29,6 @@ from shardfeed.converters.sources.annotations.coco_panoptic import Segments, fol
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import class_text, corners_of, shown_value

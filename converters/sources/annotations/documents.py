@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from shardfeed.converters.sources.objects import AnnotationCode
+from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import shown_value

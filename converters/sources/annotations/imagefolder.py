@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, class_list
 from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import Cell

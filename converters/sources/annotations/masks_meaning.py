@@ -25,12 +25,11 @@ from shardfeed.converters.images.mask_file import read_mask
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.classes import ClassList, class_list
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_content, read_whole
 from shardfeed.converters.sources.rows.label_table import cells_of
 from shardfeed.converters.sources.rows.rows import Contents, Keys
-from shardfeed.converters.sources.source import RasterImage
+from shardfeed.converters.sources.source import MaskTable, RasterImage
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
 from shardfeed.schema import is_plain
 from shardfeed.text import counted, listing, number

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import OBJECTS
-from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode
 from shardfeed.converters.sources.annotations.documents import Element, load_xml
 from shardfeed.converters.sources.files.listing import Listing, names_image, usual_split
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_number, read_size

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from shardfeed.annotations import Keypoints
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.files.class_names import MOST_BYTES, load_yaml, names_in
 from shardfeed.converters.sources.files.listing import usual_split
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.errors import LabelFileError, argument, escape
 from shardfeed.text import some

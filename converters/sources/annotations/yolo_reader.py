@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.yolo_dataset import (
     NAMES_FILES,
     Description,
@@ -23,7 +23,6 @@ from shardfeed.converters.sources.annotations.yolo_lines import LabelLine, Label
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, joined, names_image, usual_split
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_lines
 from shardfeed.converters.sources.rows.annotations import Annotations

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECTS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode, RejectedError
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.reading import read_lines
 from shardfeed.converters.sources.rows.annotations import Annotations

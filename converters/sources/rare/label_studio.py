@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations.documents import entries_of, load, objects_in, part
 from shardfeed.converters.sources.files.image_lookup import path_of
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rare.tool_shapes import (
     TASKS,

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations.documents import objects_in, part
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rare.tool_shapes import find
 from shardfeed.converters.sources.rows.annotations import Annotations

@@ -14,9 +14,8 @@ import numpy as np
 from PIL.PngImagePlugin import PngImageFile
 
 from shardfeed.converters.images.pixels import strict_decoding
-from shardfeed.converters.rejects import MAX_PIXELS, RejectedError, check_size
+from shardfeed.converters.rejects import MAX_PIXELS, AnnotationCode, BadAnnotationError, RejectedError, check_size
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.rare.signs import TOOLS
 from shardfeed.converters.sources.rows.annotations import Annotations

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations.documents import load, objects_in, part
 from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rare.tool_shapes import TASKS, add_shape, all_of, choose_class, ellipse
 from shardfeed.converters.sources.rows.annotations import Annotations

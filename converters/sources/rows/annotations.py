@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import CAPTION, OBJECTS, Keypoints
-from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode
 from shardfeed.converters.sources.classes import BadLabelError
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, ImageLookup
 from shardfeed.converters.sources.files.listing import Listing, names_image, split_in_cell, splits_by_folder
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task, Unit
 from shardfeed.converters.sources.rows.columns import (
     ByteStrings,

@@ -5,7 +5,7 @@ import json
 import math
 import re
 
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
 from shardfeed.errors import escape
 
 Cell = str | tuple[str, ...] | None  # text, a list of texts (JSON), or None for JSON that is neither

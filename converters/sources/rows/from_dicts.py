@@ -18,10 +18,9 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
-from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list
 from shardfeed.converters.sources.files.listing import split_named
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Unit
 from shardfeed.converters.sources.rows.columns import (
     ByteStrings,

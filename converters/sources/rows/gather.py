@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.annotations import CAPTION, RASTER
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import AnnotationCode, RejectCode, RejectedError
 from shardfeed.converters.sources.classes import NamesFile, is_integer
 from shardfeed.converters.sources.files.listing import split_in_cell
 from shardfeed.converters.sources.look import SourceFiles
-from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.columns import (
     EXACT,

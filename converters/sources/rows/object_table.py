@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL, Keypoints
-from shardfeed.converters.sources.objects import Objects, Outline
 from shardfeed.converters.sources.options import Unit
+from shardfeed.converters.sources.source import Objects, Outline
 from shardfeed.kinds import AREAS, BOXES, CLASSES, MASKS, POINTS
 from shardfeed.schema import Feature, Schema
 from shardfeed.storage.local import Spill

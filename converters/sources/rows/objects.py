@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECTS, Keypoints
+from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.classes import Numbering
-from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Outline
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.columns import ClassTexts, Codes, as_array, repeated
 from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
+from shardfeed.converters.sources.source import Outline
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.kinds import KEYPOINTS, POINTS, RecordKind
 from shardfeed.schema import is_plain

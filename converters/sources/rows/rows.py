@@ -13,10 +13,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from shardfeed.annotations import CAPTION, IS_CROWD, RASTER, RASTER_FORMAT, Raster
-from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.rejects import Account, AnnotationCode, LeftOut, RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list, is_integer, number_classes
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.objects import Account, AnnotationCode, LeftOut
 from shardfeed.converters.sources.options import ColumnOptions, Options, naming
 from shardfeed.converters.sources.rows.columns import (
     CLASS,

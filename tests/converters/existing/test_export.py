@@ -31,9 +31,9 @@ from shardfeed.converters import (
     survey,
 )
 from shardfeed.converters.existing import export_dataset as exporting
-from shardfeed.converters.planning.own_samples import OwnSamples
-from shardfeed.converters.sources.objects import Objects
+from shardfeed.converters.planning.samples import OwnSamples
 from shardfeed.converters.sources.options import options_of
+from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import BusyError, IntegrityError, OutputExistsError, RecordError, StorageError, UsageError
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord import frame

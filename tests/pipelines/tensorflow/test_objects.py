@@ -25,9 +25,8 @@ from shardfeed.annotations import (
 )
 from shardfeed.converters import Sample, convert
 from shardfeed.converters.sources.classes import Numbering
-from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.rows.objects import ObjectGather
-from shardfeed.converters.sources.source import RasterImage
+from shardfeed.converters.sources.source import MaskTable, RasterImage
 from shardfeed.errors import UsageError
 from shardfeed.kinds import KEYPOINTS
 from shardfeed.pipelines import (

@@ -12,7 +12,7 @@ from seekable_images import drawn, jpeg
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.objects import Objects
+from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import RecordError
 from shardfeed.formats.example import encode
 from shardfeed.pipelines.decoding import compiled

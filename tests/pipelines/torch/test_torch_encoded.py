@@ -20,8 +20,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL, RASTER, RASTER_FORMAT, Raster
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
-from shardfeed.converters.sources.objects import MaskTable, Objects
-from shardfeed.converters.sources.source import RasterImage
+from shardfeed.converters.sources.source import MaskTable, Objects, RasterImage
 from shardfeed.errors import MissingExtraError, RecordError, UsageError
 from shardfeed.pipelines.torch import (
     Ranks,

@@ -34,8 +34,7 @@ from shardfeed.annotations import (
     Raster,
 )
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.objects import MaskTable, Objects
-from shardfeed.converters.sources.source import RasterImage
+from shardfeed.converters.sources.source import MaskTable, Objects, RasterImage
 from shardfeed.errors import IntegrityError, MissingExtraError, RecordError, UsageError
 from shardfeed.pipelines import geometry, make_batches, mix
 from shardfeed.pipelines.torch import (

@@ -10,8 +10,8 @@ import pytest
 import shardfeed
 from shardfeed.annotations import CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL
 from shardfeed.converters import AnnotationOptions, Sample, convert, open_source
-from shardfeed.converters.sources.objects import Objects
 from shardfeed.converters.sources.rows.objects import ObjectGather
+from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import UsageError
 from shardfeed.schema import Schema
 from tests.converters.sources.annotations.test_coco import (

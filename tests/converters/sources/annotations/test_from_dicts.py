@@ -26,7 +26,7 @@ from shardfeed.annotations import (
     Keypoints,
 )
 from shardfeed.converters import convert, from_dicts
-from shardfeed.converters.sources.objects import LeftOut
+from shardfeed.converters.rejects import LeftOut
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import UsageError
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, TEXT, Feature

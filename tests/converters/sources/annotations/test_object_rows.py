@@ -16,9 +16,9 @@ from PIL import Image
 from pycocotools import mask as coco
 
 from shardfeed.annotations import BOX, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT, OBJECTS, XMIN
+from shardfeed.converters.rejects import BadAnnotationError
 from shardfeed.converters.sources.annotations.box_columns import region_of
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import BadAnnotationError
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import recognise as recognise_all

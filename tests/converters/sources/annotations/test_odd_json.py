@@ -14,8 +14,8 @@ from PIL import Image
 
 from shardfeed.annotations import CAPTION
 from shardfeed.converters import open_source
+from shardfeed.converters.rejects import Account
 from shardfeed.converters.sources.guard import HostileError
-from shardfeed.converters.sources.objects import Account
 from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import ShardfeedError
 from shardfeed.schema import LABEL

@@ -13,9 +13,9 @@ from object_images import SCENES, Objects, converted, draw, expected, image_file
 
 from shardfeed.annotations import BOX, OBJECT_LABEL, OBJECTS, XMAX, XMIN
 from shardfeed.converters import open_source
+from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations import voc_reader as voc
 from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
