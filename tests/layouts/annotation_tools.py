@@ -35,11 +35,7 @@ def labelme(name: str, **more: Any) -> dict[str, Any]:
     }
 
 
-@TOPIC.layout(
-    "LabelMe: `a.json` beside `a.jpg`, rectangles",
-    "convert photos out",
-    BOXES,
-)
+@TOPIC.layout("LabelMe: `a.json` beside `a.jpg`, rectangles", "convert photos out", BOXES)
 def labelme_rectangles(to: Files) -> None:
     for name in "ab":
         to.images(f"photos/{name}.jpg")
@@ -59,19 +55,13 @@ def labelme_polygons(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "LabelMe: images stored in the JSON (`imageData`)",
-    "convert photos out",
-    Gives("train 1", of="cat dog", objects=2),
+    "LabelMe: images stored in the JSON (`imageData`)", "convert photos out", Gives("train 1", of="cat dog", objects=2)
 )
 def labelme_inside(to: Files) -> None:
     to.put("photos/a.json", labelme("a", imageData=base64.b64encode(picture("a")).decode()))
 
 
-@TOPIC.layout(
-    "LabelMe: JSON and images in two folders",
-    "convert json out --images photos",
-    BOXES,
-)
+@TOPIC.layout("LabelMe: JSON and images in two folders", "convert json out --images photos", BOXES)
 def labelme_two_folders(to: Files) -> None:
     for name in "ab":
         to.images(f"photos/{name}.jpg")
@@ -208,11 +198,7 @@ def label_studio_min(to: Files) -> None:
     )
 
 
-@TOPIC.layout(
-    "Label Studio's CSV of boxes: JSON in a cell",
-    "convert project.csv out --images photos",
-    BOXES,
-)
+@TOPIC.layout("Label Studio's CSV of boxes: JSON in a cell", "convert project.csv out --images photos", BOXES)
 def label_studio_csv(to: Files) -> None:
     import csv
     import io

@@ -12,21 +12,13 @@ SPLITS = Gives("train 4, validation 2", "cat dog", {"train/cat/1.jpg": "cat"}, w
 BOXES = Gives("train 1, validation 1", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B})
 
 
-@TOPIC.layout(
-    "a zip of class folders",
-    "convert photos.zip out",
-    CLASSES,
-)
+@TOPIC.layout("a zip of class folders", "convert photos.zip out", CLASSES)
 def zip_of_classes(to: Files) -> None:
     to.images("packed/{cat,dog}/{1..3}.jpg")
     to.pack("photos.zip")
 
 
-@TOPIC.layout(
-    "a zip of class folders in one folder, with `__MACOSX` beside it",
-    "convert photos.zip out",
-    CLASSES,
-)
+@TOPIC.layout("a zip of class folders in one folder, with `__MACOSX` beside it", "convert photos.zip out", CLASSES)
 def zip_of_mac(to: Files) -> None:
     to.images("packed/photos/{cat,dog}/{1..3}.jpg")
     to.put("packed/__MACOSX/photos/cat/._1.jpg", b"\x00\x05\x16\x07")
@@ -35,9 +27,7 @@ def zip_of_mac(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "`flower_photos.tgz`",
-    "convert flower_photos.tgz out",
-    Gives("train 4", "daisy roses", {"daisy/1.jpg": "daisy"}),
+    "`flower_photos.tgz`", "convert flower_photos.tgz out", Gives("train 4", "daisy roses", {"daisy/1.jpg": "daisy"})
 )
 def tgz_of_classes(to: Files) -> None:
     to.images("packed/flower_photos/{daisy,roses}/{1..2}.jpg")
@@ -46,30 +36,20 @@ def tgz_of_classes(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a tar.gz with class folders in `train` and `val` (`imagenette2.tgz`)",
-    "convert imagenette2.tar.gz out",
-    SPLITS,
+    "a tar.gz with class folders in `train` and `val` (`imagenette2.tgz`)", "convert imagenette2.tar.gz out", SPLITS
 )
 def tgz_of_splits(to: Files) -> None:
     to.images("packed/imagenette2/train/{cat,dog}/{1..2}.jpg", "packed/imagenette2/val/{cat,dog}/1.jpg")
     to.pack("imagenette2.tar.gz")
 
 
-@TOPIC.layout(
-    "a zip with class folders in `train` and `val`",
-    "convert archive.zip out",
-    SPLITS,
-)
+@TOPIC.layout("a zip with class folders in `train` and `val`", "convert archive.zip out", SPLITS)
 def zip_of_splits(to: Files) -> None:
     to.images("packed/train/{cat,dog}/{1..2}.jpg", "packed/val/{cat,dog}/1.jpg")
     to.pack("archive.zip")
 
 
-@TOPIC.layout(
-    "a zip of COCO: `annotations/`, `train2017/`, `val2017/`",
-    "convert coco.zip out",
-    BOXES,
-)
+@TOPIC.layout("a zip of COCO: `annotations/`, `train2017/`, `val2017/`", "convert coco.zip out", BOXES)
 def zip_of_coco(to: Files) -> None:
     to.images("packed/train2017/a.jpg", "packed/val2017/b.jpg")
     to.put("packed/annotations/instances_train2017.json", coco("a"))
@@ -77,11 +57,7 @@ def zip_of_coco(to: Files) -> None:
     to.pack("coco.zip")
 
 
-@TOPIC.layout(
-    "Roboflow's zip of COCO: `train/_annotations.coco.json`",
-    "convert roboflow.zip out",
-    BOXES,
-)
+@TOPIC.layout("Roboflow's zip of COCO: `train/_annotations.coco.json`", "convert roboflow.zip out", BOXES)
 def zip_of_roboflow_coco(to: Files) -> None:
     for split, name in (("train", "a"), ("valid", "b")):
         to.images(f"packed/{split}/{name}.jpg")
@@ -89,22 +65,14 @@ def zip_of_roboflow_coco(to: Files) -> None:
     to.pack("roboflow.zip")
 
 
-@TOPIC.layout(
-    "Roboflow's zip of YOLO: `data.yaml`, `train/images`",
-    "convert roboflow.zip out",
-    BOXES,
-)
+@TOPIC.layout("Roboflow's zip of YOLO: `data.yaml`, `train/images`", "convert roboflow.zip out", BOXES)
 def zip_of_yolo(to: Files) -> None:
     to.put("packed/data.yaml", "train: ../train/images\nval: ../valid/images\nnc: 2\nnames: ['cat', 'dog']")
     yolo_files(to, "packed/{split}/{kind}", train="a", valid="b")
     to.pack("roboflow.zip")
 
 
-@TOPIC.layout(
-    "a tgz of Ultralytics' YOLO (`coco8.tgz`)",
-    "convert coco8.tgz out",
-    BOXES,
-)
+@TOPIC.layout("a tgz of Ultralytics' YOLO (`coco8.tgz`)", "convert coco8.tgz out", BOXES)
 def tgz_of_yolo(to: Files) -> None:
     to.put("packed/coco8/data.yaml", "path: coco8\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog")
     yolo_files(to, "packed/coco8/{kind}/{split}", train="a", val="b")
@@ -161,20 +129,12 @@ def heic(to: Files) -> None:
     to.put("photos/IMG_0001.HEIC", (to.root / "IMG_0001.HEIC").read_bytes())
 
 
-@TOPIC.layout(
-    "a folder of DICOM files",
-    "convert stage_2_train_images out --unlabelled",
-    says="DICOM",
-)
+@TOPIC.layout("a folder of DICOM files", "convert stage_2_train_images out --unlabelled", says="DICOM")
 def dicom(to: Files) -> None:
     to.put("stage_2_train_images/p1.dcm", b"\x00" * 128 + b"DICM" + b"\x02\x00\x00\x00UL\x04\x00" + b"\x00" * 64)
 
 
-@TOPIC.layout(
-    "a folder of videos",
-    "convert clips out",
-    says="video",
-)
+@TOPIC.layout("a folder of videos", "convert clips out", says="video")
 def videos(to: Files) -> None:
     to.put("clips/run/a.mp4", b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom" + b"\x00" * 64)
 

@@ -49,11 +49,7 @@ def mnist_raw(to: Files) -> None:
     _mnist(to, "MNIST/raw", end=".gz")
 
 
-@TOPIC.layout(
-    "torchvision's `MNIST`, the parent folder of `raw`",
-    "convert MNIST out",
-    DIGITS,
-)
+@TOPIC.layout("torchvision's `MNIST`, the parent folder of `raw`", "convert MNIST out", DIGITS)
 def mnist_above_raw(to: Files) -> None:
     mnist_raw(to)
 
@@ -156,11 +152,7 @@ def npy_pair(to: Files) -> None:
         to.put(f"arrays/{name}.npy", out.getvalue())
 
 
-@TOPIC.layout(
-    "pixels as floats from 0 to 1 in a `.npz`",
-    "convert floats.npz out",
-    says="uint8",
-)
+@TOPIC.layout("pixels as floats from 0 to 1 in a `.npz`", "convert floats.npz out", says="uint8")
 def float_pixels(to: Files) -> None:
     to.put("floats.npz", npz(x_train=grays(TRAIN, 28, 28) / np.float32(255), y_train=np.array(LABELS)))
 

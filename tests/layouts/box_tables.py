@@ -32,11 +32,7 @@ def tf_tutorial(to: Files) -> None:
     to.put("train_labels.csv", header + rows("{name}.jpg,60,40,{label},{left},{top},{right},{bottom}"))
 
 
-@TOPIC.layout(
-    "the same table, given with `--labels`",
-    "convert images out --labels train_labels.csv",
-    BOXES,
-)
+@TOPIC.layout("the same table, given with `--labels`", "convert images out --labels train_labels.csv", BOXES)
 def tf_tutorial_labels(to: Files) -> None:
     tf_tutorial(to)
 
@@ -62,29 +58,19 @@ def corners_named(to: Files) -> None:
     to.put("ann.csv", "image_name,label_name,x1,y1,x2,y2\n" + rows("{name}.jpg,{label},{left},{top},{right},{bottom}"))
 
 
-@TOPIC.layout(
-    "the same table, given with `--labels`",
-    "convert photos out --labels ann.csv",
-    BOXES,
-)
+@TOPIC.layout("the same table, given with `--labels`", "convert photos out --labels ann.csv", BOXES)
 def corners_by_labels(to: Files) -> None:
     corners_named(to)
 
 
-@TOPIC.layout(
-    "corners and sizes: `image,x,y,w,h,label`",
-    "convert ann.csv out --images photos",
-    BOXES,
-)
+@TOPIC.layout("corners and sizes: `image,x,y,w,h,label`", "convert ann.csv out --images photos", BOXES)
 def sizes_named(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
     to.put("ann.csv", "image,x,y,w,h,label\n" + rows("{name}.jpg,{left},{top},{width},{height},{label}"))
 
 
 @TOPIC.layout(
-    "corners and sizes without a class: `image_name,x1,y1,w,h`",
-    "convert ann.csv out --images photos",
-    ONE_CLASS,
+    "corners and sizes without a class: `image_name,x1,y1,w,h`", "convert ann.csv out --images photos", ONE_CLASS
 )
 def sizes_after_corners(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -201,9 +187,7 @@ def automl(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "keras-retinanet: `path,x1,y1,x2,y2,class` without a header, `classes.csv`",
-    "convert annotations.csv out",
-    BOXES,
+    "keras-retinanet: `path,x1,y1,x2,y2,class` without a header, `classes.csv`", "convert annotations.csv out", BOXES
 )
 def keras_retinanet(to: Files) -> None:
     to.images("img/{a,b}.jpg")

@@ -12,9 +12,7 @@ WRAPPED = "one folder around what counts is refused: give that folder as SOURCE"
 
 
 @TOPIC.layout(
-    "one folder per class",
-    "convert photos out",
-    Gives("train 6", "cat dog", {"cat/1.jpg": "cat", "dog/3.jpg": "dog"}),
+    "one folder per class", "convert photos out", Gives("train 6", "cat dog", {"cat/1.jpg": "cat", "dog/3.jpg": "dog"})
 )
 def class_folders(to: Files) -> None:
     to.images("photos/{cat,dog}/{1..3}.jpg")
@@ -340,11 +338,7 @@ def fruits_360(to: Files) -> None:
 @TOPIC.layout(
     "Stanford Dogs: `Images/n02085620-Chihuahua/`, inside a folder with `lists` and `Annotation`",
     "convert stanford-dogs out",
-    Gives(
-        "train 4",
-        "n02085620-Chihuahua n02085782-Japanese_spaniel",
-        {"n02085620_10074.jpg": "n02085620-Chihuahua"},
-    ),
+    Gives("train 4", "n02085620-Chihuahua n02085782-Japanese_spaniel", {"n02085620_10074.jpg": "n02085620-Chihuahua"}),
     says="Images",
     then="convert stanford-dogs/Images out",
 )

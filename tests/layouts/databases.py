@@ -162,10 +162,6 @@ def a_pickle(to: Files) -> None:
     to.put("train.pkl", pickle.dumps({"features": [1, 2], "labels": [0, 1]}))
 
 
-@TOPIC.layout(
-    "PyTorch's `.pt` file of tensors",
-    "convert train.pt out",
-    says="docs/your-own-source.md",
-)
+@TOPIC.layout("PyTorch's `.pt` file of tensors", "convert train.pt out", says="docs/your-own-source.md")
 def a_tensor_file(to: Files) -> None:
     to.put("train.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")

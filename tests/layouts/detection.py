@@ -174,9 +174,7 @@ def yolo_roboflow(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Roboflow's YOLO: `data.yaml` says `../valid/images`, the folder is `val`",
-    "convert roboflow out",
-    TWO_SPLITS,
+    "Roboflow's YOLO: `data.yaml` says `../valid/images`, the folder is `val`", "convert roboflow out", TWO_SPLITS
 )
 def yolo_roboflow_renamed(to: Files) -> None:
     to.put("roboflow/data.yaml", "train: ../train/images\nval: ../valid/images\nnc: 2\nnames: ['cat', 'dog']")
@@ -431,11 +429,7 @@ def scenes_yolo(to: Files) -> None:
 @TOPIC.layout(
     "this project's scenes as VOC (`data_samples/scenes/voc`)",
     "convert voc out --reader voc",
-    Gives(
-        "train 12, validation 4",
-        of="circle square triangle",
-        objects=32,
-    ),
+    Gives("train 12, validation 4", of="circle square triangle", objects=32),
 )
 def scenes_voc(to: Files) -> None:
     shutil.copytree(ROOT / "data_samples/scenes/voc", to.root / "voc")
@@ -444,12 +438,7 @@ def scenes_voc(to: Files) -> None:
 @TOPIC.layout(
     "this project's scenes as COCO: instances, captions and keypoints (`data_samples/scenes`)",
     "convert scenes/coco out --images scenes/images",
-    Gives(
-        "train 16",
-        of="circle square triangle",
-        objects=33,
-        boxes={"scene_001.jpg": "square 8 11 34 37"},
-    ),
+    Gives("train 16", of="circle square triangle", objects=33, boxes={"scene_001.jpg": "square 8 11 34 37"}),
 )
 def scenes_coco(to: Files) -> None:
     _scenes(to)

@@ -39,21 +39,13 @@ def via(names: str = "a b") -> dict[str, Any]:
     return found
 
 
-@TOPIC.layout(
-    "VIA: `via_region_data.json` beside the images",
-    "convert photos out",
-    BOXES,
-)
+@TOPIC.layout("VIA: `via_region_data.json` beside the images", "convert photos out", BOXES)
 def via_json(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
     to.put("photos/via_region_data.json", via())
 
 
-@TOPIC.layout(
-    "VIA: a saved project",
-    "convert via_project.json out --images photos",
-    BOXES,
-)
+@TOPIC.layout("VIA: a saved project", "convert via_project.json out --images photos", BOXES)
 def via_project(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
     to.put("via_project.json", {"_via_settings": {}, "_via_img_metadata": via(), "_via_attributes": {}})
@@ -73,11 +65,7 @@ def via_balloon(to: Files) -> None:
         to.put(f"balloon/{split}/via_region_data.json", {f"{name}.jpg1115004": {**entry, "file_attributes": {}}})
 
 
-@TOPIC.layout(
-    "VIA's CSV: `region_shape_attributes`",
-    "convert via_export_csv.csv out --images photos",
-    BOXES,
-)
+@TOPIC.layout("VIA's CSV: `region_shape_attributes`", "convert via_export_csv.csv out --images photos", BOXES)
 def via_csv(to: Files) -> None:
     import csv
     import io
@@ -126,11 +114,7 @@ def createml(names: str = "a b") -> list[dict[str, Any]]:
     ]
 
 
-@TOPIC.layout(
-    "Create ML: `annotations.json` beside the images",
-    "convert photos out",
-    BOXES,
-)
+@TOPIC.layout("Create ML: `annotations.json` beside the images", "convert photos out", BOXES)
 def createml_folder(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
     to.put("photos/annotations.json", createml())
@@ -147,11 +131,7 @@ def createml_roboflow(to: Files) -> None:
         to.put(f"roboflow/{split}/_annotations.createml.json", createml(name))
 
 
-@TOPIC.layout(
-    "Supervisely: `meta.json`, `ds0/ann/a.jpg.json`, `ds0/img/a.jpg`",
-    "convert project out",
-    BOXES,
-)
+@TOPIC.layout("Supervisely: `meta.json`, `ds0/ann/a.jpg.json`, `ds0/img/a.jpg`", "convert project out", BOXES)
 def supervisely(to: Files) -> None:
     classes = [{"title": name, "shape": "rectangle", "color": "#0F138A"} for name in ("cat", "dog")]
     to.put("project/meta.json", {"classes": classes, "tags": []})
@@ -204,9 +184,7 @@ def fiftyone_dataset(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "FiftyOneImageDetectionDataset: `labels.json` with `classes`, `labels`, `data/`",
-    "convert export out",
-    BOXES,
+    "FiftyOneImageDetectionDataset: `labels.json` with `classes`, `labels`, `data/`", "convert export out", BOXES
 )
 def fiftyone_detections(to: Files) -> None:
     labels = {}

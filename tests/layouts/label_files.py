@@ -7,9 +7,7 @@ TOPIC = Topic("Labels in files")
 
 
 @TOPIC.layout(
-    "a CSV of paths and labels",
-    "convert labels.csv out",
-    Gives("train 3", "cat dog", {"a.jpg": "dog", "b.jpg": "cat"}),
+    "a CSV of paths and labels", "convert labels.csv out", Gives("train 3", "cat dog", {"a.jpg": "dog", "b.jpg": "cat"})
 )
 def csv_of_paths(to: Files) -> None:
     to.images("photos/{a,b,c}.jpg")
@@ -27,9 +25,7 @@ def csv_beside_folder(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "TSV without a header: `path<tab>label`",
-    "convert labels.tsv out",
-    Gives("train 2", "cat dog", {"a.jpg": "dog"}),
+    "TSV without a header: `path<tab>label`", "convert labels.tsv out", Gives("train 2", "cat dog", {"a.jpg": "dog"})
 )
 def tsv_without_header(to: Files) -> None:
     to.images("photos/{a,b}.jpg")

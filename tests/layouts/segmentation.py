@@ -33,11 +33,7 @@ def cityscapes(to: Files) -> None:
         to.mask(f"{folder}_instanceIds.png", {7: (0, 0, 60, 40), 26000: (0, 0, 30, 20)}, dtype="uint16")
 
 
-@TOPIC.layout(
-    "Cityscapes, with `labelTrainIds` added",
-    "convert cityscapes out",
-    STREET,
-)
+@TOPIC.layout("Cityscapes, with `labelTrainIds` added", "convert cityscapes out", STREET)
 def cityscapes_train_ids(to: Files) -> None:
     cityscapes(to)
     for split, city in (("train", "aachen"), ("val", "lindau")):
@@ -45,11 +41,7 @@ def cityscapes_train_ids(to: Files) -> None:
         to.mask(name, {13: (0, 0, 30, 20), 255: (50, 30, 60, 40)})
 
 
-@TOPIC.layout(
-    "Cityscapes with only `labelTrainIds`",
-    "convert cityscapes out",
-    STREET,
-)
+@TOPIC.layout("Cityscapes with only `labelTrainIds`", "convert cityscapes out", STREET)
 def cityscapes_train_ids_alone(to: Files) -> None:
     cityscapes_train_ids(to)
     for path in (to.root / "cityscapes/gtFine").rglob("*_gtFine_*"):
@@ -230,11 +222,7 @@ def masks_without_names(to: Files) -> None:
     to.put("classes.txt", "ground\ntree\nsky")
 
 
-@TOPIC.layout(
-    "masks saved as JPEG",
-    "convert photos out",
-    says=("jpeg", "PNG"),
-)
+@TOPIC.layout("masks saved as JPEG", "convert photos out", says=("jpeg", "PNG"))
 def jpeg_masks(to: Files) -> None:
     to.images("photos/images/{a,b}.jpg", "photos/masks/{a,b}.jpg")
 
@@ -255,10 +243,7 @@ def roboflow_masks(to: Files) -> None:
     "Kaggle's Airbus Ships: `ImageId,EncodedPixels`, one row per object",
     "convert train_ship_segmentations_v2.csv out --images train_v2 --tasks boxes,masks",
     Gives(
-        "train 2",
-        objects=2,
-        masks={"a.jpg": [80, 10], "b.jpg": []},
-        boxes={"a.jpg": "0 0 2 40; 5 0 6 10", "b.jpg": ""},
+        "train 2", objects=2, masks={"a.jpg": [80, 10], "b.jpg": []}, boxes={"a.jpg": "0 0 2 40; 5 0 6 10", "b.jpg": ""}
     ),
 )
 def run_lengths(to: Files) -> None:

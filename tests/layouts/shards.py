@@ -76,9 +76,7 @@ def webdataset_json_columns(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "WebDataset by a pattern: `train-{000000..000001}.tar`",
-    "convert 'shards/train-{000000..000001}.tar' out",
-    LABELLED,
+    "WebDataset by a pattern: `train-{000000..000001}.tar`", "convert 'shards/train-{000000..000001}.tar' out", LABELLED
 )
 def webdataset_braces(to: Files) -> None:
     webdataset(to)

@@ -79,9 +79,7 @@ def arrays_of_unknown_names(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rare/array_source.py: choose one: --columns {}={}",
-    "convert a.npz out",
-    Way("--columns", 6),
+    "converters/sources/rare/array_source.py: choose one: --columns {}={}", "convert a.npz out", Way("--columns", 6)
 )
 def two_arrays_of_images(box: Box) -> None:
     npz(box, "a.npz", images=stack(), img=stack(), labels=np.arange(6) % 2)

@@ -345,11 +345,7 @@ def an_image_that_is_broken(box: Box) -> None:
     assert box.type("convert images out --check header") == 0
 
 
-@advises(
-    "tools/commands/preview_command.py: adopt other TFRecords with `shardfeed adopt DIR OUT",
-    "preview out",
-    ADOPT,
-)
+@advises("tools/commands/preview_command.py: adopt other TFRecords with `shardfeed adopt DIR OUT", "preview out", ADOPT)
 @advises(
     "tools/report/measure.py: adopt other TFRecords with `shardfeed adopt DIR OUT --image-key KEY`", "report out", ADOPT
 )

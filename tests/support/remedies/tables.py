@@ -15,10 +15,16 @@ def photos(box: Box, count: int = 6, folder: str = "photos") -> None:
     box.write("names.txt", "cat\ndog\n")
 
 
-def table(head: str, *cells: str, name: str = "t.csv", between: str = ",") -> str:
+def table(head: str, *cells: str, between: str = ",") -> str:
     """A table of the photos, with these cells in turn."""
     rows = [f"{i}.jpg{between}{cells[i % len(cells)]}" for i in range(6)]
     return "\n".join([*([head] if head else []), *rows]) + "\n"
+
+
+def labelled(box: Box, head: str, *cells: str, encoding: str = "utf-8") -> None:
+    """The photos, and t.csv, that table of them."""
+    photos(box)
+    box.write("t.csv", table(head, *cells).encode(encoding))
 
 
 COMMAND = "convert photos out --labels t.csv"
@@ -41,8 +47,7 @@ def two_columns_of_addresses(box: Box) -> None:
     Way("--path-column", 6, fill={"NAME": "where"}),
 )
 def a_first_row_that_may_be_a_header(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("where,kind", *CLASSES))
+    labelled(box, "where,kind", *CLASSES)
 
 
 @advises(
@@ -87,8 +92,7 @@ def a_table_of_paths_alone(box: Box) -> None:
     Way("--number-column", 6, fill=NUMBER),
 )
 def two_unknown_columns(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,kind,age", "cat,3", "dog,4"))
+    labelled(box, "path,kind,age", "cat,3", "dog,4")
 
 
 @advises(
@@ -98,8 +102,7 @@ def two_unknown_columns(box: Box) -> None:
     Way("--label-column", 6, fill={"--label-column": "cat"}),
 )
 def a_column_for_each_class(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,cat,dog", "1,0", "0,1"))
+    labelled(box, "path,cat,dog", "1,0", "0,1")
 
 
 @advises(
@@ -141,8 +144,7 @@ def paths_relative_to_another_folder(box: Box) -> None:
     Way("--encoding", 6),
 )
 def a_table_in_latin_1(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label", "Käfer", "Biene").encode("latin-1"))
+    labelled(box, "path,label", "Käfer", "Biene", encoding="latin-1")
 
 
 @advises(
@@ -151,8 +153,7 @@ def a_table_in_latin_1(box: Box) -> None:
     Way("--encoding", 6),
 )
 def a_table_in_utf_16(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label", "Käfer", "Biene").encode("utf-16-le"))
+    labelled(box, "path,label", "Käfer", "Biene", encoding="utf-16-le")
 
 
 @advises(
@@ -201,8 +202,7 @@ def labels_in_a_cell_that_look_like_texts(box: Box) -> None:
     Way("--class-names", 6, fill={"FILE": "two.txt"}),
 )
 def labels_with_gaps(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label", "3", "7"))
+    labelled(box, "path,label", "3", "7")
     box.write("ten.txt", "".join(f"class{i}\n" for i in range(8)))
     box.write("two.txt", "3\n7\n")
 
@@ -213,8 +213,7 @@ def labels_with_gaps(box: Box) -> None:
     Way("--class-names", 6, fill={"FILE": "one.txt"}),
 )
 def labels_from_1(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label", "1", "2"))
+    labelled(box, "path,label", "1", "2")
     box.write("one.txt", "1\n2\n")
 
 
@@ -225,8 +224,7 @@ def labels_from_1(box: Box) -> None:
 )
 @advises("converters/sources/classes.py: give --encoding latin-1, or another encoding", COMMAND, Way("--encoding", 6))
 def cells_that_are_not_utf8(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label,note", "cat,Käfer", "dög,Biene").encode("latin-1"))
+    labelled(box, "path,label,note", "cat,Käfer", "dög,Biene", encoding="latin-1")
 
 
 @advises(
@@ -236,8 +234,7 @@ def cells_that_are_not_utf8(box: Box) -> None:
     Way("--missing", 6, fill={"--missing": "age=-1"}),
 )
 def numbers_with_empty_cells(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,age,label", "3,cat", ",dog"))
+    labelled(box, "path,age,label", "3,cat", ",dog")
 
 
 @advises(
@@ -246,8 +243,7 @@ def numbers_with_empty_cells(box: Box) -> None:
     Way("--missing", 6, fill={"--missing": "label=none"}),
 )
 def labels_with_empty_cells(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label", "cat", ""))
+    labelled(box, "path,label", "cat", "")
 
 
 @advises(
@@ -256,8 +252,7 @@ def labels_with_empty_cells(box: Box) -> None:
     Way("--number-column --missing", 6, fill={"--number-column": "label", "--missing": "label=nan"}),
 )
 def numeric_labels_with_empty_cells(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label", "0.5", ""))
+    labelled(box, "path,label", "0.5", "")
 
 
 @advises(
@@ -266,8 +261,7 @@ def numeric_labels_with_empty_cells(box: Box) -> None:
     Way("--class-names", 6, fill={"--class-names": "three.txt"}),
 )
 def names_and_a_number(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label", "cat", "dog", "cat", "dog", "7", "cat"))
+    labelled(box, "path,label", "cat", "dog", "cat", "dog", "7", "cat")
     box.write("three.txt", "cat\ndog\n7\n")
 
 
@@ -282,8 +276,7 @@ def names_and_a_number(box: Box) -> None:
     Way("--number-column", drop="--label-column", fill=NUMBER, then=Way("--missing", 6)),
 )
 def numbers_of_which_some_are_missing(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,age", "3", "4", "NA"))
+    labelled(box, "path,age", "3", "4", "NA")
 
 
 @advises(
@@ -292,8 +285,7 @@ def numbers_of_which_some_are_missing(box: Box) -> None:
     Way("--number-column", 6, fill={"--number-column": "label"}),
 )
 def integers_and_a_fraction(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,label", "0", "1", "2", "0", "1", "2.5"))
+    labelled(box, "path,label", "0", "1", "2", "0", "1", "2.5")
 
 
 @advises("converters/sources/rows/evidence.py: --label-column {}", COMMAND, Way("--label-column", 6))
@@ -308,8 +300,7 @@ def integers_and_a_fraction(box: Box) -> None:
     "converters/sources/rows/evidence.py: give {}, or --unlabelled to leave it out", COMMAND, Way("--unlabelled", 6)
 )
 def a_column_of_patients(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("image,patient", "P1", "P1", "P2", "P2", "P3", "P3"))
+    labelled(box, "image,patient", "P1", "P1", "P2", "P2", "P3", "P3")
 
 
 @advises(
@@ -341,8 +332,7 @@ def classes_that_do_not_repeat(box: Box) -> None:
     Way("--group-column --split", 6, fill={"--split": "train=0.5,test=0.5"}),
 )
 def a_column_with_a_space_in_its_name(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("image,patient's id; 1", "P1", "P1", "P2", "P2", "P3", "P3"))
+    labelled(box, "image,patient's id; 1", "P1", "P1", "P2", "P2", "P3", "P3")
 
 
 @advises(
@@ -351,5 +341,4 @@ def a_column_with_a_space_in_its_name(box: Box) -> None:
     Way("--missing", 6),
 )
 def a_number_with_spaces_in_its_name(box: Box) -> None:
-    photos(box)
-    box.write("t.csv", table("path,age in years,label", "3,cat", ",dog"))
+    labelled(box, "path,age in years,label", "3,cat", ",dog")
