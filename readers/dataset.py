@@ -13,7 +13,8 @@ from shardfeed.naming import is_index, is_shard
 from shardfeed.readers.notebook import dataset_html
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
-from shardfeed.storage.storage import LOCAL, Storage, located, not_a_file, sizes_by_name
+from shardfeed.storage.address import located
+from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import in_usual_order, listing
 
 _REMEDY = "restore it; `shardfeed rebuild DIR` restores indexes, `shardfeed salvage DIR OUT` keeps intact records"

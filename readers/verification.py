@@ -16,7 +16,8 @@ from shardfeed.formats.format import Walked
 from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file, is_shard
 from shardfeed.readers.shards import open_shard, read_view
-from shardfeed.storage.storage import LOCAL, FileInfo, Storage, located, not_a_file, sizes_by_name
+from shardfeed.storage.address import located
+from shardfeed.storage.storage import LOCAL, FileInfo, Storage, not_a_file, sizes_by_name
 
 _DAMAGES_SHOWN = 20  # damaged records listed for one shard before they are only counted
 

@@ -9,8 +9,9 @@ from shardfeed.declared import checked
 from shardfeed.errors import OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
+from shardfeed.storage.address import destination
 from shardfeed.storage.local import disk_errors
-from shardfeed.storage.storage import LOCAL, FileInfo, destination, local_path, whole
+from shardfeed.storage.storage import LOCAL, FileInfo, local_path, whole
 
 _AT_ONCE = 8  # files
 

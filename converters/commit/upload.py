@@ -20,8 +20,8 @@ from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.guard import report_progress
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, argument
 from shardfeed.naming import MANIFEST
+from shardfeed.storage.address import destination
 from shardfeed.storage.local import hidden_sibling, make_directory, remove_tree, write_file
-from shardfeed.storage.storage import destination
 
 _AT_ONCE = 16  # receipts
 

@@ -16,8 +16,9 @@ from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape
+from shardfeed.storage.address import destination
 from shardfeed.storage.local import write_file
-from shardfeed.storage.storage import FileInfo, destination, is_address
+from shardfeed.storage.storage import FileInfo, is_address
 
 _SHARE = "use a path that every node can access"
 _ALLOW = "give each node the same endpoint, and credentials that may read, write and remove files there"

@@ -30,9 +30,10 @@ from shardfeed.converters.shards.receipts import (
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.shards.write_shard import write_shard as write_files
 from shardfeed.errors import OutputExistsError, StorageError, escape
+from shardfeed.storage.address import destination
 from shardfeed.storage.bucket_destination import Destination
 from shardfeed.storage.local import make_directory, move_file, remove_tree
-from shardfeed.storage.storage import FileInfo, destination, is_address
+from shardfeed.storage.storage import FileInfo, is_address
 
 
 def write_shard(task: ShardTask) -> Receipt:

@@ -10,6 +10,7 @@ from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST
+from shardfeed.storage.address import located
 from shardfeed.storage.local import (
     NewFile,
     fsync_directory,
@@ -21,7 +22,7 @@ from shardfeed.storage.local import (
     remove_tree,
     write_file,
 )
-from shardfeed.storage.storage import LOCAL, FileInfo, Storage, local_path, located, sizes_by_name, whole
+from shardfeed.storage.storage import LOCAL, FileInfo, Storage, local_path, sizes_by_name, whole
 
 _RANGE = 8 << 20  # bytes of a request
 _TRIES = 2  # for a file that arrives damaged

@@ -25,8 +25,9 @@ from shardfeed.converters.sources.rows.rows import ColumnarSource, Contents, Ras
 from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
 from shardfeed.machine.free_space import room_in
+from shardfeed.storage.address import bucket_of, check_url
 from shardfeed.storage.objects import ObjectStorage, is_odd
-from shardfeed.storage.storage import OpenFile, Part, bucket_of, check_url
+from shardfeed.storage.storage import OpenFile, Part
 from shardfeed.text import counted, number, size_text
 
 _PIECE = 8 << 20  # bytes of a request

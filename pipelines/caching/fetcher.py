@@ -39,9 +39,9 @@ from shardfeed.pipelines.caching.sparse import (
 )
 from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
 from shardfeed.readers.dataset import Dataset
+from shardfeed.storage.address import located
 from shardfeed.storage.local import open_own
 from shardfeed.storage.own_files import remove_created
-from shardfeed.storage.storage import located
 from shardfeed.text import size_text
 
 LOCK = "fetcher.lock"

@@ -1,7 +1,7 @@
-"""Storage that a dataset is read from, directories to list and files with random access; and where a path is: a URL's.
+"""Storage that a dataset is read from: directories that can be listed, and files with random access; and local paths.
 
 All reading of a dataset uses these methods, so that another kind of storage is one more class with them: `objects.py`
-has buckets and web servers. Writing is in `local.py` and `bucket_destination.py`.
+has buckets and web servers, `address.py` finds the one of a URL. Writing is in `local.py` and `bucket_destination.py`.
 """
 
 import os
@@ -9,17 +9,13 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from shardfeed.errors import UsageError, escape, without_secrets
+from shardfeed.errors import UsageError, escape
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import disk_errors
-
-if TYPE_CHECKING:
-    from shardfeed.storage.bucket_destination import Destination
-
 
 # Bytes of records read by one request: more than a block of 8 MB, the default in a bucket, even if its records are
 # larger than average.
@@ -283,23 +279,11 @@ _TOOLS = {
     "hf": "`hf download`",
     **dict.fromkeys(("http", "https"), "`curl -LO`"),
 }
-_OTHER_TOOLS = {
-    "az": "`azcopy copy DIR URL --recursive`",
-    "hf": "`hf upload USER/REPO DIR --repo-type dataset`",
-}
 
 
 def is_address(path: object) -> bool:
     """Whether `path` is a URL (s3://...), of any kind."""
     return isinstance(path, str | bytes | os.PathLike) and _ADDRESS.match(os.fsdecode(path)) is not None
-
-
-def check_url(address: str, remedy: str) -> None:
-    """Raise UsageError for a URL with a secret, which would be in errors, manifests and pickles, or on two lines."""
-    if without_secrets(address) != address:
-        raise UsageError(address, "got a URL with a query or a password, or the like (;x, #x)", remedy)
-    if re.search(r"[\x00-\x1f\x7f]", address):
-        raise UsageError(address, "got a URL with a control character, such as a newline", "remove it")
 
 
 def check_local(path: str | bytes | os.PathLike[str]) -> None:
@@ -325,60 +309,3 @@ def local_path(path: str | os.PathLike[str]) -> str:
         raise UsageError("path", f"got {path!r}, expected the path of a directory")
     check_local(path)
     return os.path.abspath(os.fspath(path))
-
-
-def located(path: str | os.PathLike[str], storage: Storage = LOCAL) -> tuple[Storage, str]:
-    """The storage of a dataset and its directory there: for a URL (s3://bucket/name) the bucket, else `storage`.
-
-    Raises UsageError for a URL that `ObjectStorage` does not read, or with a query or a password; MissingExtraError
-    without its package.
-    """
-    text = os.fspath(path)
-    if type(storage) is not LocalStorage:  # other storages define their own paths
-        return storage, text
-    if not _ADDRESS.match(text):
-        return storage, os.path.abspath(text)
-    check_url(text, "give only the URL, and the credentials in the environment")
-    from shardfeed.storage.hub import bound  # not above: a local dataset needs no client
-    from shardfeed.storage.objects import ObjectStorage
-
-    scheme, _, rest = text.partition("://")
-    if scheme.lower() == "hf":
-        root, text = bound(text)
-        return ObjectStorage(root), text
-    return ObjectStorage(f"{scheme}://{rest.partition('/')[0]}"), text.rstrip("/")
-
-
-def destination(url: str) -> "Destination":
-    """The bucket of a URL below s3:// or gs://, to write to.
-
-    Raises UsageError for another URL, or one with a query or a password; MissingExtraError without the client's
-    package.
-
-    Example:
-        bucket = destination("s3://bucket/flowers")
-        bucket.put_new("s3://bucket/flowers/note.txt", b"hello", FileInfo.of(b"hello"))
-    """
-    check_url(url, "give only the URL, and the credentials in the environment")
-    scheme, _, rest = url.partition("://")
-    scheme, (bucket, _, key) = scheme.lower(), rest.partition("/")
-    if not is_address(url) or scheme not in ("s3", "gs"):
-        problem = "got a URL that shardfeed does not write to, expected s3://BUCKET/NAME or gs://BUCKET/NAME"
-        tool = _OTHER_TOOLS.get(scheme, "the server's own tool")
-        raise UsageError(url, problem, f"write to a local directory, and copy it with {tool}")
-    if not bucket or not key.strip("/"):
-        raise UsageError(url, "names no prefix in a bucket", f"write for example {scheme}://bucket/name")
-    if {"", ".", ".."}.intersection(key.rstrip("/").split("/")):
-        raise UsageError(url, "has an empty part, '.' or '..' in its path", "remove it")
-    return bucket_of(f"{scheme}://{bucket}")
-
-
-def bucket_of(root: str) -> "Destination":
-    """The bucket "s3://BUCKET" or "gs://BUCKET". Raises MissingExtraError."""
-    if root.startswith("gs:"):
-        from shardfeed.storage.google_destination import GoogleDestination
-
-        return GoogleDestination(root)
-    from shardfeed.storage.s3_destination import S3Destination
-
-    return S3Destination(root)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, UsageError
+from shardfeed.storage.address import destination
 from shardfeed.storage.bucket_destination import Destination
-from shardfeed.storage.storage import FileInfo, destination
+from shardfeed.storage.storage import FileInfo
 
 from buckets import SECRET, Bucket
 from gcs import gcs_server

@@ -15,8 +15,8 @@ from shardfeed.converters import convert, pull, push
 from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, UsageError
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset
+from shardfeed.storage.address import destination
 from shardfeed.storage.bucket_destination import Destination
-from shardfeed.storage.storage import destination
 from shardfeed.tools.cli import main as command
 
 from buckets import Bucket

@@ -23,8 +23,8 @@ from shardfeed.pipelines import Cache, cached
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage import objects
+from shardfeed.storage.address import destination
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.storage import destination
 
 from repository import SUPPORT
 from web_server import WebServer, web_server

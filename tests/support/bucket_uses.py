@@ -22,7 +22,7 @@ import shardfeed
 from shardfeed.converters import convert, open_source, pull, push
 from shardfeed.errors import ShardfeedError
 from shardfeed.pipelines import Blocks, Cache, cached
-from shardfeed.storage.storage import destination
+from shardfeed.storage.address import destination
 from shardfeed.tools.cli import main as command
 
 OPTIONS: dict[str, Any] = {"batch_size": 8, "image_size": 32, "seed": 1, "order": Blocks(buffer=40, block_bytes=14_000)}

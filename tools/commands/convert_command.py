@@ -20,7 +20,8 @@ from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.declared import assignments
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape, without_secrets
 from shardfeed.formats.registry import FORMATS, NATIVE
-from shardfeed.storage.storage import destination, is_address
+from shardfeed.storage.address import destination
+from shardfeed.storage.storage import is_address
 from shardfeed.tools.arguments import (
     GROUPS,
     RUN,

@@ -16,7 +16,7 @@ from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.schema import Schema, image_features
-from shardfeed.storage.storage import destination
+from shardfeed.storage.address import destination
 
 from buckets import KEY, SECRET, bucket_behind
 from seaweed import seaweed
