@@ -19,9 +19,9 @@ from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.samples import PlannedShard
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import Groups, Shares, SharesLike
-from shardfeed.converters.report import Begun, MaxBad, Noticed, RejectLimits, Report
+from shardfeed.converters.report import MaxBad, RejectLimits, Remarks, Report, ResumedWork
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
-from shardfeed.converters.shards.task import Kept, Receipt, ShardTask, checkpoint_path, shard_paths
+from shardfeed.converters.shards.task import Receipt, ReusableImage, ShardTask, checkpoint_path, shard_paths
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Sample, Source, info_of
@@ -261,10 +261,10 @@ def carry_out(
     kept = keep_shards(plan, staging.dataset, every_byte=verify)
     with shown_in_notebook(progress) as listener:
         receipts = write_missing(plan, job.source, staging, finished, writers, listener, place.shards_go_to(staging))
-    noticed = Noticed.of(plan, receipts)
+    noticed = Remarks.of(plan, receipts)
     manifest = finish(out, plan, receipts, noticed, staging.dataset)
     place.check_shards(receipts, plan, staging, every_byte=verify)
-    begun = Begun(len(finished.receipts), finished.others.taken, changed)
+    begun = ResumedWork(len(finished.receipts), finished.others.taken, changed)
     report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
     job.limits.check(report, inputs=len(plan) + len(plan.findings.rejected))
     return place.reported(report.committed_with([*kept, *output.commit(place.send)]))
@@ -311,7 +311,7 @@ def write_missing(
             images, size = engine.done()
             progress(Progress(before + images, len(plan), size, len(receipts), len(plan.shards)))
 
-    def stored(shard: PlannedShard, samples: tuple[Sample, ...]) -> dict[int, Kept]:
+    def stored(shard: PlannedShard, samples: tuple[Sample, ...]) -> dict[int, ReusableImage]:
         return earlier.find(samples, plan.schema, plan.options.image, (shard.split, shard.number))
 
     def tasks() -> Iterator[ShardTask]:

@@ -18,7 +18,7 @@ from shardfeed.converters.planning.groups import GroupShares
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.rejects import NOTHING, Account
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
-from shardfeed.converters.shards.task import Noted, Receipt, noted_of
+from shardfeed.converters.shards.task import Receipt, Remark, noted_of
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, argument, escape, name_text
 from shardfeed.formats.format import ShardInfo
@@ -30,7 +30,7 @@ from shardfeed.storage.storage import FileInfo
 from shardfeed.text import in_usual_order, listing, number, some
 
 
-class Begun(NamedTuple):
+class ResumedWork(NamedTuple):
     """Reusable work of an earlier, stopped run: number of shards kept, and of images taken over from its other shards.
 
     `changed`: in words, which inputs have changed since.
@@ -48,7 +48,7 @@ class Begun(NamedTuple):
             yield f"since the earlier run: {self.changed}; {kept}{others}"
 
 
-class Noticed(NamedTuple):
+class Remarks(NamedTuple):
     """Remarks on single inputs, each list sorted by key.
 
     `rejected`: left out, while listing or while converting. `normalised`: stored with other bytes than the source's.
@@ -57,15 +57,15 @@ class Noticed(NamedTuple):
     there are none to account for.
     """
 
-    rejected: Sequence[Noted]
-    normalised: Sequence[Noted]
-    warnings: Sequence[Noted]
+    rejected: Sequence[Remark]
+    normalised: Sequence[Remark]
+    warnings: Sequence[Remark]
     progressive: int
     same: SamePictures
     account: Account | None
 
     @classmethod
-    def of(cls, plan: Plan, receipts: Sequence[Receipt]) -> "Noticed":
+    def of(cls, plan: Plan, receipts: Sequence[Receipt]) -> "Remarks":
         """Collect the remarks on the source and on every shard."""
         rejected = [*listed_rejects(plan), *(noted for receipt in receipts for noted in receipt.rejected)]
         onto = plan.options.onto
@@ -115,9 +115,9 @@ class Report:
     out: str
     committed: bool
     manifest: Manifest
-    rejected: Sequence[Noted]
-    normalised: Sequence[Noted]
-    warnings: Sequence[Noted]
+    rejected: Sequence[Remark]
+    normalised: Sequence[Remark]
+    warnings: Sequence[Remark]
     notes: Sequence[str]
     images: int
     source_bytes: int
@@ -151,7 +151,14 @@ class Report:
 
     @classmethod
     def of(
-        cls, out: str, plan: Plan, noticed: Noticed, manifest: Manifest, engine: Engine, begun: Begun, seconds: float
+        cls,
+        out: str,
+        plan: Plan,
+        noticed: Remarks,
+        manifest: Manifest,
+        engine: Engine,
+        begun: ResumedWork,
+        seconds: float,
     ) -> "Report":
         """Create the report of a conversion that is finished but not yet committed."""
         images, size = engine.done()
@@ -289,17 +296,17 @@ class _PlannedObjects:
                 np.add.at(self.of_class[shard.split], labels[(labels >= 0) & (labels < classes)], 1)
 
 
-def noted_json(noted: Noted) -> dict[str, str]:
+def noted_json(noted: Remark) -> dict[str, str]:
     """A line of `rejected.jsonl` or `normalised.jsonl`; bytes that are not UTF-8 become lone surrogates."""
     return {"key": name_text(noted.key), "code": noted.what, "reason": noted.why}
 
 
-def noted_lines(entries: Sequence[Noted]) -> bytes:
+def noted_lines(entries: Sequence[Remark]) -> bytes:
     """The content of `rejected.jsonl` and its like: one object per line, in this order."""
     return b"".join(json.dumps(noted_json(noted), sort_keys=True).encode() + b"\n" for noted in entries)
 
 
-def unrequested(normalised: Sequence[Noted]) -> list[Noted]:
+def unrequested(normalised: Sequence[Remark]) -> list[Remark]:
     """Images changed without a request by the options: only these are listed."""
     return [noted for noted in normalised if not noted.asked]
 
@@ -328,7 +335,7 @@ def _kept_slow(progressive: int, manifest: Manifest) -> Iterator[str]:
         yield f"{mixed}: --png-to-jpeg (in Python ImageOptions(png_to_jpeg=True)) stores all as JPEG"
 
 
-def _by_key(noted: Noted) -> tuple[bytes, str, str]:
+def _by_key(noted: Remark) -> tuple[bytes, str, str]:
     return noted.key, noted.what, noted.why
 
 
@@ -343,12 +350,12 @@ def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
                 yield f"split {name} has no image of {classes}: {listing(absent, 5)}"
 
 
-def listed_rejects(plan: Plan) -> list[Noted]:
+def listed_rejects(plan: Plan) -> list[Remark]:
     """Images that the source itself left out, sorted by key."""
     return sorted(noted_of(plan.findings.rejected), key=lambda noted: noted.key)
 
 
-def counts_by_code(rejected: Sequence[Noted]) -> Mapping[str, int]:
+def counts_by_code(rejected: Sequence[Remark]) -> Mapping[str, int]:
     """Number of rejected inputs by code, codes sorted."""
     return dict(sorted(Counter(noted.what for noted in rejected).items()))
 
@@ -450,7 +457,7 @@ class RejectLimits(NamedTuple):
         raise error
 
 
-def _too_many(out: str, rejected: Sequence[Noted], what: str, limit: str, remedy: str) -> TooManyRejectedError:
+def _too_many(out: str, rejected: Sequence[Remark], what: str, limit: str, remedy: str) -> TooManyRejectedError:
     """The error, which names the first rejected inputs; `limit`: the limit exceeded."""
     codes = ", ".join(f"{count:,} {code}" for code, count in counts_by_code(rejected).items())
     of_inputs = what == "input"  # which often share a reason

@@ -117,5 +117,5 @@ def flags_of(parser: CommandParser, command: str, typed: Sequence[str] = ()) -> 
             if flag.startswith("--"):
                 found[flag[2:].replace("-", "_")] = flag
                 found.setdefault(action.dest, flag)
-    found |= getattr(command_module(command), "IN_PYTHON", {})
+    found |= getattr(command_module(command), "PYTHON_NAMES", {})
     return {name: flag for name, flag in found.items() if name not in typed}

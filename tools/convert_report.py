@@ -10,7 +10,7 @@ from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.images.options import Change, ImageOptions
 from shardfeed.converters.rejects import Account
 from shardfeed.converters.report import Report, counts_by_code, noted_json
-from shardfeed.converters.shards.task import Noted, noted_of
+from shardfeed.converters.shards.task import Remark, noted_of
 from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.naming import LEFT_OUT, REJECTED
 from shardfeed.schema import IMAGE_KEYS, LABEL, Schema
@@ -82,7 +82,7 @@ def print_failed(
         _print_listed(error.rejected, "input", "rejected", "the output of --json")
 
 
-def _print_listed(rejected: Sequence[Noted], what: str, done: str, where: str) -> None:
+def _print_listed(rejected: Sequence[Remark], what: str, done: str, where: str) -> None:
     """Print the number left out, by code, and the first ones; `where`: the file that lists all."""
     if not rejected:
         return

@@ -16,7 +16,7 @@ from shardfeed.converters.counted_ids import COUNTED_IDS
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.rejects import NOTHING
-from shardfeed.converters.report import Noticed, counts_by_code, noted_lines, unrequested
+from shardfeed.converters.report import Remarks, counts_by_code, noted_lines, unrequested
 from shardfeed.converters.shards.task import Receipt, noted_of
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.format import Described
@@ -42,7 +42,7 @@ from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 _PIECE = 1 << 20  # bytes of a column that are held
 
 
-def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, directory: str) -> Manifest:
+def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Remarks, directory: str) -> Manifest:
     """Write columns, sidecars and manifest into `directory`, and remove what is not part of the dataset."""
     onto = plan.options.onto
     splits: dict[str, SplitInfo] = {}

@@ -243,7 +243,7 @@ def other_inputs(before: Iterable[str], now: Iterable[str]) -> str:
 _REMEDY = "the original dataset has changed: run `shardfeed verify DIR` on it"
 
 
-class _File(NamedTuple):
+class _StagedFile(NamedTuple):
     """File that stays: its present path, its path in the new dataset, and its size and checksum."""
 
     path: str
@@ -290,14 +290,14 @@ def keep_shards(plan: Plan, directory: str, *, every_byte: bool) -> list[str]:
     return [f"{number(shards, 'shard')} of {onto.manifest.name} {'is' if shards == 1 else 'are'} {how}"]
 
 
-def _files(onto: AppendTarget, plan: Plan, directory: str) -> Iterator[_File]:
+def _files(onto: AppendTarget, plan: Plan, directory: str) -> Iterator[_StagedFile]:
     counts = new_counts(plan)
     for name, info in onto.manifest.splits.items():
         for shard in range(len(info.shards)):
             final = shard_paths(directory, name, shard, counts[name], info.format)
             names = info.shard_file(shard), info.index_file(shard)
             paths = [os.path.join(onto.directory, name) for name in names]
-            yield from map(_File, paths, final, (info.shards[shard].data, info.shards[shard].index))
+            yield from map(_StagedFile, paths, final, (info.shards[shard].data, info.shards[shard].index))
 
 
 class Finished(NamedTuple):

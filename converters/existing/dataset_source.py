@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
-from shardfeed.converters.existing.record_change import Change
+from shardfeed.converters.existing.record_change import RecordChange
 from shardfeed.converters.sources.source import Findings, Sample, SourceInfo
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.manifest import SplitInfo, read_manifest
@@ -61,7 +61,7 @@ class RecordOfDataset:
     origin: Origin
     place: int
     size: int
-    change: Change | None = None
+    change: RecordChange | None = None
 
     @property
     def digest(self) -> bytes:
@@ -179,7 +179,7 @@ def _unique_names(dataset: Dataset) -> bool:
 
 
 @dataclass(frozen=True)
-class Part:
+class SourcePart:
     """Records that a new dataset takes, in this order: `places` int64 [n] of a split.
 
     `split`: the new split; None if it is drawn. `change`: the change to each record.
@@ -188,7 +188,7 @@ class Part:
     records: SplitRecords
     places: np.ndarray
     split: str | None
-    change: Change | None = None
+    change: RecordChange | None = None
 
 
 class ChosenRecords:
@@ -200,7 +200,7 @@ class ChosenRecords:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[SourcePart],
         schema: Schema,
         made_with: Mapping[str, Any],
         *,
@@ -251,5 +251,5 @@ class DatasetSource(ChosenRecords):
 
     def __init__(self, dataset: DatasetLike | Opened) -> None:
         opened = dataset if isinstance(dataset, Opened) else Opened(dataset)
-        parts = [Part(records, np.arange(len(records)), name) for name, records in opened.splits.items()]
+        parts = [SourcePart(records, np.arange(len(records)), name) for name, records in opened.splits.items()]
         super().__init__(parts, opened.schema, opened.made_with(), fingerprint=opened.manifest.fingerprint)

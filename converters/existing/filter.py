@@ -6,7 +6,7 @@ from typing import Unpack
 import numpy as np
 
 from shardfeed.converters.existing.conditions import check_splits, evaluate, parse
-from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, SourcePart
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.record_keys import Keys, places_of, read_keys
 from shardfeed.converters.report import Report
@@ -73,6 +73,6 @@ def filter(
     if not left:
         raise UsageError("filter", f"none of {number(len(opened), 'record')} is left", "loosen the condition")
     notes = [f"{left:,} of {number(len(opened), 'record')} kept"]
-    parts = [Part(records, np.flatnonzero(stay[name]), name) for name, records in opened.splits.items()]
+    parts = [SourcePart(records, np.flatnonzero(stay[name]), name) for name, records in opened.splits.items()]
     source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=notes)
     return make_dataset(source, [opened], out, making)

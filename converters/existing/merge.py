@@ -12,12 +12,12 @@ from shardfeed.converters.existing.dataset_source import (
     ChosenRecords,
     DatasetLike,
     Opened,
-    Part,
     RecordOfDataset,
+    SourcePart,
     SplitRecords,
 )
 from shardfeed.converters.existing.making import MakingOptions, convert_anew, make_dataset
-from shardfeed.converters.existing.record_change import Change
+from shardfeed.converters.existing.record_change import RecordChange
 from shardfeed.converters.existing.renumbered import numbered
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.report import Report
@@ -75,7 +75,7 @@ def merge(
     changes = [_change(one, lists, of_one, at) for at, (one, of_one) in enumerate(zip(opened, prefixes, strict=True))]
     taken = _MergedRecords()
     splits = [(change, *split) for one, change in zip(opened, changes, strict=True) for split in one.splits.items()]
-    parts = [Part(records, taken.new(records, change), name, change) for change, name, records in splits]
+    parts = [SourcePart(records, taken.new(records, change), name, change) for change, name, records in splits]
     parts = numbered(parts, seed, renumber=renumber)
     idless = (escape(key) for key, of_key in lists.items() if of_key.had_ids and of_key.ids is None)
     left_out = (f"not all classes of {key} have an id, so class ids are left out" for key in idless)
@@ -127,12 +127,12 @@ def _prefixes(opened: Sequence[Opened], prefix: bool | Sequence[str]) -> list[by
     return [os.fsencode(name) + b"/" for name in names]
 
 
-def _change(one: Opened, lists: Mapping[str, Joined], prefix: bytes, at: int) -> Change | None:
+def _change(one: Opened, lists: Mapping[str, Joined], prefix: bytes, at: int) -> RecordChange | None:
     """Change to make to the records of the dataset at index `at` of the list; None if they are copied."""
     numbers = {key: of_key.numbers[at] for key, of_key in lists.items()}
     numbers = {key: of_key for key, of_key in numbers.items() if of_key != tuple(range(len(of_key)))}
     names = {key: lists[key].names for key in numbers}
-    return Change(one.schema, numbers, names, prefix) if numbers or prefix else None
+    return RecordChange(one.schema, numbers, names, prefix) if numbers or prefix else None
 
 
 def _made_with(opened: Sequence[Opened]) -> dict[str, Any]:
@@ -154,10 +154,10 @@ class _MergedRecords:
     """Records taken so far, by their new keys, and the number of records that had been taken already."""
 
     def __init__(self) -> None:
-        self._where: dict[bytes, tuple[SplitRecords, int, Change | None]] = {}
+        self._where: dict[bytes, tuple[SplitRecords, int, RecordChange | None]] = {}
         self._again = self._elsewhere = 0
 
-    def new(self, records: SplitRecords, change: Change | None) -> np.ndarray:
+    def new(self, records: SplitRecords, change: RecordChange | None) -> np.ndarray:
         """Positions of a split's records with new keys. Raises UsageError for a different record with an old key."""
         places: list[int] = []
         prefix = b"" if change is None else change.prefix
@@ -186,7 +186,9 @@ class _MergedRecords:
             yield f"{self._elsewhere:,} of them in different splits: the first dataset's split is used"
 
 
-def _differing(one: tuple[SplitRecords, int, Change | None], other: tuple[SplitRecords, int, Change | None]) -> str:
+def _differing(
+    one: tuple[SplitRecords, int, RecordChange | None], other: tuple[SplitRecords, int, RecordChange | None]
+) -> str:
     """The first feature in which two stored records would differ, except for their id; "" for none."""
     values = []
     for records, place, change in (one, other):

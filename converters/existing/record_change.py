@@ -19,7 +19,7 @@ _REMEDY = "run `shardfeed verify DIR --deep` on its dataset"
 
 
 @dataclass(frozen=True)
-class Change:
+class RecordChange:
     """Change to make to each record of `schema`. A record in which nothing changes keeps its bytes.
 
     `numbers`: by label feature, the new number of each class, or DROPPED. `names`: the new names of those classes.

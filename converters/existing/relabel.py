@@ -9,9 +9,9 @@ import numpy as np
 
 from shardfeed.annotations import RASTER, Raster
 from shardfeed.converters.existing.class_map import ClassMap, Mapped, mapped, near_names, read_class_map, with_classes
-from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, Part, SplitRecords
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, SourcePart, SplitRecords
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
-from shardfeed.converters.existing.record_change import DROPPED, Change
+from shardfeed.converters.existing.record_change import DROPPED, RecordChange
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.declared import checked
@@ -66,17 +66,17 @@ def relabel(
     if listed is not None:
         _check_order(listed, lists, renamed if rasters else None)
     lists = {key: of_key for key, of_key in lists.items() if not of_key.same}
-    change = Change(
+    change = RecordChange(
         schema,
         {key: of_key.numbers for key, of_key in lists.items()},
         {key: of_key.names for key, of_key in lists.items()},
     )
-    parts: list[Part] = []
+    parts: list[SourcePart] = []
     dropped = 0
     for name, records in opened.splits.items():
         places = _stay(records, lists)
         dropped += len(records) - len(places)
-        parts.append(Part(records, places, name, change if lists else None))
+        parts.append(SourcePart(records, places, name, change if lists else None))
     if dropped == len(opened):
         raise UsageError("classes", "the class of every record is dropped", "drop fewer")
     notes = [f"{number(dropped, 'record')} of dropped classes left out"] if dropped else []

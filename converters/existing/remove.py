@@ -6,7 +6,7 @@ from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, SourcePart
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.record_keys import Keys, places_of, read_keys
 from shardfeed.converters.report import Report
@@ -48,7 +48,7 @@ def remove(
     """
     opened = Opened(dataset)
     gone = places_of(opened, read_keys(keys), missing_ok=missing_ok)
-    parts = [Part(records, np.flatnonzero(~gone[name]), name) for name, records in opened.splits.items()]
+    parts = [SourcePart(records, np.flatnonzero(~gone[name]), name) for name, records in opened.splits.items()]
     counts = {name: int(of_split.sum()) for name, of_split in gone.items()}
     removed = sum(counts.values())
     if removed == len(opened):

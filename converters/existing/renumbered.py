@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from shardfeed.converters.existing.dataset_source import Part
-from shardfeed.converters.existing.record_change import Change
+from shardfeed.converters.existing.dataset_source import SourcePart
+from shardfeed.converters.existing.record_change import RecordChange
 from shardfeed.converters.planning.split_shares import check_seed, draw
 from shardfeed.errors import UsageError, argument, name_text
 from shardfeed.schema import SOURCE_ID
 
 
-def numbered(parts: Sequence[Part], seed: int, *, renumber: bool) -> list[Part]:
+def numbered(parts: Sequence[SourcePart], seed: int, *, renumber: bool) -> list[SourcePart]:
     """Renumber the parts of the splits in which ids clash; `seed` draws the order of records.
 
     Ids that come from the source (COCO) are only changed with `renumber`; otherwise raise UsageError for a clash.
@@ -24,14 +24,14 @@ def numbered(parts: Sequence[Part], seed: int, *, renumber: bool) -> list[Part]:
     check_seed(seed)
     anew = {name for name in {part.split for part in parts} if _clash(name, parts, seed, renumber=renumber)}
     return [
-        replace(part, change=replace(part.change or Change(part.records.split.schema), renumber=True))
+        replace(part, change=replace(part.change or RecordChange(part.records.split.schema), renumber=True))
         if part.split in anew
         else part
         for part in parts
     ]
 
 
-def _clash(name: str | None, parts: Sequence[Part], seed: int, *, renumber: bool) -> bool:
+def _clash(name: str | None, parts: Sequence[SourcePart], seed: int, *, renumber: bool) -> bool:
     """Whether the records of the new split `name` need new ids."""
     of_split = [part for part in parts if part.split == name and len(part.places)]
     columns = [numbers for part in of_split if (numbers := part.records.numbers) is not None]
@@ -56,7 +56,7 @@ def _clash(name: str | None, parts: Sequence[Part], seed: int, *, renumber: bool
     raise UsageError("renumber", problem, remedy)
 
 
-def _keys(parts: Sequence[Part]) -> Iterator[bytes]:
+def _keys(parts: Sequence[SourcePart]) -> Iterator[bytes]:
     """The new keys of all records."""
     for part in parts:
         prefix = b"" if part.change is None else part.change.prefix

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, SourcePart
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.renumbered import numbered
 from shardfeed.converters.planning.split_shares import Groups, Shares
@@ -64,7 +64,7 @@ def split(
         problem = f"{clash[0]!r} is an existing split that is kept"
         raise UsageError("split", problem, f"choose other names, or leave {argument('of')} out to divide all records")
     places = {name: np.arange(len(records)) for name, records in opened.splits.items()}
-    parts = [Part(opened.splits[name], places[name], name if name in kept else None) for name in places]
+    parts = [SourcePart(opened.splits[name], places[name], name if name in kept else None) for name in places]
     parts = numbered(parts, seed, renumber=renumber)
     made_with = opened.made_with("split", "split_by", "seed", "groups")
     source = ChosenRecords(parts, opened.schema, made_with, keeps_order=False)

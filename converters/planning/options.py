@@ -28,7 +28,7 @@ class PlanOptions:
     `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
     `shards`: number of shards of each split, or of each split by name; None: as `shard_size` requires. `shard_size`:
     approximate bytes per shard: of source images, or of raw pixels if these have one size; None: 256 MB at most, and
-    less if a dataset would have fewer than 16 shards (see shard_count.py). `seed`: an integer; decides split by
+    less if a dataset would have fewer than 16 shards (`shard_counts` in space.py). `seed`: an integer; decides split by
     fraction and order. `to`: the format of shards, by name. `made_with`: for existing records, the replacement of
     `image`. `onto`: the dataset that is appended to; then `fractions`, `shards` and `seed` apply to the new samples.
     `split_by`: "exact": shares exact to one image, also in each class; or "hash": each sample's key decides. `groups`:

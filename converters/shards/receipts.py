@@ -22,7 +22,7 @@ from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import Account, LeftOut
-from shardfeed.converters.shards.task import MADE_OF, Kept, Noted, Receipt, ShardTask
+from shardfeed.converters.shards.task import IMAGE_IDENTITY, Receipt, Remark, ReusableImage, ShardTask
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import IntegrityError, StorageError, UsageError, escape, name_bytes, name_text
 from shardfeed.formats.example import decode, values_of
@@ -75,12 +75,12 @@ class StoredColumns(Mapping[str, bytes]):
             return False
 
 
-def _noted(entries: tuple[Noted, ...]) -> list[list[Any]]:
+def _noted(entries: tuple[Remark, ...]) -> list[list[Any]]:
     return [[name_text(entry.key), entry.what, entry.why, entry.asked] for entry in entries]
 
 
-def _from_noted(entries: list[list[Any]]) -> tuple[Noted, ...]:
-    return tuple(Noted(name_bytes(key), what, why, asked) for key, what, why, asked in entries)
+def _from_noted(entries: list[list[Any]]) -> tuple[Remark, ...]:
+    return tuple(Remark(name_bytes(key), what, why, asked) for key, what, why, asked in entries)
 
 
 def _account(account: Account) -> list[Any]:
@@ -214,9 +214,9 @@ class ShardContents:
         self._counted = {key: task.schema.features[key] for key in counted}
         self._counts = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
         self._formats: dict[str, int] = {}
-        self.rejected: list[Noted] = []
-        self.normalised: list[Noted] = []
-        self.warnings: list[Noted] = []
+        self.rejected: list[Remark] = []
+        self.normalised: list[Remark] = []
+        self.warnings: list[Remark] = []
         self.progressive = 0
         self.accounts = [Account()]
         if earlier is not None:
@@ -258,7 +258,7 @@ class ShardContents:
         encoded = {key: encode_column(values, column_dtype(schema, key)) for key, values in pairs}
         left_out = {noted.key for noted in self.rejected}
         written = [sample for sample in self._task.samples if sample.key not in left_out]
-        return self._receipt(info, {**encoded, MADE_OF: made_of(written, schema, self._task.image)})
+        return self._receipt(info, {**encoded, IMAGE_IDENTITY: image_identity(written, schema, self._task.image)})
 
     def _receipt(self, info: ShardInfo, columns: Mapping[str, bytes]) -> Receipt:
         return Receipt(
@@ -294,7 +294,7 @@ _RECEIPT, _DATA, _INDEX = ".json", ".data", ".index"
 _BYTES = _FILE.size  # of an image's fingerprint
 
 
-def made_of(samples: Iterable[Sample], schema: Schema, image: ImageOptions) -> bytes:
+def image_identity(samples: Iterable[Sample], schema: Schema, image: ImageOptions) -> bytes:
     """16 bytes for the options that decide how an image is stored, and 16 for each sample's file.
 
     Labels, split and position do not matter. Zeros if it is unknown whether the image is the same, because a callable
@@ -322,13 +322,13 @@ class _Shard:
 
     path: str
     info: ShardInfo
-    normalised: Mapping[bytes, tuple[Noted, ...]]
-    warnings: Mapping[bytes, tuple[Noted, ...]]
+    normalised: Mapping[bytes, tuple[Remark, ...]]
+    warnings: Mapping[bytes, tuple[Remark, ...]]
     users: set[User]
 
 
 def _states(stored: bytes) -> Iterator[bytes]:
-    """Yield for each record its 16 bytes of `made_of`, preceded by the first 16, which all records share."""
+    """Yield for each record its 16 bytes of `image_identity`, preceded by the first 16, which all records share."""
     return (stored[:_BYTES] + stored[start : start + _BYTES] for start in range(_BYTES, len(stored), _BYTES))
 
 
@@ -354,7 +354,7 @@ class EarlierShards:
             return
         shard = _Shard(path, receipt.info, _by_key(receipt.normalised), _by_key(receipt.warnings), set())
         self._shards.append(shard)
-        stored = receipt.columns.get(MADE_OF, b"")
+        stored = receipt.columns.get(IMAGE_IDENTITY, b"")
         for row, state in enumerate(_states(stored)):
             self._found[state] = shard, row
         self._found.pop(stored[:_BYTES] + bytes(_BYTES), None)
@@ -368,18 +368,20 @@ class EarlierShards:
             move_file(old, place + end)
         self._add(place)
 
-    def find(self, samples: Sequence[Sample], schema: Schema, image: ImageOptions, user: User) -> dict[int, Kept]:
+    def find(
+        self, samples: Sequence[Sample], schema: Schema, image: ImageOptions, user: User
+    ) -> dict[int, ReusableImage]:
         """Find the images that are already stored, by their indices in the list; `user`: the shard that takes them."""
-        found: dict[int, Kept] = {}
+        found: dict[int, ReusableImage] = {}
         if not self._found:
             return found
-        states = _states(made_of(samples, schema, image))
+        states = _states(image_identity(samples, schema, image))
         for place, (sample, state) in enumerate(zip(samples, states, strict=True)):
             shard, row = self._found.get(state, (None, 0))
             if shard is not None:
                 shard.users.add(user)
                 notes = shard.normalised.get(sample.key, ()), shard.warnings.get(sample.key, ())
-                found[place] = Kept(shard.path + _DATA, shard.path + _INDEX, shard.info, row, *notes)
+                found[place] = ReusableImage(shard.path + _DATA, shard.path + _INDEX, shard.info, row, *notes)
         return found
 
     def remove_unused(self, user: User | None = None) -> None:
@@ -392,8 +394,8 @@ class EarlierShards:
         self._shards = [shard for shard in self._shards if shard.users]
 
 
-def _by_key(entries: Iterable[Noted]) -> dict[bytes, tuple[Noted, ...]]:
-    found: dict[bytes, tuple[Noted, ...]] = {}
+def _by_key(entries: Iterable[Remark]) -> dict[bytes, tuple[Remark, ...]]:
+    found: dict[bytes, tuple[Remark, ...]] = {}
     for noted in entries:
         found[noted.key] = (*found.get(noted.key, ()), noted)
     return found
@@ -413,7 +415,7 @@ class ImagesOfEarlier:
         self._format = format
         self._open: dict[str, tuple[ShardView, OpenFile]] = {}
 
-    def take(self, kept: Kept, key: bytes, image: ImageOptions) -> Taken | None:
+    def take(self, kept: ReusableImage, key: bytes, image: ImageOptions) -> Taken | None:
         """Read the stored image of the sample `key`; None if it has changed, and its source must be read again."""
         try:
             if kept.path not in self._open:

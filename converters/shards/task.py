@@ -14,18 +14,18 @@ from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import index_file, shard_file
 from shardfeed.schema import Schema
 
-MADE_OF = ""  # name of a column in receipts that is not a feature: identifies the image of each record
+IMAGE_IDENTITY = ""  # name of a column in receipts that is not a feature: identifies the image of each record
 
 
-class Kept(NamedTuple):
+class ReusableImage(NamedTuple):
     """An image that an earlier run has stored, in `row` of the shard at `path`, and the remarks on it then."""
 
     path: str
     index_path: str
     info: ShardInfo
     row: int
-    normalised: tuple["Noted", ...]
-    warnings: tuple["Noted", ...]
+    normalised: tuple["Remark", ...]
+    warnings: tuple["Remark", ...]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ShardTask:
     image: ImageOptions
     condemned: Mapping[int, RejectCode] = field(default_factory=dict)
     digest: str = ""
-    kept: Mapping[int, Kept] = field(default_factory=dict)
+    kept: Mapping[int, ReusableImage] = field(default_factory=dict)
     format: str = NATIVE.name
     receipts: str = ""
     made_by: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def checkpoint_path(data: str) -> str:
 
 
 @dataclass(frozen=True)
-class Noted:
+class Remark:
     """Something to report about one sample: its key, a code or its changes joined by "+", and why.
 
     `asked`: whether the options requested all of the changes.
@@ -104,9 +104,9 @@ class Noted:
         object.__setattr__(self, "why", spell_out(self.why))
 
 
-def noted_of(listed: Iterable[Skipped | LeftOut]) -> list[Noted]:
+def noted_of(listed: Iterable[Skipped | LeftOut]) -> list[Remark]:
     """The entries that a source listed, as reports have them."""
-    return [Noted(one.key, str(one.code), one.reason) for one in listed]
+    return [Remark(one.key, str(one.code), one.reason) for one in listed]
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ class Receipt:
     """Result of writing one shard.
 
     `class_counts[key][v]` and `formats` as in the manifest. `columns`: feature -> the column of the written records
-    (see column.py), which may be read from a file on demand; under MADE_OF the bytes of `made_of`, by which a later run
-    decides whether it can reuse an image. `rejected`: left out. `normalised`: stored with other bytes than the
-    source's, because not every loader reads the original. `warnings`: stored, but unusual. `progressive`: number of
-    JPEGs kept that decode slowly. `account`: of the objects. `digest`: the task's.
+    (see column.py), which may be read from a file on demand; under IMAGE_IDENTITY the bytes of `image_identity`, by
+    which a later run decides whether it can reuse an image. `rejected`: left out. `normalised`: stored with other
+    bytes than the source's, because not every loader reads the original. `warnings`: stored, but unusual.
+    `progressive`: number of JPEGs kept that decode slowly. `account`: of the objects. `digest`: the task's.
     """
 
     split: str
@@ -126,9 +126,9 @@ class Receipt:
     class_counts: Mapping[str, tuple[int, ...]]
     formats: Mapping[str, int]
     columns: Mapping[str, bytes]
-    rejected: tuple[Noted, ...]
-    normalised: tuple[Noted, ...]
-    warnings: tuple[Noted, ...]
+    rejected: tuple[Remark, ...]
+    normalised: tuple[Remark, ...]
+    warnings: tuple[Remark, ...]
     progressive: int = 0
     account: Account = NOTHING
     digest: str = ""

@@ -16,7 +16,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.place_objects import left_out_with_image, place_objects
 from shardfeed.converters.shards.place_raster import raster_values
 from shardfeed.converters.shards.receipts import ImagesOfEarlier, ShardContents, load_receipt, save_receipt
-from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
+from shardfeed.converters.shards.task import Receipt, Remark, ShardTask
 from shardfeed.converters.sources.reading import ReadAhead, checked_values, own_features, read_image
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import IntegrityError, StorageError, escape
@@ -53,7 +53,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     placed = bool(task.schema.object_keys)
     ahead = ReadAhead(task.samples, task.image.max_bytes, task.kept)
     earlier = ImagesOfEarlier(task.shard_format)
-    sink, contents = _begun(task)
+    sink, contents = _open_or_resume(task)
     with sink as shard:
         read = 0
         due = time.monotonic() + CHECKPOINT_SECONDS
@@ -71,7 +71,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                     payload = sample.record(number)
                     counted = contents.counted(payload)
                 except IntegrityError as error:
-                    contents.rejected.append(Noted(sample.key, RejectCode.DAMAGED.value, f"{error}"))
+                    contents.rejected.append(Remark(sample.key, RejectCode.DAMAGED.value, f"{error}"))
                     continue
                 shard.write_payload(payload)
                 contents.add(counted, sample)
@@ -95,19 +95,19 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 objects = place_objects(sample.key, sample.objects, image, task.schema) if placed else None
                 mask = raster_values(sample, image, task.schema.raster, task.image) if task.schema.raster else {}
             except RejectedError as error:
-                contents.rejected.append(Noted(sample.key, error.code.value, error.reason))
+                contents.rejected.append(Remark(sample.key, error.code.value, error.reason))
                 contents.accounts.append(left_out_with_image(sample.key, sample.objects))
                 continue
             if image.changes:
                 why = f"stored as {image.format.decode()}"
                 asked = ASKED.issuperset(image.changes)
-                contents.normalised.append(Noted(sample.key, "+".join(image.changes), why, asked))
-            contents.warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
+                contents.normalised.append(Remark(sample.key, "+".join(image.changes), why, asked))
+            contents.warnings += [Remark(sample.key, "warning", why) for why in image.warnings]
             contents.progressive += image.progressive
             if places and Change.TURNED in image.changes:
                 # No file states whether its annotators saw the image upright or as stored.
                 why = f"rotated upright as its EXIF says: {places} must refer to the upright image"
-                contents.warnings.append(Noted(sample.key, "warning", why))
+                contents.warnings.append(Remark(sample.key, "warning", why))
             values = {**_image_values(image, data, task.schema), **_own_values(sample, own, number), **mask}
             if objects:
                 values.update(objects.values)
@@ -118,7 +118,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     return contents.receipt(shard.info)
 
 
-def _begun(task: ShardTask) -> tuple[ShardSink, ShardContents]:
+def _open_or_resume(task: ShardTask) -> tuple[ShardSink, ShardContents]:
     """Open a shard to write, with the contents up to the checkpoint of an earlier try if that can be used."""
     begun = partial(task.shard_format.sink, *task.paths, task.schema, len(task.samples))
     earlier = load_receipt(task.checkpoint)

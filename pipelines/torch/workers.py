@@ -11,7 +11,7 @@ import torch
 from shardfeed.declared import Positive, Range, checked
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget, memory_budget
-from shardfeed.machine.free_space import Room, room_in
+from shardfeed.machine.free_space import FreeSpace, room_in
 from shardfeed.machine.processes import MOST_WORKERS, in_daemon
 from shardfeed.pipelines.nests import leaves
 from shardfeed.pipelines.samples import Mixture, Samples
@@ -138,7 +138,7 @@ def shared_memory_check(workers: WorkerPlan, local_ranks: int) -> Callable[[int]
     return partial(_check_batches, room_in(SHARED, kept_share=0), workers, local_ranks)
 
 
-def _check_batches(room: Room, workers: WorkerPlan, local_ranks: int, batch_bytes: int) -> int:
+def _check_batches(room: FreeSpace, workers: WorkerPlan, local_ranks: int, batch_bytes: int) -> int:
     ours = local_ranks * batch_bytes
     room.check(workers.batches_in_memory() * ours, "fewer workers, Workers(prefetch=1), smaller batches")
     kept = workers.prefetch + 1  # another one is in use

@@ -16,7 +16,7 @@ KEPT_SHARE = 1 / 4  # share of the memory left for the reader of the files: abou
 _IN_MEMORY = ("tmpfs", "ramfs")
 
 
-class Room(NamedTuple):
+class FreeSpace(NamedTuple):
     """Free space of a directory when it was measured: `free` bytes; `where` and `remedy` are words for errors."""
 
     directory: str
@@ -31,7 +31,7 @@ class Room(NamedTuple):
             raise StorageError(self.directory, problem, f"to fix this: {self.remedy}{remedy}", errno.ENOSPC)
 
 
-def room_in(directory: str, kept_share: float = KEPT_SHARE) -> Room:
+def room_in(directory: str, kept_share: float = KEPT_SHARE) -> FreeSpace:
     """Measure an existing directory.
 
     If it is in memory, `kept_share` of this process's memory limit does not count as free, nor does any other use.
@@ -39,13 +39,13 @@ def room_in(directory: str, kept_share: float = KEPT_SHARE) -> Room:
     state = os.statvfs(directory)
     free = state.f_bavail * state.f_frsize
     if not is_in_memory(directory):
-        return Room(directory, free, "in its file system")
+        return FreeSpace(directory, free, "in its file system")
     spare = max(0, memory_free() - int(memory_budget() * kept_share))
     if spare < free or state.f_blocks == 0:  # 0: a file system without a limit of its own
         kept = f", {kept_share:.0%} of which stay reserved" if kept_share else ""
-        return Room(directory, spare, f"of the available memory{kept}")
+        return FreeSpace(directory, spare, f"of the available memory{kept}")
     larger = "a larger one (docker run --shm-size=...), "
-    return Room(directory, free, "in its in-memory file system", larger)
+    return FreeSpace(directory, free, "in its in-memory file system", larger)
 
 
 def is_in_memory(directory: str) -> bool:

@@ -64,7 +64,7 @@ class S3Destination(Destination):
     def _put_parts(self, path: str, file: str, info: FileInfo) -> dict[str, Any]:
         """Send a file in parts, after those that an earlier upload has sent."""
         key, size = self._key(path), max(self.part_bytes, -(-info.size // _MOST_PARTS))
-        upload, etags = self._begun(path, size, info)
+        upload, etags = self._resume_upload(path, size, info)
         try:
             for number, start in enumerate(range(0, info.size, size), 1):
                 if number not in etags:
@@ -81,7 +81,7 @@ class S3Destination(Destination):
                 self._call("abort_multipart_upload", path, Key=key, UploadId=upload)  # a part is damaged, or not needed
             raise
 
-    def _begun(self, path: str, size: int, info: FileInfo) -> tuple[str, dict[int, str]]:
+    def _resume_upload(self, path: str, size: int, info: FileInfo) -> tuple[str, dict[int, str]]:
         """The id of an upload in parts, new or begun by an earlier run, and the ETags of the parts that it has."""
         key = self._key(path)
         for upload in self._unfinished(key):

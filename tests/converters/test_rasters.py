@@ -28,7 +28,7 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import moved_pixels
 from shardfeed.converters.shards.place_raster import class_numbers, raster_values
-from shardfeed.converters.shards.receipts import made_of
+from shardfeed.converters.shards.receipts import image_identity
 from shardfeed.converters.sources.source import MaskTable, RasterImage
 from shardfeed.errors import TooManyRejectedError, UsageError
 from shardfeed.schema import Feature, Schema
@@ -424,7 +424,9 @@ def test_a_plan_sees_the_mask() -> None:
     assert make_plan(Upright(changed=4), options).inputs.digest != plan.inputs.digest
     other = MaskTable(values=(*TABLE.values[:-1], (254, 255)))
     assert make_plan(Upright(table=other), options).inputs.digest != plan.inputs.digest
-    assert not any(made_of([Upright()[0]], plan.schema, options.image)[16:]), "none is taken over from an earlier shard"
+    assert not any(image_identity([Upright()[0]], plan.schema, options.image)[16:]), (
+        "none is taken over from an earlier shard"
+    )
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 
 from shardfeed.column import encode_column
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt, with_checksum
-from shardfeed.converters.shards.task import Noted, Receipt
+from shardfeed.converters.shards.task import Receipt, Remark
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.format import ShardInfo
 from shardfeed.schema import FILENAME, LABEL
@@ -19,7 +19,7 @@ from shardfeed.storage.storage import FileInfo
 @pytest.fixture
 def receipt() -> Receipt:
     info = ShardInfo(4, FileInfo(100, 1), FileInfo(10, 2))
-    noted = (Noted(b"a\xff", "E_X", "why"),)
+    noted = (Remark(b"a\xff", "E_X", "why"),)
     columns = {
         LABEL: encode_column([2, 0, 2, 2], np.dtype("<i4")),
         FILENAME: encode_column([b"a", b"\n", b"", b"\xff"], np.dtype("O")),

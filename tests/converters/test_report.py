@@ -11,7 +11,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert, from_dicts
 from shardfeed.converters.rejects import LeftOut
-from shardfeed.converters.shards.task import Noted
+from shardfeed.converters.shards.task import Remark
 from shardfeed.converters.sources.source import Findings, info_of
 from shardfeed.errors import argument
 from shardfeed.tools.cli import main
@@ -112,7 +112,7 @@ def test_a_reason_with_an_option_reads_as_typed_and_as_in_python(
     for text in (capsys.readouterr().out, (tmp_path / "out" / "rejected.jsonl").read_text()):
         assert "give --boxes-on upright|stored (in Python boxes_on='upright' or 'stored')" in text
     reason = f"{argument('colours', typed='FILE')} names colours"
-    for told in (Noted(b"a", "E_MASK_LOSSY", reason).why, LeftOut(b"a", "E_OUTLINE", reason).reason):
+    for told in (Remark(b"a", "E_MASK_LOSSY", reason).why, LeftOut(b"a", "E_OUTLINE", reason).reason):
         assert told == "--colours FILE (in Python colours) names colours"
     source = from_dicts([{"image": (tmp_path / "a.jpg").read_bytes(), "key": "a.jpg"}])
     noted = replace(source, findings=Findings(notes=[reason]))

@@ -14,7 +14,7 @@ from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards import write_shard as shard_writer
 from shardfeed.converters.shards.receipts import EarlierShards, save_receipt
-from shardfeed.converters.shards.task import MADE_OF, Receipt, ShardTask, shard_paths
+from shardfeed.converters.shards.task import IMAGE_IDENTITY, Receipt, ShardTask, shard_paths
 from shardfeed.converters.shards.write_shard import write_shard
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import SourceFile
@@ -60,8 +60,8 @@ def test_the_receipt_says_what_is_on_disk(tmp_path: Path) -> None:
     view = NATIVE.view(receipt.info, Path(index).read_bytes(), index)
     records = [decode(payload) for payload in view.read(LOCAL.open(data), 0, 3)]
     assert [record[SOURCE_ID][1] for record in records] == [[b"40"], [b"41"], [b"43"]], "a rejected one leaves a gap"
-    assert receipt.columns.keys() == {*column_keys("train", SCHEMA), MADE_OF}
-    assert len(receipt.columns[MADE_OF]) == 16 + 3 * 16
+    assert receipt.columns.keys() == {*column_keys("train", SCHEMA), IMAGE_IDENTITY}
+    assert len(receipt.columns[IMAGE_IDENTITY]) == 16 + 3 * 16
     for key in column_keys("train", SCHEMA):
         column = receipt.columns[key]
         values = parse_column(column, 3, column_dtype(SCHEMA, key), key)
@@ -138,7 +138,7 @@ def test_a_condemned_image_is_not_touched(tmp_path: Path) -> None:
 def test_a_shard_of_nothing_but_rejected_images(tmp_path: Path) -> None:
     receipt = write_shard(task(tmp_path / "out", [b"no image"]))
     assert (receipt.info.records, receipt.info.data.size, receipt.info.index.size) == (0, 0, 0)
-    columns = {key: column for key, column in receipt.columns.items() if key != MADE_OF}
+    columns = {key: column for key, column in receipt.columns.items() if key != IMAGE_IDENTITY}
     assert [len(parse_column(c, 0, column_dtype(SCHEMA, k), k)) for k, c in columns.items()] == [0] * 8
 
 

@@ -101,10 +101,6 @@ def test_the_repository_stays_small() -> None:
     assert sum(path.lstat().st_size for path in files if path.exists()) < 10 << 20
 
 
-# Names of classes that still exist twice. None is added, and those that are renamed are taken off.
-STILL_TWICE = {"Change", "Part", "_File"}
-
-
 def test_no_class_name_is_there_twice() -> None:
     places: dict[str, list[str]] = {}
     for path in FILES:
@@ -112,9 +108,7 @@ def test_no_class_name_is_there_twice() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
     twice = {name: found for name, found in places.items() if len(found) > 1}
-    added = {name: found for name, found in twice.items() if name not in STILL_TWICE}
-    assert not added, "one name for one thing: name the vaguer one for what it is"
-    assert set(twice) >= STILL_TWICE, "take off what is there once"
+    assert not twice, "one name for one thing: name the vaguer one for what it is"
 
 
 @each_folder

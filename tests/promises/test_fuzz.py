@@ -24,7 +24,7 @@ import pytest
 import shardfeed
 from shardfeed.column import check_labels, encode_column, parse_column
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt, with_checksum
-from shardfeed.converters.shards.task import Noted, Receipt
+from shardfeed.converters.shards.task import Receipt, Remark
 from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.errors import IntegrityError, LabelFileError, ShardfeedError
 from shardfeed.formats.example import decode, encode
@@ -384,7 +384,7 @@ def signed_manifest(scratch: Path) -> Target:
 
 def a_receipt() -> Receipt:
     info = ShardInfo(4, FileInfo(100, 1), FileInfo(20, 2))
-    noted = (Noted(b"a\xff", "E_X", "why"),)
+    noted = (Remark(b"a\xff", "E_X", "why"),)
     return Receipt(
         "train",
         3,

@@ -18,7 +18,7 @@ from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_t
 from shardfeed.tools.arguments import add_output_arguments, given, output_bar
 from shardfeed.tools.convert_report import feature_table
 
-IN_PYTHON = {"splits": "--split"}
+PYTHON_NAMES = {"splits": "--split"}
 _NAMES_SHOWN = 8
 
 

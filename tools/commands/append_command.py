@@ -11,7 +11,7 @@ from shardfeed.tools.arguments import GROUPS, add_group_arguments, add_limit_arg
 from shardfeed.tools.commands import convert_command
 from shardfeed.tools.making import add_making_arguments, run_operation
 
-IN_PYTHON = convert_command.IN_PYTHON
+PYTHON_NAMES = convert_command.PYTHON_NAMES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

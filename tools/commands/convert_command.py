@@ -12,7 +12,7 @@ from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.split_shares import SPLIT_BY, Shares
 from shardfeed.converters.report import noted_json
-from shardfeed.converters.shards.task import Noted
+from shardfeed.converters.shards.task import Remark
 from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import CLASSES, options_of
@@ -43,7 +43,7 @@ from shardfeed.tools.next_steps import next_steps
 from shardfeed.tools.progress import EventLog, ProgressReporter
 from shardfeed.version import __version__
 
-IN_PYTHON = {  # arguments that have another name here
+PYTHON_NAMES = {  # arguments that have another name here
     "column": "column",
     "path": "as SOURCE",
     "root": "as SOURCE, and this file by --labels",
@@ -171,7 +171,7 @@ def _convert(args: argparse.Namespace, reporter: ProgressReporter, log: EventLog
     return 0
 
 
-def _log_rejected(rejected: Sequence[Noted], log: EventLog) -> None:
+def _log_rejected(rejected: Sequence[Remark], log: EventLog) -> None:
     for noted in rejected:
         log.write("rejected", **noted_json(noted))
 

@@ -6,7 +6,7 @@ from functools import partial
 from shardfeed.converters.existing.relabel import relabel
 from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 
-IN_PYTHON = {"classes": "--map"}
+PYTHON_NAMES = {"classes": "--map"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -37,7 +37,7 @@ from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import BusyError, IntegrityError, OutputExistsError, RecordError, StorageError, UsageError
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord import frame
-from shardfeed.machine.free_space import Room
+from shardfeed.machine.free_space import FreeSpace
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, LABEL, TEXT, Feature, Schema
 from shardfeed.storage.local import locked
@@ -389,7 +389,7 @@ def test_an_output_that_cannot_be(folder: Callable[..., Path], tmp_path: Path) -
 
 def test_no_room(folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = made(ImageFolder(folder(2)), tmp_path)
-    monkeypatch.setattr(exporting, "room_in", lambda parent, kept_share: Room(parent, 10, "in its file system"))
+    monkeypatch.setattr(exporting, "room_in", lambda parent, kept_share: FreeSpace(parent, 10, "in its file system"))
     with pytest.raises(StorageError, match="are needed, 10 bytes are free in its file system"):
         export(data, tmp_path / "out", "folder")
     assert not (tmp_path / "out").exists()

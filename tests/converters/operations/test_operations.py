@@ -25,8 +25,8 @@ from shardfeed.converters import (
     reshard,
 )
 from shardfeed.converters.existing.class_map import joined
-from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetSource, Opened, Part
-from shardfeed.converters.existing.record_change import Change
+from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetSource, Opened, SourcePart
+from shardfeed.converters.existing.record_change import RecordChange
 from shardfeed.errors import SplitError, TooManyRejectedError, UsageError
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.readers import Dataset
@@ -57,8 +57,8 @@ class TestChosenRecords(RecordedSourceContract):
         def make() -> ChosenRecords:
             opened = Opened(small.directory)
             names = {LABEL: ("b", "c", "a")}
-            change = Change(opened.schema, {LABEL: (2, 0, 1)}, names, b"x/", renumber=True)
-            parts = [Part(records, np.arange(1, 5), None, change) for records in opened.splits.values()]
+            change = RecordChange(opened.schema, {LABEL: (2, 0, 1)}, names, b"x/", renumber=True)
+            parts = [SourcePart(records, np.arange(1, 5), None, change) for records in opened.splits.values()]
             return ChosenRecords(parts, replace(opened.schema, class_names=names), opened.made_with())
 
         return make

@@ -25,7 +25,7 @@ from shardfeed.converters import (
     survey,
 )
 from shardfeed.converters.existing.class_map import read_class_map
-from shardfeed.converters.existing.record_change import Change
+from shardfeed.converters.existing.record_change import RecordChange
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.kinds import KEYPOINTS
 from shardfeed.readers import Dataset
@@ -258,7 +258,7 @@ def test_records_of_others(adopted: Path, tmp_path: Path) -> None:
 
 
 def test_a_label_that_is_no_class_is_named(small: Dataset) -> None:
-    change = Change(small.manifest.schema, {LABEL: (0,)}, {LABEL: ("x",)})
+    change = RecordChange(small.manifest.schema, {LABEL: (0,)}, {LABEL: ("x",)})
     tulip = next(i for i, record in enumerate(small["train"]) if record[LABEL] == 2)
     with pytest.raises(IntegrityError, match="image/class/label is 2, expected 0 to 0"):
         change(small["train"].payload(tulip), 0)

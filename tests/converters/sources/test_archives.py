@@ -14,7 +14,7 @@ import pytest
 from shardfeed.converters.sources.files.archive import is_archive, unpack
 from shardfeed.converters.sources.guard import UNPACKED_FREE, HostileError
 from shardfeed.errors import StorageError, UsageError
-from shardfeed.machine.free_space import Room
+from shardfeed.machine.free_space import FreeSpace
 
 FILES = {"cat/1.jpg": b"one" * 1000, "dog/" + "x" * 150 + ".jpg": b"two", "dog/empty.jpg": b""}
 
@@ -138,7 +138,9 @@ def test_cut_and_changed_archives_are_refused(kind: str, tmp_path: Path, tempora
 
 def test_a_full_disk_is_named(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.zip", FILES)
-    monkeypatch.setattr("shardfeed.converters.sources.files.unpack.room_in", lambda folder: Room(folder, 1000, "there"))
+    monkeypatch.setattr(
+        "shardfeed.converters.sources.files.unpack.room_in", lambda folder: FreeSpace(folder, 1000, "there")
+    )
     with pytest.raises(StorageError, match="TMPDIR") as caught:
         unpack(str(path))
     assert caught.value.exit_code == 5

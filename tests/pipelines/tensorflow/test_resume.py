@@ -110,8 +110,8 @@ def test_after_pickling_the_order_and_the_samples(flowers: Dataset) -> None:
     crop = random_resized_crop(SIZE)
     options: dict[str, Any] = {"pad": None, "keys": None, "damaged": None, "parallelism": 2}
     found = []
-    for made_of in ((arranged, order), pickle.loads(pickle.dumps((arranged, order)))):
-        found.append(fingerprint(assemble_batches(*made_of, crop, start_step=7, **options), 3))
+    for image_identity in ((arranged, order), pickle.loads(pickle.dumps((arranged, order)))):
+        found.append(fingerprint(assemble_batches(*image_identity, crop, start_step=7, **options), 3))
     assert found[0] == found[1]
 
 

@@ -19,7 +19,7 @@ from pictures import image_bytes
 from remedies.inventory import options, options_in, pattern
 
 # An option as Python writes it, outside of "(in Python ...)", which a command should not say.
-IN_PYTHON = re.compile(
+PYTHON_NAMES = re.compile(
     rf"(?<![\w(])({'|'.join(flag[2:].replace('-', '_') for flag in options() if len(flag) > 2)})=[^'\s]*['\[{{]"
 )
 
@@ -199,7 +199,7 @@ def follow(row: Row, way: Way, printed: Callable[[], str], *, steps: int = 3) ->
             said = str(error)
     assert "\ue000" not in said, f"an argument that is not formatted: {said}"
     for line in said.splitlines() if command else ():
-        if line.startswith("shardfeed: ") and (found := IN_PYTHON.search(line)):
+        if line.startswith("shardfeed: ") and (found := PYTHON_NAMES.search(line)):
             raise AssertionError(f"{found[0]} is no option: {line}")
     advice = pattern(row.advice).search(said)
     assert advice, f"{row.advice!r} is not what is said: {said}"
