@@ -15,7 +15,7 @@ Source: numpy/lib/format.py, "Format Version 1.0".
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.naming import column_file
-from shardfeed.schema import RESTARTS, Schema
+from shardfeed.schema import Schema, scalar_keys
 
 HEADER_BYTES = 128  # room for any number of records, so that the values start at one place, aligned to 64 bytes
 _PREFIX = struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, HEADER_BYTES - 10)
@@ -38,16 +38,9 @@ def column_keys(split: str, schema: Schema) -> list[str]:
     Features whose file names would be equal (`image/a.b` and `image/a/b`) or too long for a file system have none: a
     column only repeats what the records contain.
     """
-    keys = [key for key, feature in schema.features.items() if feature.scalar and not _is_picture(schema, key)]
-    names = {key: column_file(split, key) for key in keys}
+    names = {key: column_file(split, key) for key in scalar_keys(schema)}
     of_name = Counter(names.values())
-    return sorted(key for key in keys if of_name[names[key]] == 1 and len(names[key].encode()) <= _NAME_BYTES)
-
-
-def _is_picture(schema: Schema, key: str) -> bool:
-    """Whether a feature holds an encoded image, raster or mask, or a part of one, which would be stored twice."""
-    kind = schema.kind(key)
-    return key == RESTARTS or kind in ("image", "raster") or (kind == "place" and schema.features[key].dtype == "bytes")
+    return sorted(key for key, name in names.items() if of_name[name] == 1 and len(name.encode()) <= _NAME_BYTES)
 
 
 def column_dtype(schema: Schema, key: str) -> np.dtype:
@@ -67,16 +60,17 @@ def encode_column(values: Sequence[Any] | np.ndarray, dtype: np.dtype) -> bytes:
 
 
 def join_columns(
-    pieces: Callable[[], Iterable[bytes]],
+    key: str,
+    shards: Sequence[Mapping[str, bytes]],
     records: Sequence[int],
     dtype: np.dtype,
     old: Iterable[bytes] = (),
     before: int = 0,
 ) -> Iterator[bytes]:
-    """Yield the bytes of a split's column, joined from the columns of its shards, which have `records[i]` records each.
+    """Yield the bytes of a split's column `key`, joined from the columns of its shards, of `records[i]` records each.
 
-    `pieces` yields the shards' columns in order; it is called twice for bytes. `old`: the bytes of a column of `before`
-    records, in pieces of any size, to which the shards are appended. Little is held in memory.
+    `shards`: the columns of each by key, in order; those of bytes are taken twice. `old`: the bytes of a column of
+    `before` records, in pieces of any size, to which the shards are appended. One shard's column is held in memory.
     """
     rest = _Bytes(iter(old))
     rest.skip(HEADER_BYTES)
@@ -84,8 +78,8 @@ def join_columns(
     if not dtype.hasobject:
         yield _header(total, dtype)
         yield from rest.take(before * dtype.itemsize)
-        for piece in pieces():
-            yield piece[HEADER_BYTES:]
+        for columns in shards:
+            yield columns[key][HEADER_BYTES:]
         return
     yield _header(total, _ENDS)
     last = b""
@@ -93,15 +87,15 @@ def join_columns(
         last = (last + part)[-_ENDS.itemsize :]
         yield part
     size = end = int.from_bytes(last, "little")
-    for piece, count in zip(pieces(), records, strict=True):
-        of_piece = np.frombuffer(piece, _ENDS, count, HEADER_BYTES) + end
+    for columns, count in zip(shards, records, strict=True):
+        of_piece = np.frombuffer(columns[key], _ENDS, count, HEADER_BYTES) + end
         end = int(of_piece[-1]) if count else end
         yield of_piece.tobytes()
     rest.skip(HEADER_BYTES)
     yield _header(end, _BLOB)
     yield from rest.take(size)
-    for piece, count in zip(pieces(), records, strict=True):
-        yield piece[2 * HEADER_BYTES + count * _ENDS.itemsize :]
+    for columns, count in zip(shards, records, strict=True):
+        yield columns[key][2 * HEADER_BYTES + count * _ENDS.itemsize :]
 
 
 class _Bytes:

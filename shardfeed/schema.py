@@ -279,6 +279,17 @@ class Schema:
         return cls(features, names, ids, keypoints, None if raster is None else Raster.from_json(raster))
 
 
+def scalar_keys(schema: Schema) -> list[str]:
+    """Keys of the features with one value per record, except encoded images, rasters and masks, and parts of these."""
+
+    def is_picture(key: str) -> bool:
+        kind = schema.kind(key)
+        of_mask = kind == "place" and schema.features[key].dtype == "bytes"
+        return key == RESTARTS or kind in ("image", "raster") or of_mask
+
+    return [key for key, feature in schema.features.items() if feature.scalar and not is_picture(key)]
+
+
 def image_features(*, sha256: bool, restarts: bool = False) -> dict[str, Feature]:
     """The features that every converted image has; with `restarts` also the features of seekable JPEGs."""
     texts = [ENCODED, FORMAT, FILENAME, SOURCE_ID, *[SHA256] * sha256, *[RESTARTS] * restarts]

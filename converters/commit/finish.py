@@ -7,7 +7,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from shardfeed.annotations import RASTER
@@ -130,26 +129,20 @@ def _write_columns(
 
     A feature that lacks a column in a receipt or in `before` gets none.
     """
-    records = [receipt.info.records for receipt in receipts]
+    records, columns = [receipt.info.records for receipt in receipts], [receipt.columns for receipt in receipts]
     there = 0 if before is None else before.info.records
     infos: dict[str, FileInfo] = {}
     for key in column_keys(split, schema) if sum(records) + there else ():
         known = all(key in receipt.columns for receipt in receipts)
         if known and (not there or (before is not None and key in before.info.columns)):
             path = os.path.join(directory, column_file(split, key))
-            dtype, pieces = column_dtype(schema, key), partial(_of_shards, receipts, key)
             with NewFile(path, sync_directory=False) as file:
                 old = _column_before(before, key) if before is not None and there else ()
-                for part in join_columns(pieces, records, dtype, old, there):
-                    file.write([part])
+                file.write_all(join_columns(key, columns, records, column_dtype(schema, key), old, there))
             infos[key] = FileInfo(file.size, file.crc32c)
     if infos:
         fsync_directory(os.path.join(directory, INDEX_DIRECTORY))
     return infos
-
-
-def _of_shards(receipts: Sequence[Receipt], key: str) -> Iterator[bytes]:
-    return (receipt.columns[key] for receipt in receipts)
 
 
 def _column_before(before: Before, key: str) -> Iterator[bytes]:

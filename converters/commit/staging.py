@@ -169,8 +169,7 @@ class Staging:
 
 def _write_inputs(path: str, plan: Plan) -> None:
     with NewFile(path) as file:
-        for block in plan.inputs.blocks():
-            file.write([block])
+        file.write_all(plan.inputs.blocks())
 
 
 def _manifest_checksum(directory: str) -> list[int]:

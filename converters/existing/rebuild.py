@@ -6,7 +6,6 @@ The manifest has the original checksum of each, so a rebuilt file has the same b
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from shardfeed.column import column_dtype, join_columns
 from shardfeed.converters.commit.finish import TFDS_FORMATS, tfds_files
@@ -116,7 +115,7 @@ def _of_split(
         problem = f"{damaged[lost[0]]}, and indexes of {split.format} shards cannot be restored"
         raise IntegrityError(os.path.join(directory, lost[0]), problem, _from_shards(split.format, manifest.schema))
     made: dict[str, bytes] = {}
-    pieces: dict[str, list[bytes]] = {key: [] for key in columns}
+    of_shards: list[Mapping[str, bytes]] = []
     for number, info in enumerate(split.shards):
         index = split.index_file(number)
         if index not in damaged and not columns:
@@ -131,13 +130,10 @@ def _of_split(
             if index in damaged:
                 made[index] = content
         if columns:
-            receipt = tally.receipt(split.name, number, manifest.schema, info, columns)
-            for key in columns:
-                pieces[key].append(receipt.columns[key])
+            of_shards.append(tally.receipt(split.name, number, manifest.schema, info, columns).columns)
     records = split.shards.records.tolist()
     for key, name in columns.items():
-        of_shards = partial(iter, pieces[key])
-        content = b"".join(join_columns(of_shards, records, column_dtype(manifest.schema, key)))
+        content = b"".join(join_columns(key, of_shards, records, column_dtype(manifest.schema, key)))
         if FileInfo.of(content) != split.columns[key]:
             raise IntegrityError(name, "the values in the shards changed since they were written", _SALVAGE)
         made[name] = content

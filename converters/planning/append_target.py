@@ -42,7 +42,7 @@ class AppendTarget:
         path = os.path.join(self.directory, file)
         with disk_errors(path, "read"):
             data = whole(LOCAL.open(path))
-        if problem := info.difference(FileInfo.of(data)):
+        if problem := info.difference_of(data):
             raise IntegrityError(path, problem, "restore it from a copy; `shardfeed verify DIR` finds other damage")
         return data
 

@@ -56,7 +56,7 @@ class StoredColumns(Mapping[str, bytes]):
         with disk_errors(self._path, "read"), open(self._path, "rb") as file:
             file.seek(self._starts[key])
             data = file.read(info.size)
-        if problem := info.difference(FileInfo.of(data)):
+        if problem := info.difference_of(data):
             raise IntegrityError(self._path, f"the column of {key} {problem}", "remove the file, and run again")
         return data
 

@@ -21,7 +21,7 @@ import stat
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, NamedTuple
 
@@ -157,6 +157,11 @@ class NewFile:
             self.size += len(part)
         if self.size - self._written >= _GATHER or len(self._waiting) >= _MOST_WAITING:
             self._flush()
+
+    def write_all(self, parts: Iterable[bytes]) -> None:
+        """Append each buffer as it comes, such that few are held in memory."""
+        for part in parts:
+            self.write([part])
 
     def begin_with(self, data: bytes) -> None:
         """Overwrite the zeros at the beginning with `data`, of equal length, which was not known before."""

@@ -271,6 +271,10 @@ class FileInfo:
             return f"has {found.size} bytes, expected {self.size}"
         return "" if found == self else f"its CRC-32C is {found.crc32c:08x}, expected {self.crc32c:08x}"
 
+    def difference_of(self, content: bytes) -> str:
+        """Like `difference`, of the content of the file that should be equal."""
+        return self.difference(FileInfo.of(content))
+
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _TOOLS = {

@@ -46,8 +46,8 @@ def test_round_trip(dtype: np.dtype, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_the_columns_of_shards_are_joined(dtype: np.dtype, data: st.DataObject) -> None:
     shards = data.draw(st.lists(st.lists(VALUES[dtype], max_size=20), min_size=1, max_size=5))
-    pieces = [encode_column(values, dtype) for values in shards]
-    joined = b"".join(join_columns(lambda: iter(pieces), [len(values) for values in shards], dtype))
+    pieces = [{"n": encode_column(values, dtype)} for values in shards]
+    joined = b"".join(join_columns("n", pieces, [len(values) for values in shards], dtype))
     assert joined == encode_column([value for values in shards for value in values], dtype)
 
 
@@ -79,7 +79,7 @@ def test_the_bytes_are_fixed() -> None:
 
 @pytest.mark.parametrize("records", [0, 1, 10**10, 10**18])
 def test_any_number_of_records_fits_the_header(records: int) -> None:
-    header = next(join_columns(lambda: iter([]), [records], INTEGERS))
+    header = next(join_columns("n", [], [records], INTEGERS))
     assert len(header) == HEADER_BYTES == 128
     file = io.BytesIO(header)
     assert np.lib.format.read_magic(file) == (1, 0)

@@ -310,10 +310,10 @@ def test_columns_are_extended_in_pieces_of_any_size() -> None:
         whole = encode_column(values, dtype)
         for cut in (0, 1, 17, 30):
             old, shards = encode_column(values[:cut], dtype), [values[cut : cut + 5], [], values[cut + 5 :]]
-            encoded = [encode_column(part, dtype) for part in shards]
+            encoded = [{key: encode_column(part, dtype)} for part in shards]
             for size in (1, 7, 128, 10_000):
                 parts = (old[at : at + size] for at in range(0, len(old), size))
-                assert b"".join(join_columns(encoded.copy, list(map(len, shards)), dtype, parts, cut)) == whole
+                assert b"".join(join_columns(key, encoded, list(map(len, shards)), dtype, parts, cut)) == whole
 
 
 def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
