@@ -127,7 +127,7 @@ def states(count: int, lengths: dict[str, int], rng: random.Random) -> list[tupl
 
 
 @pytest.mark.promise(3)
-@pytest.mark.parametrize("count", [300, pytest.param(10**6, marks=pytest.mark.torture)])
+@pytest.mark.parametrize("count", [150, pytest.param(10**6, marks=pytest.mark.torture)])
 def test_power_loss_then_resume(
     count: int, images: Path, place: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:
