@@ -141,8 +141,7 @@ class ManyRecords(Many):
         return SourceInfo(made_with={}, keeps_order=True)
 
 
-@pytest.mark.parametrize("source", [Many(), ManyRecords()])
-@pytest.mark.parametrize("by", ["exact", "hash"])
+@pytest.mark.parametrize(("source", "by"), [(Many(), "exact"), (Many(), "hash"), (ManyRecords(), "exact")])
 def test_the_number_of_buckets_changes_nothing(source: Many, by: SplitBy, tmp_path: Path) -> None:
     """The samples of each split are sorted by their second draw, as if all were in memory."""
     options = PlanOptions({"train": 0.7, "validation": 0.2, "extra": 0.1}, split_by=by, shard_size=3_000_000)

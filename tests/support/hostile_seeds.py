@@ -14,7 +14,7 @@ from PIL import Image
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import Feature
-from tests.layouts import annotation_tools, arrays, json_exports, official_lists
+from tests.layouts import annotation_tools, arrays, detection, json_exports, official_lists
 from tests.layouts.files import Files
 from tests.layouts.layout import Build
 
@@ -366,6 +366,7 @@ SEEDS: dict[str, tuple[Callable[[Path], Path | None], str]] = {
     "YOLO": (_yolo, "yolo"),
     "VOC": (_voc, "voc"),
     "KITTI": (_kitti, "kitti"),
+    "DOTA": (_layout(detection.dota, "dota"), "dota"),
     "Create ML": (_createml, "createml"),
     "masks": (_masks, "masks"),
     "boxes in CSV": (_boxes_csv, "boxes-csv"),

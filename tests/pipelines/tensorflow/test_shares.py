@@ -148,7 +148,10 @@ def test_the_grid_has_what_is_difficult(splits: dict[int, Split]) -> None:
 
 @pytest.mark.promise(29)
 @pytest.mark.parametrize("order", ["global", Blocks(buffer=12), Global(balance="class")], ids=str)
-@pytest.mark.parametrize(("workers", "per_worker"), [(1, 2), (2, 1), (2, 2), (3, 1), (4, 2)])
+@pytest.mark.parametrize(
+    ("workers", "per_worker"),
+    [(1, 2), (2, 2), (3, 1), *(pytest.param(*more, marks=pytest.mark.long) for more in ((2, 1), (4, 2)))],
+)
 def test_workers_share_the_steps_of_one(
     splits: dict[int, Split], workers: int, per_worker: int, order: OrderLike
 ) -> None:
