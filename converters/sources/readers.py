@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from shardfeed.converters.sources.annotations.tool_signs import TOOLS
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Evidence, Look, Marks, marks_of, missing_of
 from shardfeed.converters.sources.options import (
@@ -17,7 +18,6 @@ from shardfeed.converters.sources.options import (
     PixelOptions,
     of_reader,
 )
-from shardfeed.converters.sources.rare.signs import TOOLS
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.plugins import Plugin, installed
@@ -168,9 +168,9 @@ def _module(name: str) -> Any:
         case "voc":
             from shardfeed.converters.sources.annotations import voc_reader as module
         case "kitti":
-            from shardfeed.converters.sources.rare import kitti as module
+            from shardfeed.converters.sources.annotations import kitti as module
         case "dota":
-            from shardfeed.converters.sources.rare import dota as module
+            from shardfeed.converters.sources.annotations import dota as module
         case "masks":
             from shardfeed.converters.sources.annotations import masks_reader as module
         case "caption-files":
@@ -186,21 +186,21 @@ def _module(name: str) -> Any:
         case "imagefolder":
             from shardfeed.converters.sources.annotations import imagefolder as module
         case "labelme":
-            from shardfeed.converters.sources.rare import labelme as module
+            from shardfeed.converters.sources.annotations import labelme as module
         case "via":
-            from shardfeed.converters.sources.rare import via as module
+            from shardfeed.converters.sources.annotations import via as module
         case "label-studio":
-            from shardfeed.converters.sources.rare import label_studio as module
+            from shardfeed.converters.sources.annotations import label_studio as module
         case "cvat":
-            from shardfeed.converters.sources.rare import cvat as module
+            from shardfeed.converters.sources.annotations import cvat as module
         case "createml":
-            from shardfeed.converters.sources.rare import createml as module
+            from shardfeed.converters.sources.annotations import createml as module
         case "supervisely":
-            from shardfeed.converters.sources.rare import supervisely as module
+            from shardfeed.converters.sources.annotations import supervisely as module
         case "fiftyone":
-            from shardfeed.converters.sources.rare import fiftyone as module
+            from shardfeed.converters.sources.annotations import fiftyone as module
         case "sagemaker":
-            from shardfeed.converters.sources.rare import sagemaker as module
+            from shardfeed.converters.sources.annotations import sagemaker as module
         case "pixels-csv":
             from shardfeed.converters.sources.rare import pixels_csv as module
         case "labels":

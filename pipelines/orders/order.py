@@ -69,7 +69,7 @@ class Order:
 
 @dataclass(frozen=True)
 class StreamOrder(Order):
-    """Shards shuffled, interleaved, through a buffer of `shuffle_buffer` records; made by `readers.stream`.
+    """Shards shuffled, interleaved, through a buffer of `shuffle_buffer` records; read by `readers.tensorflow.stream`.
 
     `parts`: input pipelines (workers) that share the split; each streams its own part, so a different number of parts
     is a different order.

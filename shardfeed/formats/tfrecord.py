@@ -274,7 +274,7 @@ def header_offsets(data: bytes, room: int) -> list[int]:
     crcs, tables = np.full(len(headers), crc32c(bytes(_LENGTH_BYTES)), np.uint32), _byte_tables()
     for byte in range(_LENGTH_BYTES):
         crcs ^= tables[byte][headers[:, byte]]
-    masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(0xA282EAD8)  # as `framing.mask`
+    masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(0xA282EAD8)  # as `mask`
     right = fits & (masked == stored)
     return at[right].tolist()
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Raster
 from shardfeed.converters.rejects import AnnotationCode, RejectCode
-from shardfeed.converters.sources.annotations.coco_layout import Category, CocoFile
+from shardfeed.converters.sources.annotations.coco_files import Category, CocoFile
 from shardfeed.converters.sources.annotations.masks_meaning import VOID, WIDE_VOID
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.options import AnnotationOptions

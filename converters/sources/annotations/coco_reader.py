@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Keypoints
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.annotations.coco_layout import (
+from shardfeed.converters.sources.annotations.coco_files import (
     Category,
     CocoFile,
     CocoLayout,

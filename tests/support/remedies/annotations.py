@@ -25,7 +25,7 @@ def coco(box: Box, name: str, folder: str, images: int = 4, **more: Any) -> None
 
 
 @advises(
-    "converters/sources/annotations/coco_layout.py: give their folder: --images DIR",
+    "converters/sources/annotations/coco_files.py: give their folder: --images DIR",
     "convert in/instances.json out",
     Way("--images", 4, fill=IMAGES),
 )
@@ -175,7 +175,7 @@ def yolo_validation_elsewhere(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/yolo_lines.py: --tasks {}",
+    "converters/sources/annotations/yolo_files.py: --tasks {}",
     "convert set out",
     Way("--tasks", 4),
     Way("--tasks", 4, fill={"--tasks": "boxes,masks"}),
@@ -279,7 +279,7 @@ def imagefolder_with_numbers(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rare/tool_shapes.py: --label-column {}",
+    "converters/sources/annotations/tool_shapes.py: --label-column {}",
     "convert min.json out --images photos",
     Way("--label-column", 4),
     Way("--label-column", 4, fill={"--label-column": "ward"}),

@@ -13,7 +13,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, RASTER, XMIN
 from shardfeed.converters import AnnotationOptions, convert, open_source
-from shardfeed.converters.sources.annotations.coco_layout import recognise_coco
+from shardfeed.converters.sources.annotations.coco_files import recognise_coco
 from shardfeed.converters.sources.options import Task
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
@@ -183,7 +183,7 @@ def test_a_name_tells_where_images_fill_what_is_looked_at(
 ) -> None:
     file = plant(tmp_path, scene()).with_name(f"{kind}_train2017.json")
     file.write_text(json.dumps(scene()))
-    monkeypatch.setattr("shardfeed.converters.sources.annotations.coco_layout._PEEKED", 100)
+    monkeypatch.setattr("shardfeed.converters.sources.annotations.coco_files._PEEKED", 100)
     assert recognise_coco(str(file)) == kind
 
 

@@ -201,7 +201,7 @@ def test_a_folder_that_is_almost_one_says_why(tmp_path: Path) -> None:
 
 def test_a_file_an_image_is_another_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders(tmp_path, *(f"{'cat' if i % 2 else 'dog'}_{i}.{end}" for i in range(60) for end in ("jpg", "json")))
-    layout = "shardfeed.converters.sources.annotations.coco_layout"
+    layout = "shardfeed.converters.sources.annotations.coco_files"
     monkeypatch.setattr(f"{layout}.recognise_coco", lambda *_: pytest.fail("opened"))
     assert type(open_source(tmp_path)) is FileNames
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations.documents import objects_in, part
+from shardfeed.converters.sources.annotations.tool_shapes import find
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.rare.tool_shapes import find
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.objects import is_number

@@ -15,9 +15,9 @@ from PIL.PngImagePlugin import PngImageFile
 
 from shardfeed.converters.images.pixels import strict_decoding
 from shardfeed.converters.rejects import MAX_PIXELS, AnnotationCode, BadAnnotationError, RejectedError, check_size
+from shardfeed.converters.sources.annotations.tool_signs import TOOLS
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
-from shardfeed.converters.sources.rare.signs import TOOLS
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import MOST, class_text, is_number, shown_value
 from shardfeed.errors import UsageError, argument, escape, name_text

@@ -4,9 +4,9 @@ from typing import Any
 
 from shardfeed.annotations import OBJECTS
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.annotations.kitti import label_folders, read_folders
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.rare.kitti import label_folders, read_folders
 from shardfeed.converters.sources.rows.cells import read_number
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError
