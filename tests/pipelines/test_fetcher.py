@@ -253,7 +253,15 @@ def memory() -> Iterator[Path]:
 
 
 @pytest.mark.promise(58)
-@pytest.mark.parametrize("loader", [{"tensorflow": True}, {"numpy": True}, {}, {"workers": 0}], ids=str)
+@pytest.mark.parametrize(
+    "loader",
+    [
+        {"tensorflow": True},
+        {},
+        *(pytest.param(more, marks=pytest.mark.long) for more in ({"numpy": True}, {"workers": 0})),
+    ],
+    ids=str,
+)
 def test_a_small_cache_removes_what_is_needed_last(
     web: WebServer, there: Split, flowers: Dataset, memory: Path, loader: Any
 ) -> None:
@@ -441,8 +449,7 @@ def only(web: WebServer, key: str) -> None:
 
 
 @pytest.mark.promise(60)
-@pytest.mark.parametrize("limit", [None, "1GB"])
-@pytest.mark.parametrize("token", ["", "first token"])
+@pytest.mark.parametrize(("limit", "token"), [(None, ""), ("1GB", "first token")])
 def test_renewed_keys_reach_a_fetcher_that_a_reader_keeps_alive(
     web: WebServer, flowers: Dataset, tmp_path: Path, monkeypatch: Any, limit: str | None, token: str
 ) -> None:
