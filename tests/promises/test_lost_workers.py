@@ -15,7 +15,7 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
-from shardfeed.converters.engines import engine as choose_engine
+from shardfeed.converters.engines import choose_engine
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.schema import FILENAME
 from shardfeed.tools import cli
