@@ -167,11 +167,14 @@ def bucket(s3_port: int, tmp_path: Path) -> Iterator[Bucket]:
 
 
 @pytest.fixture(scope="module")
-def cluster(modules: Path) -> Iterator[Any]:
-    """A Ray cluster of two nodes, made on this machine, whose workers can import what is in `modules`.
+def cluster(request: pytest.FixtureRequest, modules: Path) -> Iterator[Any]:
+    """A Ray cluster of two CPUs, made on this machine, whose workers can import what is in `modules`.
 
-    `cluster.second` is the node to be killed. A test file that uses it has a fixture `modules`, of the module's scope.
+    They are two nodes, of which `cluster.second` is to be killed; one, which begins sooner, if no long test runs.
+    A test file that uses it has a fixture `modules`, of the module's scope.
     """
+    here = [item for item in request.session.items if item.path == request.path]
+    nodes = 2 if any(item.get_closest_marker(name) for item in here for name in ("long", "torture")) else 1
     ray = pytest.importorskip("ray")
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     with pytest.MonkeyPatch.context() as patch:
@@ -179,9 +182,15 @@ def cluster(modules: Path) -> Iterator[Any]:
         # A node that is killed without a word is missed after a second rather than half a minute.
         quick = {"health_check_period_ms": 200, "health_check_timeout_ms": 500, "health_check_failure_threshold": 3}
         memory = 200 << 20
-        head = {"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False, "_system_config": quick}
+        head = {
+            "num_cpus": 3 - nodes,
+            "object_store_memory": memory,
+            "include_dashboard": False,
+            "_system_config": quick,
+        }
         made = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
-        made.second = made.add_node(num_cpus=1, object_store_memory=memory)
+        if nodes == 2:
+            made.second = made.add_node(num_cpus=1, object_store_memory=memory)
         made.wait_for_nodes()
         yield made
         ray.shutdown()
