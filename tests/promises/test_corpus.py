@@ -32,7 +32,7 @@ from shardfeed.converters.sources.rows.label_file import LabelFile
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 
-from pictures import image_bytes, waves
+from pictures import image_bytes, over_white, waves
 
 Make = Callable[[], bytes]
 
@@ -56,12 +56,6 @@ def transparent(mode: str = "RGBA") -> Image.Image:
     image = picture()
     image.putalpha(Image.linear_gradient("L").resize(image.size))
     return image.convert(mode)
-
-
-def over_white(image: Image.Image) -> np.ndarray:
-    values = np.asarray(image.convert("RGBA")).astype(float)
-    alpha = values[..., 3:] / 255
-    return values[..., :3] * alpha + 255 * (1 - alpha)
 
 
 def from_inks(data: bytes, *, inverted: bool) -> np.ndarray:

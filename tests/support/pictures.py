@@ -20,3 +20,10 @@ def waves(mode: str = "RGB", height: int = 45, width: int = 70, *, noise: float 
     grain = np.random.default_rng(1).normal(0, noise, (height, width))
     channels = [np.clip(128 + 100 * np.sin(x / (length + c) + y / (length + 4 - c)) + grain, 0, 255) for c in range(3)]
     return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)
+
+
+def over_white(image: Image.Image) -> np.ndarray:
+    """The colors of an image, laid over white by its alpha."""
+    values = np.asarray(image.convert("RGBA")).astype(float)
+    alpha = values[..., 3:] / 255
+    return values[..., :3] * alpha + 255 * (1 - alpha)

@@ -22,7 +22,7 @@ from shardfeed.converters.images.store import StoredImage, check_stored, store_i
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
 from damaged_jpegs import DAMAGES, damaged_jpeg
-from pictures import image_bytes, waves
+from pictures import image_bytes, over_white, waves
 from poisoned_memory import same_under_poisons
 
 CHECKS = ("decode", "header", "none")
@@ -98,12 +98,6 @@ def transparent(mode: str = "RGBA") -> Image.Image:
     image = picture()
     image.putalpha(Image.linear_gradient("L").resize(image.size))
     return image.convert(mode)
-
-
-def over_white(image: Image.Image) -> np.ndarray:
-    values = np.asarray(image.convert("RGBA")).astype(float)
-    alpha = values[..., 3:] / 255
-    return values[..., :3] * alpha + 255 * (1 - alpha)
 
 
 WIDE = Image.fromarray(np.asarray(picture("L")).astype(np.uint16) * 257)
