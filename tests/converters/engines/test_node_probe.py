@@ -18,8 +18,7 @@ from shardfeed.errors import StorageError, UsageError
 from shardfeed.schema import Schema, image_features
 from shardfeed.storage.address import destination
 
-from buckets import KEY, SECRET, bucket_behind
-from seaweed import seaweed
+from buckets import Bucket
 
 
 @pytest.fixture
@@ -65,17 +64,17 @@ def test_other_versions(task: ShardTask, tmp_path: Path, monkeypatch: pytest.Mon
         probe.check(look(probe.question))
 
 
-def test_a_bucket(task: ShardTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket(task: ShardTask, bucket: Bucket) -> None:
     """A node must be able to read, create and remove files there, and leaves none."""
-    with seaweed(tmp_path, KEY, SECRET) as port, bucket_behind(port, tmp_path, "bucket") as bucket:
-        probe = Probe("s3://bucket/p", task)
-        probe.check(look(probe.question))
-        assert len(destination("s3://bucket/p").below("s3://bucket/p")) == 1
-        for refused in ("GET", "PUT", "DELETE"):
-            bucket.proxy.fault = lambda method, path, part, r=refused: "403" if method == r else ""
-            with pytest.raises(StorageError, match=r"s3://bucket/p: node .* cannot use this bucket: .*access denied"):
-                probe.check(look(probe.question))
-        bucket.proxy.fault = lambda method, path, part: ""
-        bucket.client.delete_object(Bucket="bucket", Key=probe.question.path.removeprefix("s3://bucket/"))
-        with pytest.raises(StorageError, match="the file of this check is not there; give each node the same endpoint"):
+    place = f"s3://{bucket.name}/p"
+    probe = Probe(place, task)
+    probe.check(look(probe.question))
+    assert len(destination(place).below(place)) == 1
+    for refused in ("GET", "PUT", "DELETE"):
+        bucket.proxy.fault = lambda method, path, part, r=refused: "403" if method == r else ""
+        with pytest.raises(StorageError, match=rf"{place}: node .* cannot use this bucket: .*access denied"):
             probe.check(look(probe.question))
+    bucket.proxy.fault = lambda method, path, part: ""
+    bucket.client.delete_object(Bucket=bucket.name, Key=probe.question.path.removeprefix(f"s3://{bucket.name}/"))
+    with pytest.raises(StorageError, match="the file of this check is not there; give each node the same endpoint"):
+        probe.check(look(probe.question))
