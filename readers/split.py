@@ -8,7 +8,7 @@ import operator
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,18 @@ from shardfeed.storage.storage import LOCAL, Storage
 _DTYPES = {"int64": np.int64, "float32": np.float32}
 
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
+
+
+def _check_selection(name: str, which: Any) -> None:
+    """Raise UsageError unless it becomes an array."""
+    try:
+        if (isinstance(which, Sequence) or hasattr(which, "__array__")) and not isinstance(which, str | bytes):
+            np.asarray(which)
+            return
+    except ValueError:  # lists of different lengths
+        pass
+    raise UsageError(name, f"got {repr(which)[:100]}, expected a bool mask, or integers")
+
 
 # Methods for pipelines, which completion does not offer; `index` and `count` would read every record.
 _FOR_PIPELINES = {
@@ -169,7 +181,7 @@ class Split(Sequence[Record]):
         return view
 
     @checked
-    def select(self, which: ArrayLike) -> "Split":
+    def select(self, which: Annotated[ArrayLike, _check_selection]) -> "Split":
         """Return a view of selected samples; `which`: a bool mask [n], or indices, int [k], in any order.
 
         `split.select(split.column("image/height") >= 224)` keeps the large images. The view takes 8 bytes of memory per

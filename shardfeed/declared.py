@@ -8,7 +8,8 @@ function of the name and the value that checks in place of the type.
 import operator
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import fields
 from functools import cache, wraps
 from inspect import get_annotations, isclass
@@ -64,8 +65,8 @@ def checked(made: T) -> T:
     """Return the function or dataclass, with the arguments of each call checked by their annotations.
 
     It raises UsageError, whose place is the argument's name, for a value of another type or out of its range, for empty
-    text, and for a path that no file can have; also for elements of lists and mappings. Scalars of NumPy are passed on
-    as Python's, a list as the tuple that is declared.
+    text, and for a path that no file can have; also for elements of lists and mappings. What a type admits is passed on
+    as the type itself: numbers of NumPy and PyTorch as Python's, a list or an array as a tuple, an enum's text as text.
     """
     if isclass(made):
         made.__init__ = checked(made.__init__)
@@ -99,9 +100,35 @@ def _checked(name: str, value: Any, hints: Mapping[str, Any]) -> Any:
         value = value.item()
     if name in hints:
         check(name, value, hints[name])
-        if isinstance(value, list) and tuple in map(_origin, _kinds(hints[name])):
-            return tuple(value)
+        return _as_declared(value, hints[name])
     return value
+
+
+def _as_declared(value: Any, hint: Any) -> Any:
+    """A value that was admitted, as its type is declared; the value itself if nothing in it is of another type."""
+    kind: Any = next((kind for kind in _kinds(hint) if _is_a(kind, value)), Any)
+    kind = kind.__origin__ if _origin(kind) is Annotated else kind
+    origin, inner = _origin(kind), get_args(kind)
+    if origin is int:
+        return operator.index(_number(value))
+    if origin is float:
+        number = _number(value)
+        return number if isinstance(number, int | float) else float(number)
+    if origin is Literal:
+        return next(choice for choice in inner if choice == value)
+    if origin is Mapping:
+        values = {name: _as_declared(one, inner[1]) for name, one in value.items()}
+        return value if all(values[name] is one for name, one in value.items()) else values
+    if origin is tuple:
+        kinds = repeat(inner[0]) if Ellipsis in inner else inner
+        values = tuple(map(_as_declared, value, kinds))
+        return value if isinstance(value, tuple) and all(map(operator.is_, values, value)) else values
+    return list(value) if origin is Sequence and isinstance(value, KeysView | ValuesView | ItemsView | deque) else value
+
+
+def _number(value: Any) -> Any:
+    """A number of NumPy or PyTorch, also one in an array without dimensions, as Python's."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 
 def typed(*classes: type) -> Iterator[tuple[str, list[Any], Typed, Any]]:
@@ -211,7 +238,9 @@ def _is_a(kind: Any, value: Any) -> bool:
         least, most = kind.__metadata__[0]
         return _is_a(kind.__origin__, value) and value >= least and (most is None or value <= most)
     if origin is Literal:
-        return any(type(value) is type(choice) and value == choice for choice in inner)
+        return any(isinstance(value, type(choice)) and value == choice for choice in inner)
+    if origin in (int, float):
+        value = _number(value)
     if origin is int:
         try:
             return not isinstance(value, bool) and isinstance(operator.index(value), int)
@@ -220,7 +249,8 @@ def _is_a(kind: Any, value: Any) -> bool:
     if origin is float:
         return isinstance(value, Real) and not isinstance(value, bool)
     if origin is tuple:
-        alike = isinstance(value, tuple | list) and (len(value) == len(inner) or Ellipsis in inner)
+        several = isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim == 1)
+        alike = several and (len(value) == len(inner) or Ellipsis in inner)
         return alike and all(_admits(inner[0 if Ellipsis in inner else at], one) for at, one in enumerate(value))
     if origin is Mapping:
         sound = isinstance(value, Mapping)

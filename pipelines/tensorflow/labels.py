@@ -1,10 +1,12 @@
 """Labels of batches: the number of the image's class, its set of classes as a vector, or a caption."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
 from shardfeed.declared import Count, checked
@@ -48,13 +50,13 @@ class Labelled:
 
 
 @checked
-def multi_hot(labels: tf.Tensor, classes: Count) -> tf.Tensor:
+def multi_hot(labels: tf.Tensor | Sequence[int] | NDArray[np.integer], classes: Count) -> tf.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `train_batches` does the same for a "tags" feature.
 
     Args:
-        labels: int64 [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
+        labels: integers [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
         classes: number of classes: `len(split.class_names)`.
 
     Raises:
@@ -70,8 +72,9 @@ def multi_hot(labels: tf.Tensor, classes: Count) -> tf.Tensor:
 
         batches = make_batches(data["train"], image_and_tags, batch_size=256)
     """
+    found: Any = labels if tf.is_tensor(labels) else tf.convert_to_tensor(labels, tf.int64)
     # An update, not a sum: a class named twice, in records of other programs, is also 1.
-    hot = tf.tensor_scatter_nd_update(tf.zeros([classes]), labels[:, None], tf.ones_like(labels, tf.float32))
+    hot = tf.tensor_scatter_nd_update(tf.zeros([classes]), found[:, None], tf.ones_like(found, tf.float32))
     return tf.ensure_shape(hot, [classes])
 
 

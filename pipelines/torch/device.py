@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from shardfeed.declared import Positive, checked
+from shardfeed.declared import Natural, Positive, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.nests import leaves, map_leaves
@@ -163,7 +163,7 @@ class DeviceFeed:
 @checked
 def to_device(
     loader: Iterable[Any],
-    device: torch.device | str,
+    device: torch.device | str | Natural,
     *,
     ahead: Positive = 2,
     image_transform: Callable[[torch.Tensor], Any] | None = None,
@@ -182,7 +182,7 @@ def to_device(
 
     Args:
         loader: a PyTorch loader, or any iterable of batches: tensors, arrays, or a nest of them.
-        device: for example "cuda:0".
+        device: for example "cuda:0", or 0 for the same.
         ahead: number of batches copied in advance, 1 or more.
         image_transform: called with the images of each batch on the device, before they are normalised: for example one
             of torchvision's v2, which draws once for the whole batch. Its draws from PyTorch's generators, `random` and

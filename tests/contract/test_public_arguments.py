@@ -2,12 +2,17 @@
 
 import os
 import random
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pytest
+import torch
 from argument_fuzz import NOT_CALLED, Place, calls
 
 from shardfeed.declared import checked
@@ -76,6 +81,41 @@ def test_an_element_is_named_and_a_remedy_given() -> None:
     for call, said in options:
         with pytest.raises(UsageError, match=f"^{said}"):
             call()
+
+
+def test_what_is_admitted_is_passed_on_as_the_type_that_is_declared() -> None:
+    class Mode(StrEnum):
+        FAST = "fast"
+
+    @checked
+    def invented(
+        *,
+        count: int | Mapping[str, int] = 1,
+        share: float | Mapping[str, float] = 1.0,
+        size: int | tuple[int, int] = 1,
+        mode: Literal["fast", "exact"] = "exact",
+        parts: Sequence[tuple[str, float]] = (),
+    ) -> Any:
+        return next(one for one in (count, share, size, mode, parts) if one not in (1, "exact", ()))
+
+    given: list[tuple[dict[str, Any], Any]] = [
+        ({"count": torch.tensor(3)}, 3),
+        ({"count": np.array(3)}, 3),
+        ({"count": {"train": np.int32(3)}}, {"train": 3}),
+        ({"share": {"train": np.float32(0.5), "test": Fraction(1, 2)}}, {"train": 0.5, "test": 0.5}),
+        ({"share": torch.tensor(0.5)}, 0.5),
+        ({"size": np.array([3, 4])}, (3, 4)),
+        ({"size": [np.int64(3), 4]}, (3, 4)),
+        ({"mode": Mode.FAST}, "fast"),
+        ({"parts": {"a": 2.0}.items()}, [("a", 2.0)]),
+        ({"parts": deque([("a", 2.0)])}, [("a", 2.0)]),
+    ]
+    for named, expected in given:
+        found = invented(**named)
+        assert found == expected
+        assert type(found) is type(expected)
+        assert "np." not in repr(found)
+        assert "tensor" not in repr(found)
 
 
 def test_a_new_option_is_checked_without_another_line() -> None:

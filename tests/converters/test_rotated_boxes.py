@@ -75,6 +75,14 @@ def test_dota_gives_corners_their_box_area_and_difficulty(tmp_path: Path) -> Non
     assert account.count("E_BOX_OUTSIDE") == account.count("E_LINE") == account.count("\n") / 2 == 1
 
 
+def test_dota_of_editors_that_write_a_mark_or_capitals_is_dota(tmp_path: Path) -> None:
+    for name, text in (("mark", "\ufeff" + DOTA), ("plain", "\ufeff" + DOTA[42:]), ("capitals", DOTA.title())):
+        path = dota(tmp_path / name)
+        (path / "train" / "labelTxt" / "a.txt").write_text(text.replace("\n", "\r\n"), newline="")
+        data = converted(path, tmp_path / f"{name} out")
+        assert len(data["train"][0][CORNER_X]) == 8
+
+
 def test_boxes_alone_lose_their_corners(tmp_path: Path) -> None:
     for name, path in (("dota", dota(tmp_path / "d")), ("yolo", obb(tmp_path / "y"))):
         data = converted(path, tmp_path / name, tasks=("boxes",))

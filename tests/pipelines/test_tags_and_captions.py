@@ -136,6 +136,13 @@ def test_sets_of_the_old_kind_are_read_by_a_transform(dataset: Dataset) -> None:
     assert np.array_equal(old, new)
 
 
+@pytest.mark.parametrize("function", [multi_hot, torch_multi_hot])
+@pytest.mark.parametrize("labels", [[1, 3], (1, 3), np.array([1, 3], np.int32), torch.tensor([1, 3])])
+def test_a_set_of_classes_may_be_any_list_of_integers(function: Any, labels: Any) -> None:
+    assert function(labels, 4).numpy().tolist() == [0, 1, 0, 1]
+    assert function(labels[:0], 4).numpy().tolist() == [0] * 4
+
+
 def test_tags_without_class_names_are_refused_with_a_remedy(tmp_path: Path, dataset: Dataset) -> None:
     class Nameless(Tagged):
         schema = Schema(Tagged.schema.features, {})

@@ -70,6 +70,16 @@ def test_slices(flowers: Dataset, cut: slice) -> None:
     assert keys(view[1:4]) == keys(train)[cut][1:4]
 
 
+def test_a_selection_is_any_list_of_indices_or_a_mask(flowers: Dataset) -> None:
+    train = flowers["train"]
+    for which in ((1, 3), [1, 3], np.array([1, 3], np.uint8), [i in (1, 3) for i in range(len(train))]):
+        assert keys(train.select(which)) == [keys(train)[1], keys(train)[3]]
+    assert len(train.select(())) == 0
+    for wrong in ({1, 3}, "13", None, iter([1]), [[1], [1, 2]], {1: 3}):
+        with pytest.raises(UsageError, match=r"^which: got .*, expected a bool mask, or integers"):
+            train.select(wrong)  # type: ignore[arg-type]  # that is the point
+
+
 def test_its_repr_is_that_of_the_same_records_in_the_same_order_alone(flowers: Dataset) -> None:
     """Grain compares them, to tell whether a checkpoint is of this data."""
     train = flowers["train"]

@@ -1,5 +1,6 @@
 """DOTA: `images` and `labelTxt` with a text file an image; a line an object: four corners, its class, `difficult`."""
 
+import codecs
 from typing import Any
 
 from shardfeed.annotations import OBJECTS
@@ -25,11 +26,15 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
 
 
 def _is_label(head: bytes) -> bool:
-    lines = [line for line in head.splitlines() if line.strip() and not line.lstrip().startswith(_HEADERS)]
+    lines = [line for line in head.removeprefix(codecs.BOM_UTF8).splitlines() if line.strip() and not _is_header(line)]
     try:
         return bool(lines) and _object(lines[0]) is not None
     except BadAnnotationError:
         return False
+
+
+def _is_header(line: bytes) -> bool:
+    return line.lstrip().lower().startswith(_HEADERS)
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -52,13 +57,13 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     """The values of a line by the names of `Annotations.object`; None for a header. Raises BadAnnotationError."""
-    if line.lstrip().startswith(_HEADERS):
+    if _is_header(line):
         return None
     words = [word.decode("utf-8", "replace") for word in line.split()]
     if len(words) not in _COLUMNS:
         problem = f"got {len(words)} columns, expected x and y of four corners, class, difficult"
         raise BadAnnotationError(AnnotationCode.LINE, problem)
-    corners = [read_number(word, "a corner") for word in words[:8]]
+    corners = [read_number(word, "corner") for word in words[:8]]
     difficult = int(read_number(words[9], "difficult") > 0) if len(words) > 9 else 0
     box = min(corners[::2]), min(corners[1::2]), max(corners[::2]), max(corners[1::2])
     return {"box": box, "label": words[8], "flags": {_DIFFICULT: difficult}, "points": {ROTATED.word: corners}}
