@@ -123,6 +123,8 @@ def _as_declared(value: Any, hint: Any) -> Any:
         kinds = repeat(inner[0]) if Ellipsis in inner else inner
         values = tuple(map(_as_declared, value, kinds))
         return value if isinstance(value, tuple) and all(map(operator.is_, values, value)) else values
+    if origin is Sequence and isinstance(value, np.ndarray):
+        return value.tolist()
     return list(value) if origin is Sequence and isinstance(value, KeysView | ValuesView | ItemsView | deque) else value
 
 
@@ -236,7 +238,10 @@ def _is_a(kind: Any, value: Any) -> bool:
     origin, inner = _origin(kind), get_args(kind)
     if origin is Annotated:
         least, most = kind.__metadata__[0]
-        return _is_a(kind.__origin__, value) and value >= least and (most is None or value <= most)
+        if not _is_a(kind.__origin__, value):
+            return False
+        number = _as_declared(value, kind.__origin__)
+        return number >= least and (most is None or number <= most)
     if origin is Literal:
         return any(isinstance(value, type(choice)) and value == choice for choice in inner)
     if origin in (int, float):

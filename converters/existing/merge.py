@@ -1,7 +1,7 @@
 """Several datasets as one."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as with_values
 from typing import Any, Unpack
 
@@ -30,7 +30,7 @@ from shardfeed.text import number
 
 @checked
 def merge(
-    datasets: Sequence[DatasetLike],
+    datasets: Iterable[DatasetLike],
     out: str | os.PathLike[str],
     *,
     prefix: bool | Sequence[str] = False,

@@ -50,7 +50,7 @@ class Labelled:
 
 
 @checked
-def multi_hot(labels: tf.Tensor | Sequence[int] | NDArray[np.integer], classes: Count) -> tf.Tensor:
+def multi_hot(labels: tf.Tensor | NDArray[np.integer] | Sequence[int], classes: Count) -> tf.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `train_batches` does the same for a "tags" feature.

@@ -34,7 +34,7 @@ class Label:
 
 
 @checked
-def multi_hot(labels: Sequence[int] | NDArray[np.integer], classes: Count) -> torch.Tensor:
+def multi_hot(labels: NDArray[np.integer] | Sequence[int], classes: Count) -> torch.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `torch_loader` does the same for a "tags" feature.

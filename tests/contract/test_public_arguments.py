@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import torch
 from argument_fuzz import NOT_CALLED, Place, calls
 
-from shardfeed.declared import checked
+from shardfeed.declared import Count, checked
 from shardfeed.errors import UsageError
 
 PACKAGES = ("shardfeed", *(f"shardfeed.{name}" for name in ("converters", "readers", "pipelines", "pipelines.torch")))
@@ -91,16 +92,19 @@ def test_what_is_admitted_is_passed_on_as_the_type_that_is_declared() -> None:
     def invented(
         *,
         count: int | Mapping[str, int] = 1,
+        large: Count = 1,
+        names: Sequence[str] = (),
         share: float | Mapping[str, float] = 1.0,
         size: int | tuple[int, int] = 1,
         mode: Literal["fast", "exact"] = "exact",
         parts: Sequence[tuple[str, float]] = (),
     ) -> Any:
-        return next(one for one in (count, share, size, mode, parts) if one not in (1, "exact", ()))
+        return next(one for one in (count, large, names, share, size, mode, parts) if one not in (1, "exact", ()))
 
     given: list[tuple[dict[str, Any], Any]] = [
         ({"count": torch.tensor(3)}, 3),
         ({"count": np.array(3)}, 3),
+        ({"large": tf.constant(3)}, 3),
         ({"count": {"train": np.int32(3)}}, {"train": 3}),
         ({"share": {"train": np.float32(0.5), "test": Fraction(1, 2)}}, {"train": 0.5, "test": 0.5}),
         ({"share": torch.tensor(0.5)}, 0.5),
@@ -109,6 +113,7 @@ def test_what_is_admitted_is_passed_on_as_the_type_that_is_declared() -> None:
         ({"mode": Mode.FAST}, "fast"),
         ({"parts": {"a": 2.0}.items()}, [("a", 2.0)]),
         ({"parts": deque([("a", 2.0)])}, [("a", 2.0)]),
+        ({"names": np.array(["a", "b"])}, ["a", "b"]),
     ]
     for named, expected in given:
         found = invented(**named)

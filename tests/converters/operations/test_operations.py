@@ -246,7 +246,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_datasets_come_together_by_class_names(two: tuple[Path, Path], tmp_path: Path) -> None:
-    report = merge(list(two), tmp_path / "out", workers=here())
+    report = merge(iter(two), tmp_path / "out", workers=here())
     out = shardfeed.open(tmp_path / "out")["train"]
     assert out.class_names == ("daisy", "rose", "lily")
     assert len(out) == 4 + 5 + 2
