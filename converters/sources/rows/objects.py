@@ -22,6 +22,7 @@ from shardfeed.kinds import KEYPOINTS, POINTS, RecordKind
 from shardfeed.schema import is_plain
 from shardfeed.text import number, some
 
+_POINTS = [kind.word for kind in POINTS]
 MOST = 1e9  # pixels: a larger coordinate is invalid, and would take pycocotools' memory
 _MOST_AREA = 1e15  # pixels squared: representable in float32
 _FAR = 2.0  # a fraction beyond it is invalid: rounding exceeds the image by less
@@ -245,6 +246,8 @@ class ObjectGather:
         for key in flagged:
             if not key.startswith("image/"):
                 raise UsageError("flags", f"got {key!r}, expected a feature key", f'write "image/object/{key}"')
+        if points and (unknown := points.keys() - {*_POINTS}):
+            raise UsageError("points", f"got {unknown.pop()!r}, expected {' or '.join(_POINTS)}")
         placed = {word: _numbers(values) for word, values in points.items()} if points else {}
         masked = self._outlines is not None and not self._bare
         region = check_outline(outline) if masked else None

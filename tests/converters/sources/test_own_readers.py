@@ -87,15 +87,22 @@ def test_what_recognise_parsed_is_given_to_read(tmp_path: Path, monkeypatch: pyt
         open_source(tmp_path, reader="mine")
 
 
-def test_a_flag_needs_a_feature_key(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"flags": {"difficult": 1}}, 'write "image/object/difficult"'),
+        ({"points": {"rotaded": [0, 0] * 4}}, "points: got 'rotaded', expected keypoints or rotated"),
+    ],
+)
+def test_what_an_object_has_besides_is_of_a_known_key(tmp_path: Path, known: dict[str, Any], said: str) -> None:
     (tmp_path / "a.txt").write_text("1 2")
 
     def read(look: Any, options: AnnotationOptions) -> Source:
         found = Annotations(look.path, look, options, what="line")
-        found.object(found.image("a.jpg", where="line 1"), 1, [0, 0, 1, 1], "cat", flags={"difficult": 1})
+        found.object(found.image("a.jpg", where="line 1"), 1, [0, 0, 1, 1], "cat", **known)
         return found.source()
 
-    with pytest.raises(UsageError, match='write "image/object/difficult"'):
+    with pytest.raises(UsageError, match=said):
         opened(tmp_path, read)
 
 
