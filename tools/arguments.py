@@ -13,6 +13,7 @@ from shardfeed.declared import Positive, assignments, check, named_once, typed
 from shardfeed.errors import UsageError, escape
 from shardfeed.plugins import installed
 from shardfeed.text import byte_size
+from shardfeed.tools.parser import did_you_mean
 
 GROUPS = ("group_column", "group_pattern", "group_duplicates")  # of `add_group_arguments`
 RUN = ("no_leaks", "replace", "restart", "verify", "dry_run")
@@ -80,10 +81,14 @@ def add_group_arguments(group: argparse._ActionsContainer) -> None:
 
 
 class _EngineNames(tuple[str, ...]):
-    """The names of our engines; those that installed packages add are in it, too."""
+    """The names of our engines; those that installed packages add are in it, too. UsageError for any other name."""
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or name in installed("engine", ENGINES)
+        names = [*self, *(() if super().__contains__(name) else installed("engine", ENGINES))]
+        if name not in names:  # argparse would name ours alone
+            problem = f"got {escape(str(name))!r}, expected one of {', '.join(names)}"
+            raise UsageError("--engine", problem, did_you_mean(str(name), names, "install the package that adds it"))
+        return True
 
 
 def add_worker_arguments(

@@ -100,6 +100,8 @@ def test_the_command_line_has_reader_engine_and_command(
     assert "print one number" in capsys.readouterr().out
     assert main(["count"]) == 2
     assert "expected FILES too" in capsys.readouterr().err
+    assert main(["convert", file, str(tmp_path / "none"), "--engine", "hree"]) == 2
+    assert "--engine: got 'hree', expected one of local, ray, here; did you mean here?" in capsys.readouterr().err
     assert main(["cuont"]) == 2
     assert "count" in capsys.readouterr().err
 
