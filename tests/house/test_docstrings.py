@@ -32,8 +32,9 @@ AROUND = {
     *("target", "engine", "producer", "prefetcher", "read", "recognise", "roles", "look", "options", "entries"),
     *("files", "rows", "gather", "size"),
 }
-# They want a cluster, other files, a model, or a bucket.
-SHOWN = {"RayWorkers", "export", "find_files", "open_source", "Skip", "push", "pull", "Pushed", "Pulled"}
+# They want a cluster, a package, other files, a model, or a bucket.
+SHOWN = {"RayWorkers", "NamedWorkers", "export", "find_files", "open_source", "Skip", "push", "pull"}
+SHOWN |= {"Pushed", "Pulled"}
 
 
 def public(package: str) -> dict[str, Any]:
