@@ -106,9 +106,10 @@ def _checked(name: str, value: Any, hints: Mapping[str, Any]) -> Any:
 
 def _as_declared(value: Any, hint: Any) -> Any:
     """A value that was admitted, as its type is declared; the value itself if nothing in it is of another type."""
-    kind: Any = next((kind for kind in _kinds(hint) if _is_a(kind, value)), Any)
+    kinds = _kinds(hint)
+    kind: Any = kinds[0] if len(kinds) == 1 else next((kind for kind in kinds if _is_a(kind, value)), Any)
     kind = kind.__origin__ if _origin(kind) is Annotated else kind
-    origin, inner = _origin(kind), get_args(kind)
+    origin, inner = _parts(kind)
     if origin is int:
         return operator.index(_number(value))
     if origin is float:
@@ -205,6 +206,8 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
+# What typing answers is kept: a list of a million dicts asks a million times.
+@cache
 def _kinds(hint: Any) -> list[Any]:
     """The types of a union; a type is one of itself."""
     if isinstance(hint, TypeVar):
@@ -216,14 +219,39 @@ def _kinds(hint: Any) -> list[Any]:
     )
 
 
+@cache
+def _parts(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(kind) or kind, get_args(kind)
+
+
 def _origin(kind: Any) -> Any:
-    return get_origin(kind) or kind
+    return _parts(kind)[0]
+
+
+@cache
+def _takes_paths(hint: Any) -> bool:
+    return os.PathLike in map(_origin, _kinds(hint))
+
+
+@cache
+def _plain(hint: Any) -> tuple[type, ...]:
+    """The classes of a type that `isinstance` alone decides; () if it takes more."""
+    kinds = [object if kind is Any else kind for kind in _kinds(hint)]
+    if all(isclass(kind) and kind not in (int, float) and not getattr(kind, "_is_protocol", False) for kind in kinds):
+        return () if any(get_args(kind) for kind in kinds) else tuple(kinds)
+    return ()
+
+
+def _all(hint: Any, values: Iterable[Any]) -> bool:
+    """Whether each value is of a type."""
+    classes = _plain(hint)
+    return object in classes or all(isinstance(one, classes) if classes else _admits(hint, one) for one in values)
 
 
 def _admits(hint: Any, value: Any) -> bool:
     """Whether a value is of a type; also its elements, unless they can be read only once."""
     kinds = _kinds(hint)
-    if isinstance(value, str | bytes | os.PathLike) and os.PathLike in map(_origin, kinds):
+    if _takes_paths(hint) and isinstance(value, str | bytes | os.PathLike):
         try:
             path = os.fsencode(value)
         except (TypeError, UnicodeEncodeError):
@@ -235,7 +263,7 @@ def _admits(hint: Any, value: Any) -> bool:
 
 def _is_a(kind: Any, value: Any) -> bool:
     """Whether a value is of a type that is not a union."""
-    origin, inner = _origin(kind), get_args(kind)
+    origin, inner = _parts(kind)
     if origin is Annotated:
         least, most = kind.__metadata__[0]
         if not _is_a(kind.__origin__, value):
@@ -259,14 +287,14 @@ def _is_a(kind: Any, value: Any) -> bool:
         return alike and all(_admits(inner[0 if Ellipsis in inner else at], one) for at, one in enumerate(value))
     if origin is Mapping:
         sound = isinstance(value, Mapping)
-        return sound and all(_admits(inner[0], name) and _admits(inner[1], one) for name, one in value.items())
+        return sound and _all(inner[0], value) and _all(inner[1], value.values())
     if origin in _LISTS:
         if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
             return False
         if not isinstance(value, Collection):
             return origin is Iterable
         unordered = origin is Sequence and isinstance(value, set | frozenset)
-        return not unordered and getattr(value, "ndim", 1) > 0 and all(_admits(inner[0], one) for one in value)
+        return not unordered and getattr(value, "ndim", 1) > 0 and _all(inner[0], value)
     if origin is Callable:
         return callable(value)
     if getattr(origin, "_is_protocol", False) and not getattr(origin, "_is_runtime_protocol", False):
@@ -279,7 +307,7 @@ def _is_a(kind: Any, value: Any) -> bool:
 def _words(hint: Any) -> str:
     """A type, as messages name it. None is the default, which says the same as leaving the argument out."""
     kinds = _kinds(hint)
-    if os.PathLike in map(_origin, kinds):
+    if _takes_paths(hint):
         kinds = [kind for kind in kinds if kind not in (str, bytes)]
     return " or ".join(dict.fromkeys(_word(kind) for kind in kinds if kind is not NoneType or len(kinds) == 1))
 

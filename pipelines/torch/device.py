@@ -208,7 +208,7 @@ def to_device(
         raise UsageError("dtype", f"got {dtype}, expected a floating-point dtype")
     try:
         target = torch.device(device)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise UsageError("device", f"got {device!r}, expected a device such as 'cuda:0': {error}") from None
     normalise = Normalise()
     if mean is not None or dtype is not None:
