@@ -15,10 +15,8 @@ from shardfeed.converters.sources.annotations.coco_files import (
     Category,
     CocoFile,
     CocoLayout,
-    JsonStream,
     agreed,
     coco_files,
-    elements_of,
     file_name,
     keypoints_of,
     plain_id,
@@ -26,6 +24,7 @@ from shardfeed.converters.sources.annotations.coco_files import (
     recognise_coco,
 )
 from shardfeed.converters.sources.annotations.coco_panoptic import Segments, folder_of, object_categories
+from shardfeed.converters.sources.annotations.json_stream import JsonStream, elements_of
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.look import Evidence, Look

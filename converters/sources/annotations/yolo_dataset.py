@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shardfeed.converters.sources.annotations.yolo_files import DataYaml, looks_like_label, read_data_yaml
+from shardfeed.converters.sources.annotations.yolo_data_yaml import DataYaml, read_data_yaml
+from shardfeed.converters.sources.annotations.yolo_lines import looks_like_label
 from shardfeed.converters.sources.classes import class_list, read_class_list
 from shardfeed.converters.sources.files.class_names import MOST_BYTES
 from shardfeed.converters.sources.files.listing import names_image, split_words, usual_split

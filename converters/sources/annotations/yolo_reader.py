@@ -19,7 +19,7 @@ from shardfeed.converters.sources.annotations.yolo_dataset import (
     path_ends,
 )
 from shardfeed.converters.sources.annotations.yolo_dataset import recognise as recognise
-from shardfeed.converters.sources.annotations.yolo_files import LabelLine, LabelLines, Shape, ask_for, looks_like_label
+from shardfeed.converters.sources.annotations.yolo_lines import LabelLine, LabelLines, Shape, ask_for, looks_like_label
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, joined, names_image, usual_split
 from shardfeed.converters.sources.look import Look

@@ -175,7 +175,7 @@ def yolo_validation_elsewhere(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/annotations/yolo_files.py: --tasks {}",
+    "converters/sources/annotations/yolo_lines.py: --tasks {}",
     "convert set out",
     Way("--tasks", 4),
     Way("--tasks", 4, fill={"--tasks": "boxes,masks"}),

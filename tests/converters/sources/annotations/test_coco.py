@@ -28,7 +28,8 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.place_objects import place_objects
-from shardfeed.converters.sources.annotations.coco_files import JsonStream, elements_of, mirrored
+from shardfeed.converters.sources.annotations.coco_files import mirrored
+from shardfeed.converters.sources.annotations.json_stream import JsonStream, elements_of
 from shardfeed.converters.sources.options import Task
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.rows import ColumnarSource
@@ -589,7 +590,7 @@ def test_lvis_has_names_in_addresses_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 10_000])
 def test_a_stream_gives_what_the_whole_file_has(tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardfeed.converters.sources.annotations.coco_files._CHUNK", chunk)
+    monkeypatch.setattr("shardfeed.converters.sources.annotations.json_stream._CHUNK", chunk)
     whole = {"a": [1.5e3, 'ü😀\\"', {"b": [None, True, -0.25]}], "c": {}, "d": [], "e": 12345678901, "f": "x"}
     file = tmp_path / "x.json"
     file.write_text(json.dumps(whole, indent=1, ensure_ascii=chunk == 7), encoding="utf-8")
