@@ -259,14 +259,14 @@ def test_a_folder_that_is_called_like_an_argument_is_no_argument(
 def test_no_message_of_the_packages_names_a_flag_by_hand() -> None:
     """Flags are the command line's own: below it, messages name arguments, which `said` translates.
 
-    But for notes in a report, which both read: those say both. And for what pipelines advise: to convert again.
+    But for notes in a report, which both read: those say both.
     """
     root = ROOT
     found = []
     for package in ("converters", "shardfeed"):
         for path in sorted((root / package).rglob("*.py")):
             for line, text in enumerate(path.read_text().splitlines(), 1):
-                code = text.partition("  #")[0].replace('remedy="convert it again with --', "")  # kinds.py
+                code = text.partition("  #")[0]
                 flag = re.search(r"[\"'][^\"'`]*(?<![\w`-])--[a-z][a-z-]+", code)
                 if flag and not any(word in code for word in ("shardfeed ", "in Python", "docker run")):
                     found.append(f"{path.relative_to(root)}:{line}: {code.strip()}")

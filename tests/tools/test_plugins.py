@@ -134,11 +134,15 @@ def test_a_broken_package_is_named_and_stops_nobody_else(
         assert len(open_source(classes)) == 2
 
 
-def test_a_bug_in_a_packages_reader_stops_nobody_else(package: Path, classes: Path) -> None:
+def test_a_bug_in_a_packages_reader_stops_nobody_else(
+    package: Path, classes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with open(package / "their_boxes" / "__init__.py", "a") as file:
         file.write("\nboxes.module.recognise = lambda look, options: 1 // 0\n")
     with pytest.warns(UserWarning, match=r"the reader 'boxes' of their-boxes 1\.5 is not used: ZeroDivisionError"):
         assert len(open_source(classes)) == 2
+    assert main(["convert", str(classes), str(tmp_path / "out"), "--quiet"]) == 0
+    assert capsys.readouterr().err.startswith("shardfeed: warning: the reader 'boxes' of their-boxes 1.5 is not used")
 
 
 def test_a_name_of_ours_keeps_its_meaning_and_one_of_two_packages_has_none(

@@ -111,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
     log = EventLog(args.log)
     reporter = ProgressReporter(quiet=args.quiet or args.json, log=log)
     log.write("started", source=without_secrets(args.source), out=args.out, version=__version__)
+    before = warnings.showwarning
+    warnings.showwarning = warn
     try:
         with report_progress_to(reporter.preparing):
             return _convert(args, reporter, log)
@@ -122,6 +124,7 @@ def run(args: argparse.Namespace) -> int:
         log.write("interrupted")
         raise
     finally:
+        warnings.showwarning = before
         reporter.close()
         log.close()
 
@@ -138,8 +141,6 @@ def _convert(args: argparse.Namespace, reporter: ProgressReporter, log: EventLog
         check_apart(args.out, info.findings.folder)
     image = ImageOptions(**options_given(args, ImageOptions))
     split = assignments("--split", args.split, float) if args.split else None
-    before = warnings.showwarning
-    warnings.showwarning = warn
     try:
         with contextlib.redirect_stdout(sys.stderr):  # Ray prints its messages about nodes there
             report = convert(
@@ -160,7 +161,6 @@ def _convert(args: argparse.Namespace, reporter: ProgressReporter, log: EventLog
         raise
     finally:
         reporter.close()
-        warnings.showwarning = before
     _log_rejected(report.rejected, log)
     if report.committed:
         sizes = {name: info.records for name, info in report.manifest.splits.items()}
