@@ -100,7 +100,21 @@ def _checked(name: str, value: Any, hints: Mapping[str, Any]) -> Any:
         value = value.item()
     if name in hints:
         check(name, value, hints[name])
-        return _as_declared(value, hints[name])
+        value = _as_declared(value, hints[name])
+        if isinstance(value, Iterator):
+            return _each_checked(name, value, hints[name])
+    return value
+
+
+def _each_checked(name: str, values: Iterator[Any], hint: Any) -> Iterator[Any]:
+    """What can be read only once, checked as it is read."""
+    inner = next((_parts(kind)[1] for kind in _kinds(hint) if _origin(kind) is Iterable), (Any,))
+    return values if inner[0] is Any else (_element(name, value, inner[0]) for value in values)
+
+
+def _element(name: str, value: Any, hint: Any) -> Any:
+    if not _admits(hint, value):
+        raise UsageError(name, f"got {_shown(value)} in the list, expected {_words(hint)}")
     return value
 
 
@@ -271,7 +285,8 @@ def _is_a(kind: Any, value: Any) -> bool:
         number = _as_declared(value, kind.__origin__)
         return number >= least and (most is None or number <= most)
     if origin is Literal:
-        return any(isinstance(value, type(choice)) and value == choice for choice in inner)
+        alike = (choice for choice in inner if isinstance(value, type(choice)) and value == choice)
+        return any(isinstance(value, bool) == isinstance(choice, bool) for choice in alike)  # False is no 0
     if origin in (int, float):
         value = _number(value)
     if origin is int:

@@ -17,9 +17,11 @@ import torch
 from argument_fuzz import NOT_CALLED, Place, calls
 
 from shardfeed import declared
+from shardfeed.converters import AnnotationOptions, LabelOptions, open_source, remove
 from shardfeed.declared import Count, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.torch import to_device
+from shardfeed.readers import Dataset
 
 PACKAGES = ("shardfeed", *(f"shardfeed.{name}" for name in ("converters", "readers", "pipelines", "pipelines.torch")))
 RIGHT = {"named", "of another place", "unknown keyword", "right"}  # errors of the package, and what was meant after all
@@ -156,3 +158,16 @@ def test_typing_is_asked_once_for_a_list(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_device_beyond_any_number(place: Place) -> None:
     with pytest.raises(UsageError, match=r"device: got 1000000000000000000000000000000"):
         to_device([], 10**30)
+
+
+def test_what_is_read_once_is_checked_as_it_is_read(flowers: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"keys: got 3 in the list, expected text"):
+        remove(flowers.directory, tmp_path / "out", iter(["a.jpg", 3]))  # type: ignore[list-item]  # the fault
+
+
+def test_false_is_no_number_and_nul_no_encoding(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"voc_origin: got False, expected 0 or 1"):
+        AnnotationOptions(voc_origin=False)
+    (tmp_path / "labels.csv").write_text("path,label\na.jpg,b\n")
+    with pytest.raises(UsageError, match="encoding"):
+        open_source(tmp_path / "labels.csv", options=LabelOptions(encoding="a\0b"))

@@ -346,7 +346,7 @@ def _check_encoding(encoding: str | None) -> None:
             b"a".decode(encoding)
         except UnicodeError:
             return  # not one of its texts, but known
-        except LookupError:
+        except (LookupError, ValueError):  # the latter for a NUL
             remedy = "common ones are latin-1, cp1252, utf-16, gbk and shift_jis"
             raise UsageError("encoding", f"got {encoding!r}, expected a text encoding", remedy) from None
 
