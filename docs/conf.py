@@ -1,6 +1,7 @@
 """Sphinx makes a site of this folder: `make docs`. Any warning ends the build (docs/design/015-report-and-site.md)."""
 
 import re
+import shutil
 from importlib import import_module
 from typing import Any, Union
 
@@ -83,8 +84,16 @@ def two_pictures(_app: Any, _page: str, source: list[str]) -> None:
     source[0] = PICTURE.sub(TWO_IMAGES, source[0])
 
 
+def copy_text_of_pages(app: Any, error: Exception | None) -> None:
+    """Put llms.txt, and the text of each page that it names, beside the pages."""
+    text = (app.srcdir / "llms.txt").read_text()
+    for name in ("llms.txt", *re.findall(r"\]\(([^)]+)\)", text)) if error is None else ():
+        shutil.copyfile(app.srcdir / name, app.outdir / name)
+
+
 def setup(app: Any) -> None:
     """Connect them, the first before napoleon reads the `Args:` of a docstring."""
     app.connect("autodoc-process-docstring", code_in_docstring, priority=400)
     app.connect("doctree-read", leave_out_of_search)
     app.connect("source-read", two_pictures)
+    app.connect("build-finished", copy_text_of_pages)

@@ -91,6 +91,13 @@ def test_the_command_line_reference_is_what_the_parsers_say() -> None:
     assert made.stdout in CLI.read_text(), "run: python docs/cli_reference.py --write"
 
 
+def test_the_list_of_pages_for_language_models_is_current() -> None:
+    made = subprocess.run([sys.executable, DOCS / "llms_txt.py"], capture_output=True, text=True, check=True)
+    assert made.stdout == (DOCS / "llms.txt").read_text(), "run: python docs/llms_txt.py --write"
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md")}
+    assert pages - set(LINK.findall(made.stdout)) == {"index.md"}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_in_the_reference(command: str) -> None:
