@@ -36,7 +36,7 @@ SAMPLES = [
 # What runs in a worker process around `write_shard`: it cannot be watched from here.
 ONLY_IN_WORKERS = (
     "converters/engines/worker.py",
-    "shardfeed/machine/processes.py",
+    "shardfeed/processes.py",
 )
 HANDS_ON = "shardfeed/declared.py"  # checks the arguments of public functions, and calls these
 

@@ -28,8 +28,7 @@ from shardfeed.converters.sources.source import Sample, Source, info_of
 from shardfeed.declared import checked
 from shardfeed.errors import TooManyRejectedError, UsageError, argument
 from shardfeed.formats.registry import NATIVE
-from shardfeed.machine.processes import in_notebook
-from shardfeed.machine.progress_bar import progress_bar
+from shardfeed.processes import in_notebook, progress_bar
 from shardfeed.storage.local import remove_file
 from shardfeed.storage.storage import is_address, local_path
 

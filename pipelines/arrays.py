@@ -9,10 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
+from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError, escape
-from shardfeed.machine.budget import cpu_budget
-from shardfeed.machine.processes import WorkerCount
 from shardfeed.pipelines.arguments import (
     S,
     Size,
@@ -34,6 +33,7 @@ from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, RanksLike, even_cuts, ranks_of_environment, ranks_of_jax
 from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow
+from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
 

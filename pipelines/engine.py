@@ -12,7 +12,6 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
 from shardfeed.formats.example import decode
-from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import reading
 from shardfeed.pipelines.decoding.batch import Batch, Decode, UndecodableError
 from shardfeed.pipelines.decoding.packed import decoder_of
@@ -20,6 +19,7 @@ from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, DrawnSamples, IndexedOrder
 from shardfeed.pipelines.prefetch import prefetch_threads
 from shardfeed.pipelines.samples import Samples, images_checked, named
+from shardfeed.processes import limit_arenas
 from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, Split, checked_record
 from shardfeed.schema import Schema

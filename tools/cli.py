@@ -12,8 +12,8 @@ from textwrap import wrap
 from types import FrameType
 from typing import TextIO
 
+from shardfeed.budget import no_numpy_threads
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, arguments_in, escape, needing_extra
-from shardfeed.machine.budget import no_numpy_threads
 from shardfeed.native import path_in_use
 from shardfeed.storage.local import storage_error
 from shardfeed.tools.colour import coloured

@@ -14,9 +14,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from shardfeed.budget import memory_free
 from shardfeed.converters.engines.worker import limited_memory
 from shardfeed.converters.sources.files.unpack import PREFIX
-from shardfeed.machine.budget import memory_free
 
 PATIENCE = 2.0  # seconds for Python's own handler; with the watchdog's last second less than five
 KEPT_SHARE = 1 / 4  # of the free memory, left to other processes

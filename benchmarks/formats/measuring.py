@@ -35,8 +35,8 @@ from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, escape
 from shardfeed.formats.example import values_of
 from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
-from shardfeed.machine.free_space import is_in_memory, room_in
-from shardfeed.machine.processes import keep_heap
+from shardfeed.free_space import is_in_memory, room_in
+from shardfeed.processes import keep_heap
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, Schema, Value

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from shardfeed.budget import cpu_budget
 from shardfeed.converters.engines.engine import Engine, StartedBy
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.declared import Positive, checked
 from shardfeed.errors import UsageError, needing_extra
-from shardfeed.machine.budget import cpu_budget
-from shardfeed.machine.processes import WorkerCount
 from shardfeed.plugins import installed
+from shardfeed.processes import WorkerCount
 
 
 @checked

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, Protocol, runtime_checkable
 
 from shardfeed.converters.shards.task import Receipt, ShardTask
-from shardfeed.machine.processes import StartMethod
+from shardfeed.processes import StartMethod
 
 IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
 LOSSES = 8  # workers one shard may lose before the run gives up

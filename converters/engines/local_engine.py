@@ -20,7 +20,7 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.machine.processes import (
+from shardfeed.processes import (
     WorkerCount,
     check_may_start,
     forked_after_use,

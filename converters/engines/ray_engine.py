@@ -30,7 +30,7 @@ from shardfeed.converters.shards.receipts import receipts_below
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.declared import Positive, checked
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
-from shardfeed.machine.ray_cluster import Cluster, check_address
+from shardfeed.ray_cluster import Cluster, check_address
 from shardfeed.storage.local import make_directory, move_file, remove_tree
 from shardfeed.storage.storage import is_address
 

@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from shardfeed.budget import no_numpy_threads
 from shardfeed.errors import UsageError
-from shardfeed.machine.budget import no_numpy_threads
-from shardfeed.machine.processes import keep_heap
+from shardfeed.processes import keep_heap
 
 if TYPE_CHECKING:
     from shardfeed.converters.shards.task import ShardTask

@@ -12,7 +12,7 @@ from shardfeed.converters.commit.output import new_dataset
 from shardfeed.converters.existing.surveying import Survey, files_of
 from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
 from shardfeed.converters.shards.task import Receipt, shard_paths
-from shardfeed.converters.sources.containers.shard_names import FoundSplit
+from shardfeed.converters.sources.shard_names import FoundSplit
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import ShardInfo

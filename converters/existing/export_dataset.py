@@ -39,7 +39,7 @@ from shardfeed.converters.sources.source import info_of
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, escape
 from shardfeed.formats.registry import FORMATS
-from shardfeed.machine.free_space import room_in
+from shardfeed.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256, SOURCE_ID

@@ -22,8 +22,8 @@ from shardfeed.converters.existing.surveying import find_schema
 from shardfeed.converters.existing.tally import ShardTally, nonconformity, shards_fingerprint, tfds_view
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, shard_paths
-from shardfeed.converters.sources.containers.record_features import FeatureLook
-from shardfeed.converters.sources.containers.shard_names import find_splits
+from shardfeed.converters.sources.record_features import FeatureLook
+from shardfeed.converters.sources.shard_names import find_splits
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.formats.example import decode

@@ -18,9 +18,12 @@ import numpy as np
 
 from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.converters.sources.classes import NamesFile
-from shardfeed.converters.sources.containers.record_columns import RecordColumns, find_columns, names_around
-from shardfeed.converters.sources.containers.record_features import FeatureLook, not_examples, supervised_keys
-from shardfeed.converters.sources.containers.shard_names import (
+from shardfeed.converters.sources.files.class_names import NamedClasses, in_label_order
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.record_columns import RecordColumns, find_columns, names_around
+from shardfeed.converters.sources.record_features import FeatureLook, not_examples, supervised_keys
+from shardfeed.converters.sources.rows.roles import WORDS
+from shardfeed.converters.sources.shard_names import (
     FoundSplit,
     find_shards,
     is_tfrecord,
@@ -28,10 +31,7 @@ from shardfeed.converters.sources.containers.shard_names import (
     splits_by_pattern,
     usual_splits,
 )
-from shardfeed.converters.sources.containers.tfrecord import packing
-from shardfeed.converters.sources.files.class_names import NamedClasses, in_label_order
-from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rows.roles import WORDS
+from shardfeed.converters.sources.tfrecord import packing
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape, spell_out
 from shardfeed.formats.example import decode

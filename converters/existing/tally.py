@@ -13,7 +13,7 @@ from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.commit.finish import tfds_files
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.task import Receipt
-from shardfeed.converters.sources.containers.record_features import DAMAGED, UNKNOWN, image_formats, one_number
+from shardfeed.converters.sources.record_features import DAMAGED, UNKNOWN, image_formats, one_number
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import Fields, ShardInfo
 from shardfeed.manifest import SplitInfo

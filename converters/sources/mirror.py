@@ -24,7 +24,7 @@ from shardfeed.converters.sources.remote import Ranges, placed, read_in_place, s
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Contents, Rasters
 from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
-from shardfeed.machine.free_space import room_in
+from shardfeed.free_space import room_in
 from shardfeed.storage.address import bucket_of, check_url
 from shardfeed.storage.objects import ObjectStorage, is_odd
 from shardfeed.storage.storage import OpenFile, Part

@@ -138,11 +138,11 @@ def _module(name: str) -> Any:
     """Import the `ReaderModule` of a reader in this list; here and not above, as few of them fit a path."""
     match name:
         case "webdataset":
-            from shardfeed.converters.sources.containers import webdataset as module
+            from shardfeed.converters.sources import webdataset as module
         case "parquet":
-            from shardfeed.converters.sources.containers import parquet as module
+            from shardfeed.converters.sources import parquet as module
         case "tfrecord":
-            from shardfeed.converters.sources.containers import tfrecord as module
+            from shardfeed.converters.sources import tfrecord as module
         case "arrayrecord":
             from shardfeed.converters.sources.rare import arrayrecord as module
         case "mds":

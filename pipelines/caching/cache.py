@@ -23,12 +23,12 @@ import numpy as np
 
 from shardfeed.declared import Positive, checked
 from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra
-from shardfeed.machine.free_space import room_in
-from shardfeed.machine.progress_bar import progress_bar
+from shardfeed.free_space import room_in
 from shardfeed.naming import INDEX_DIRECTORY, dataset_name, is_dataset_file
 from shardfeed.pipelines.caching.client import FetcherClient, attach
 from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
 from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.processes import progress_bar
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH

@@ -30,7 +30,7 @@ import numpy as np
 
 from shardfeed import errors
 from shardfeed.errors import StorageError
-from shardfeed.machine.free_space import room_in
+from shardfeed.free_space import room_in
 from shardfeed.manifest import SplitOfManifest
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, IndexedOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.samples import Mixture, Samples

@@ -18,10 +18,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from shardfeed.budget import cpu_budget, memory_budget
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.registry import NATIVE
-from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, index_file, shard_file
 from shardfeed.readers.dataset import file_problems

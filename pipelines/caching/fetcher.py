@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError
-from shardfeed.machine.processes import keep_heap
 from shardfeed.manifest import read_manifest
 from shardfeed.naming import dataset_name
 from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, identity, receive, send, temporary_prefix, use
@@ -38,6 +37,7 @@ from shardfeed.pipelines.caching.sparse import (
     leftovers_in,
 )
 from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
+from shardfeed.processes import keep_heap
 from shardfeed.readers.dataset import Dataset
 from shardfeed.storage.address import located
 from shardfeed.storage.local import open_own

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
+from shardfeed.budget import memory_budget
 from shardfeed.declared import Count, Seed, checked
 from shardfeed.errors import UsageError, at_least, escape
-from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, apportion
 from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StratifiedOrder, StreamOrder

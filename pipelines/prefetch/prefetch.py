@@ -6,10 +6,10 @@ from multiprocessing.reduction import ForkingPickler
 
 from shardfeed.declared import Natural, Positive, checked
 from shardfeed.errors import needing_extra
-from shardfeed.machine.processes import StartMethod, check_may_start
 from shardfeed.pipelines.prefetch.prefetcher import Prefetcher, ThreadWorkers
 from shardfeed.pipelines.prefetch.process_workers import IMPORTABLE, ProcessWorkers
 from shardfeed.pipelines.prefetch.producers import Producer, check_producers, pickled
+from shardfeed.processes import StartMethod, check_may_start
 
 
 @checked
@@ -90,8 +90,8 @@ def prefetch_ray(
                 model.train_on_batch(*batch)
     """
     with needing_extra("prefetch_ray"):
-        from shardfeed.machine.ray_cluster import check_address
         from shardfeed.pipelines.prefetch.ray_workers import ActorWorkers, cloudpickle
+        from shardfeed.ray_cluster import check_address
 
     check_address(address)
     checked = check_producers(producers)

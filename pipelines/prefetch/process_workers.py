@@ -17,11 +17,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from shardfeed.errors import StorageError, UsageError
-from shardfeed.machine.processes import GUARD, hold_lifeline, loss, signals_later, without_main
 from shardfeed.pipelines.nests import take_apart
 from shardfeed.pipelines.prefetch.prefetcher import ProducerWorkers
 from shardfeed.pipelines.prefetch.producers import Failure, Item, Producer, Worker, Yielded, items_of, portable
 from shardfeed.pipelines.prefetch.slots import DroppedSlot, NewSlot, SlotBatch, SlotReader, SlotWriter
+from shardfeed.processes import GUARD, hold_lifeline, loss, signals_later, without_main
 
 _LOOK = 0.5  # seconds between checks whether a worker lives, in case its child process keeps the connection open
 GRACE = 1.0  # seconds for a producer's `finally` blocks once no more is needed

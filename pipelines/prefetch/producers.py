@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.machine.processes import MOST_WORKERS
+from shardfeed.processes import MOST_WORKERS
 
 
 @dataclass(frozen=True)

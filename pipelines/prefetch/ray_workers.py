@@ -20,9 +20,9 @@ from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.machine.ray_cluster import Cluster
 from shardfeed.pipelines.prefetch.prefetcher import ThreadWorkers
 from shardfeed.pipelines.prefetch.producers import Ended, Failure, Item, Worker, Yielded, items_of, portable
+from shardfeed.ray_cluster import Cluster
 
 _TRIES = 3  # consecutive losses, without a batch in between, before giving up
 _LOOK = 0.1  # seconds between checks whether all was stopped

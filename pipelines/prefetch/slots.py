@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from shardfeed.budget import memory_free
 from shardfeed.errors import StorageError
-from shardfeed.machine.budget import memory_free
-from shardfeed.machine.released import Released
 from shardfeed.pipelines.nests import put_together
+from shardfeed.released import Released
 from shardfeed.text import size_text
 
 ALIGNMENT = 64  # of each array, in bytes: as TensorFlow and SIMD code need it

@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_through_fetcher, reads_in_turn
 from shardfeed.pipelines.engine import DrawnReader, Records
 from shardfeed.pipelines.objects import SchemaTransform
@@ -23,6 +22,7 @@ from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, St
 from shardfeed.pipelines.samples import Samples, where_found
 from shardfeed.pipelines.tensorflow.decode import image_checker, tensorflow_decodes
 from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
+from shardfeed.processes import limit_arenas
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import (

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
-from shardfeed.machine.budget import cpu_budget
-from shardfeed.machine.processes import WorkerCount
 from shardfeed.pipelines.arguments import Size, check_transforms, images_and_labels
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
@@ -19,6 +18,7 @@ from shardfeed.pipelines.samples import SamplesLike
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import random_resized_crop
 from shardfeed.pipelines.tensorflow.labels import labelled
+from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged
 from shardfeed.schema import LABEL
 

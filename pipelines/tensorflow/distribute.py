@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
-from shardfeed.machine.processes import WorkerCount
 from shardfeed.pipelines.arguments import Size, check_shared_batch, check_transforms, image_or_transform
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
@@ -19,6 +18,7 @@ from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Share, Trans
 from shardfeed.pipelines.tensorflow.augment import random_resized_crop
 from shardfeed.pipelines.tensorflow.batches import threads
 from shardfeed.pipelines.tensorflow.labels import labelled
+from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged
 from shardfeed.schema import LABEL
 

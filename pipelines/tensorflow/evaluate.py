@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from shardfeed.declared import Count, Positive, checked
 from shardfeed.errors import UsageError
-from shardfeed.machine.processes import WorkerCount
 from shardfeed.pipelines.arguments import Size, check_shared_batch, image_or_transform, images_and_labels
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choose_order import order_samples
@@ -21,6 +20,7 @@ from shardfeed.pipelines.tensorflow.batches import make_batches, threads
 from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_share
 from shardfeed.pipelines.tensorflow.host_decoding import HostTransform
 from shardfeed.pipelines.tensorflow.labels import labelled
+from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL

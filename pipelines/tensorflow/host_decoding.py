@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import tensorflow as tf
 
-from shardfeed.machine.budget import cpu_budget
+from shardfeed.budget import cpu_budget
 from shardfeed.pipelines.decoding.pixels import has_opencv
 from shardfeed.pipelines.engine import ImageMaker, Records
 from shardfeed.pipelines.geometry import Crop

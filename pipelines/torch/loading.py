@@ -22,7 +22,6 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.machine.processes import GUARD, check_may_start, loss, signals_later
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.order import progress
 from shardfeed.pipelines.ranks import Ranks
@@ -30,6 +29,7 @@ from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import EvenSteps, SharedSteps, Steps, check_unchanged
 from shardfeed.pipelines.torch.workers import WorkerPlan, shared_memory_check, start_method
+from shardfeed.processes import GUARD, check_may_start, loss, signals_later
 from shardfeed.readers.skip import Skip
 
 _END = object()

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 
+from shardfeed.budget import cpu_budget, memory_budget
 from shardfeed.declared import Positive, Range, checked
 from shardfeed.errors import UsageError
-from shardfeed.machine.budget import cpu_budget, memory_budget
-from shardfeed.machine.free_space import FreeSpace, room_in
-from shardfeed.machine.processes import MOST_WORKERS, in_daemon
+from shardfeed.free_space import FreeSpace, room_in
 from shardfeed.pipelines.nests import leaves
 from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.processes import MOST_WORKERS, in_daemon
 from shardfeed.readers.split import Split
 
 SHARED = "/dev/shm"

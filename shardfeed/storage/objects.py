@@ -23,8 +23,8 @@ from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
+from shardfeed import processes
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, check_extra
-from shardfeed.machine import processes
 from shardfeed.storage.hub import authorization, files_url
 from shardfeed.storage.redirects import Guard, guard
 from shardfeed.storage.storage import READ_BYTES, Entry, OpenFile, Part

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.machine.budget import cpu_budget, memory_budget, memory_free
+from shardfeed.budget import cpu_budget, memory_budget, memory_free
 
 HERE = "/tenant/job"
 GIB = 1 << 30

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from shardfeed import free_space as room
 from shardfeed.errors import StorageError
-from shardfeed.machine import free_space as room
-from shardfeed.machine.free_space import is_in_memory, room_in
+from shardfeed.free_space import is_in_memory, room_in
 from shardfeed.text import size_text
 
 

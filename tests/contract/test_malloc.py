@@ -3,7 +3,7 @@ import sys
 
 FAULTS = """
 import resource, sys
-from shardfeed.machine.processes import keep_heap
+from shardfeed.processes import keep_heap
 if sys.argv[1] == "kept":
     keep_heap()
 def faults():

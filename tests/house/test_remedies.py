@@ -11,7 +11,7 @@ EXCEPTIONS: dict[str, str] = {
     "converters/existing/record_change.py: run `shardfeed verify DIR --deep`": "records that contradict their manifest",
     "converters/existing/relabel.py: rename it instead": "no reader makes a fixed number of classes per record",
     "converters/sources/rare/array_source.py: name the array of labels": "a million labels",
-    "converters/sources/containers/parquet.py: name another column": "roles refuse such a column before",
+    "converters/sources/parquet.py: name another column": "roles refuse such a column before",
     "converters/sources/mirror.py: name a folder with more room": "a full disk",
     "pipelines/caching/cache.py: smaller images": "a full disk",
     "pipelines/caching/copies.py: run `shardfeed verify DIR`": "a shard that changes while it is copied",

@@ -10,8 +10,8 @@ from repository import ROOT
 PACKAGES = ("shardfeed", "converters", "readers", "pipelines", "tools")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 # Where formats are known: those of our shards, and those of files that others wrote.
-_OTHERS = ("converters/sources/containers/", "converters/sources/rare/arrayrecord.py")
-SEAM = ("shardfeed/formats/", "shardfeed/testing/", *_OTHERS)
+_OTHERS = ("parquet", "shard_names", "tfrecord", "webdataset", "rare/arrayrecord")
+SEAM = ("shardfeed/formats/", "shardfeed/testing/", *(f"converters/sources/{name}.py" for name in _OTHERS))
 
 # Files outside of formats/ that know that a shard is a TFRecord, and why. At most ten.
 KNOWS_TFRECORD = {

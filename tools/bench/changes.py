@@ -17,14 +17,14 @@ import numpy as np
 from PIL import Image
 
 import shardfeed
+from shardfeed.budget import cpu_budget
 from shardfeed.converters import convert, from_dicts
 from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError
-from shardfeed.machine.budget import cpu_budget
-from shardfeed.machine.free_space import room_in
+from shardfeed.free_space import room_in
 from shardfeed.pipelines import Cache, cached
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH

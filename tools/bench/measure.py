@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from shardfeed.machine.budget import cpu_budget, memory_free
+from shardfeed.budget import cpu_budget, memory_free
 from shardfeed.native import path_in_use
 from shardfeed.pipelines.waits import NO_WAIT
 from shardfeed.readers.dataset import Dataset

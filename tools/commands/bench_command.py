@@ -13,10 +13,10 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 import shardfeed
+from shardfeed.budget import cpu_budget
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, at_least, check_extra, escape
-from shardfeed.machine.budget import cpu_budget
-from shardfeed.machine.processes import MOST_WORKERS
 from shardfeed.pipelines.arguments import MOST_PIXELS
+from shardfeed.processes import MOST_WORKERS
 from shardfeed.storage.storage import check_local
 from shardfeed.text import in_usual_order, shell_quoted
 from shardfeed.tools.arguments import check_output

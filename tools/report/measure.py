@@ -15,10 +15,10 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import BOX, CAPTION, OBJECT_AREA, OBJECT_LABEL, RASTER
+from shardfeed.budget import cpu_budget
 from shardfeed.converters.existing.dataset_source import Opened
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.formats.example import decode
-from shardfeed.machine.budget import cpu_budget
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, SHA256, TEXT, WIDTH, Schema

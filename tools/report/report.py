@@ -8,7 +8,7 @@ from typing import Any
 from shardfeed.converters.existing.dataset_source import DatasetLike
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, check_extra, escape, without_secrets
-from shardfeed.machine.progress_bar import progress_bar
+from shardfeed.processes import progress_bar
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.storage.local import make_directory, write_file

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.errors import StorageError, UsageError, needing_extra
-from shardfeed.machine.free_space import room_in
+from shardfeed.free_space import room_in
 from shardfeed.storage.local import storage_error
 
 PREFIX = "shardfeed-unpacked-"  # of temporary folders, followed by the number of their process

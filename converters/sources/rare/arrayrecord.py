@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers import tfrecord
-from shardfeed.converters.sources.containers.handles import close, opened
-from shardfeed.converters.sources.containers.shard_names import ARRAY_RECORD
-from shardfeed.converters.sources.containers.tfrecord import (
+from shardfeed.converters.sources import tfrecord
+from shardfeed.converters.sources.files.unpack import Unpacked
+from shardfeed.converters.sources.guard import budget, open_regular
+from shardfeed.converters.sources.handles import close, opened
+from shardfeed.converters.sources.shard_names import ARRAY_RECORD
+from shardfeed.converters.sources.source import SourceFile
+from shardfeed.converters.sources.tfrecord import (
     ExampleFile,
     ExampleFormat,
     FoundRecord,
     read_examples,
     recognise_examples,
 )
-from shardfeed.converters.sources.files.unpack import Unpacked
-from shardfeed.converters.sources.guard import budget, open_regular
-from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, check_extra, escape
 from shardfeed.formats.arrayrecord import chunks
 

@@ -41,16 +41,16 @@ from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, ending_of
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
-from shardfeed.converters.sources.containers.handles import listed
-from shardfeed.converters.sources.containers.record_columns import NAMES, NUMBERS
 from shardfeed.converters.sources.files.listing import split_in_path
 from shardfeed.converters.sources.files.parts import Parts
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.guard import open_regular
+from shardfeed.converters.sources.handles import listed
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, missing_of
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelParts
 from shardfeed.converters.sources.reading import read_whole
+from shardfeed.converters.sources.record_columns import NAMES, NUMBERS
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, choose_roles, kind_of
 from shardfeed.converters.sources.rows.rows import ColumnarSource

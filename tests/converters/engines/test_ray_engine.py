@@ -31,9 +31,9 @@ from shardfeed.tools import cli, command_list
 from trees import tree
 
 ray = pytest.importorskip("ray")
+from shardfeed import ray_cluster  # noqa: E402  # it needs Ray, as do these
 from shardfeed.converters.engines import node_probe, ray_engine  # noqa: E402
 from shardfeed.converters.engines.ray_engine import RayEngine  # noqa: E402
-from shardfeed.machine import ray_cluster  # noqa: E402  # it needs Ray, as do these
 
 pytestmark = pytest.mark.timeout(120)
 SCHEMA = Schema(image_features(sha256=False), {})

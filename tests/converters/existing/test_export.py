@@ -37,7 +37,7 @@ from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import BusyError, IntegrityError, OutputExistsError, RecordError, StorageError, UsageError
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord import frame
-from shardfeed.machine.free_space import FreeSpace
+from shardfeed.free_space import FreeSpace
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, LABEL, TEXT, Feature, Schema
 from shardfeed.storage.local import locked

@@ -8,7 +8,7 @@ from foreign_tfrecords import write
 
 from shardfeed.converters import survey
 from shardfeed.converters.existing.tally import nonconformity
-from shardfeed.converters.sources.containers.record_features import FeatureLook
+from shardfeed.converters.sources.record_features import FeatureLook
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.example import decode, encode
 from shardfeed.schema import LABEL, TEXT, Feature, Schema, Value

@@ -14,7 +14,7 @@ import pytest
 from shardfeed.converters.sources.files.archive import is_archive, unpack
 from shardfeed.converters.sources.guard import UNPACKED_FREE, HostileError
 from shardfeed.errors import StorageError, UsageError
-from shardfeed.machine.free_space import FreeSpace
+from shardfeed.free_space import FreeSpace
 
 FILES = {"cat/1.jpg": b"one" * 1000, "dog/" + "x" * 150 + ".jpg": b"two", "dog/empty.jpg": b""}
 

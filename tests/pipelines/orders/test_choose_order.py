@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import shardfeed
+from shardfeed.budget import memory_budget
 from shardfeed.errors import UsageError
-from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines import Blocks, Global, Stored, Stream, cached, mix, order_samples
 from shardfeed.pipelines.orders.choices import OrderName, order_object
 from shardfeed.pipelines.orders.choose_order import shuffle_buffer_records

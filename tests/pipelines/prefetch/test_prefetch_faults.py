@@ -154,7 +154,7 @@ def test_batches_before_the_kill_of_a_worker_are_right(in_processes: Callable[..
 
 def test_too_little_memory(nothing_left: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Known before the first slot is made: the workers are told, from outside, that 10 MB are free."""
-    patch = "import shardfeed.machine.budget\nshardfeed.machine.budget.memory_free = lambda root='/': 10_000_000\n"
+    patch = "import shardfeed.budget\nshardfeed.budget.memory_free = lambda root='/': 10_000_000\n"
     (tmp_path / "sitecustomize.py").write_text(patch)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     small, large = partial(producers.endless, shape=(50_000,)), partial(producers.endless, shape=(200_000,))

@@ -21,7 +21,7 @@ import prefetch_producers as producers
 from repository import SUPPORT
 
 ray = pytest.importorskip("ray")
-from shardfeed.machine import ray_cluster  # noqa: E402  # it needs Ray
+from shardfeed import ray_cluster  # noqa: E402  # it needs Ray
 
 pytestmark = pytest.mark.timeout(120)
 EVERY = [[number, index] for index in range(6) for number in (0, 1)]

@@ -36,7 +36,7 @@ def test_options_are_explicit() -> None:
 
 ARENAS = """
 import ctypes, threading
-from shardfeed.machine.processes import limit_arenas
+from shardfeed.processes import limit_arenas
 limit_arenas(2)
 libc = ctypes.CDLL(None)
 together = threading.Barrier(12)

@@ -18,8 +18,8 @@ import pytest
 import torch
 from loader_transforms import slow_pid
 
+from shardfeed import free_space as room
 from shardfeed.errors import StorageError, UsageError, WorkerLostError
-from shardfeed.machine import free_space as room
 from shardfeed.pipelines.torch import torch_eval_loader, torch_loader, torch_predict_loader
 from shardfeed.pipelines.torch import workers as torch_workers
 from shardfeed.pipelines.torch.workers import WorkerPlan, Workers, batch_bytes, plan_workers, shared_memory_check

@@ -109,7 +109,7 @@ def columns_of_a_label_file(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/parquet.py: --reader labels",
+    "converters/sources/parquet.py: --reader labels",
     "convert photos out --reader parquet",
     Way("--reader", 6, onto="convert photos/train.parquet out"),
 )
@@ -121,7 +121,7 @@ def parquet_of_paths(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/parquet.py: convert these files separately, then `shardfeed",
+    "converters/sources/parquet.py: convert these files separately, then `shardfeed",
     "convert set out",
     Way("shardfeed merge", 6, fill={"shardfeed merge": "shardfeed merge a b new"}),
 )
@@ -324,12 +324,12 @@ def records_with_a_number(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/record_columns.py: give the right one: --{} FILE",
+    "converters/sources/record_columns.py: give the right one: --{} FILE",
     "convert set out",
     Way("--label-map", 6, fill={"FILE": "set/valid/Cats_label_map.pbtxt"}),
 )
 @advises(
-    "converters/sources/containers/record_columns.py: give the right one: --{} FILE",
+    "converters/sources/record_columns.py: give the right one: --{} FILE",
     "adopt set new",
     Way("--class-names", 6, fill={"FILE": "set/valid/Cats_label_map.pbtxt"}),
 )
@@ -350,7 +350,7 @@ def records_with_two_label_maps(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/webdataset.py: choose one: --columns image={}",
+    "converters/sources/webdataset.py: choose one: --columns image={}",
     "convert a.tar out",
     Way("--columns", 6),
 )
@@ -360,7 +360,7 @@ def a_sample_with_two_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/webdataset.py: if each tar restarts its keys, give --columns",
+    "converters/sources/webdataset.py: if each tar restarts its keys, give --columns",
     "convert set out",
     Way("--columns", 6),
 )
@@ -375,7 +375,7 @@ def tars_that_restart_their_keys(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/webdataset.py: choose one, such as --columns image={}",
+    "converters/sources/webdataset.py: choose one, such as --columns image={}",
     "convert a.tar out",
     Way("--columns", 3),
 )
@@ -389,7 +389,7 @@ def samples_with_two_images(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/webdataset.py: several names for one image: --columns",
+    "converters/sources/webdataset.py: several names for one image: --columns",
     "convert a.tar out",
     Way("--columns", 6),
 )
@@ -399,7 +399,7 @@ def samples_with_an_image_of_two_names(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/containers/webdataset.py: write it as cls, txt or json, or choose",
+    "converters/sources/webdataset.py: write it as cls, txt or json, or choose",
     "convert a.tar out",
     Way("--columns", 6),
 )

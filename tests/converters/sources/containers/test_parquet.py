@@ -22,7 +22,7 @@ import shardfeed
 from shardfeed.annotations import BOX, CAPTION, OBJECT_LABEL, RASTER
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers import parquet
+from shardfeed.converters.sources import parquet
 from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions

@@ -24,7 +24,7 @@ import shardfeed
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers import webdataset
+from shardfeed.converters.sources import webdataset
 from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.files.tar import members
 from shardfeed.converters.sources.look import Evidence, Look

@@ -16,7 +16,7 @@ from PIL import Image
 
 from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers import handles
+from shardfeed.converters.sources import handles
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.rare import lmdb as database

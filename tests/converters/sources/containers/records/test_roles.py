@@ -9,8 +9,8 @@ from foreign_tfrecords import picture, write
 
 import shardfeed
 from shardfeed.converters import adopt, survey
-from shardfeed.converters.sources.containers.record_features import supervised_keys
 from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.record_features import supervised_keys
 from shardfeed.errors import UsageError
 from shardfeed.schema import ENCODED, LABEL, Feature
 

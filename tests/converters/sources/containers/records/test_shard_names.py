@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.converters.sources.containers.shard_names import find_shards, find_splits, natural
+from shardfeed.converters.sources.shard_names import find_shards, find_splits, natural
 from shardfeed.errors import UsageError
 
 

@@ -17,7 +17,7 @@ import shardfeed
 from shardfeed.annotations import IS_CROWD, OBJECT_LABEL
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers import tfrecord
+from shardfeed.converters.sources import tfrecord
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import ColumnOptions

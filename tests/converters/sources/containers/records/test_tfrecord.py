@@ -20,7 +20,7 @@ import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER
 from shardfeed.converters import convert, open_source, survey
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers import tfrecord
+from shardfeed.converters.sources import tfrecord
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image

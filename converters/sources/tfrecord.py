@@ -21,15 +21,22 @@ from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, ending_of
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
-from shardfeed.converters.sources.containers.record_columns import RecordColumns, find_columns, may_mean, names_around
-from shardfeed.converters.sources.containers.record_features import (
+from shardfeed.converters.sources.files.parts import FilePart
+from shardfeed.converters.sources.files.unpack import ByteStream, DamagedStreamError, Unpacked, compression, inflated
+from shardfeed.converters.sources.guard import open_regular
+from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, missing_of
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.record_columns import RecordColumns, find_columns, may_mean, names_around
+from shardfeed.converters.sources.record_features import (
     FeatureLook,
     not_examples,
     one_number,
     one_text,
     supervised_keys,
 )
-from shardfeed.converters.sources.containers.shard_names import (
+from shardfeed.converters.sources.rows.gather import Gather, Row
+from shardfeed.converters.sources.rows.rows import ColumnarSource
+from shardfeed.converters.sources.shard_names import (
     TFRECORD,
     FoundSplit,
     ShardFiles,
@@ -39,13 +46,6 @@ from shardfeed.converters.sources.containers.shard_names import (
     is_tfrecord,
     usual_splits,
 )
-from shardfeed.converters.sources.files.parts import FilePart
-from shardfeed.converters.sources.files.unpack import ByteStream, DamagedStreamError, Unpacked, compression, inflated
-from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, missing_of
-from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError, escape
 from shardfeed.formats.example import decode, is_sequence_example

@@ -33,12 +33,12 @@ from shardfeed.annotations import (
 from shardfeed.converters.images.mask_file import read_mask
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode, RejectedError
 from shardfeed.converters.sources.classes import NamesFile
-from shardfeed.converters.sources.containers.record_features import FeatureLook, SeenFeature, text_key
-from shardfeed.converters.sources.containers.shard_names import list_names
 from shardfeed.converters.sources.files.class_names import names_beside, read_named_classes
 from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.record_features import FeatureLook, SeenFeature, text_key
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
+from shardfeed.converters.sources.shard_names import list_names
 from shardfeed.errors import UsageError, argument, escape, name_text
 from shardfeed.formats.format import Fields
 from shardfeed.kinds import AREAS, CLASSES, CROWDS, KEYPOINTS, MASKS

@@ -22,7 +22,6 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
-from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.files.parquet_file import (
     WHOLE,
     class_names_of,
@@ -34,6 +33,7 @@ from shardfeed.converters.sources.files.parquet_file import (
 from shardfeed.converters.sources.files.parts import Parts
 from shardfeed.converters.sources.files.unpack import Unpacked, UnpackedFile
 from shardfeed.converters.sources.guard import budget, open_regular
+from shardfeed.converters.sources.handles import listed
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files, missing_of
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.gather import Gather, Row

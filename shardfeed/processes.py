@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from shardfeed.declared import Range
 from shardfeed.errors import UsageError, WorkerLostError
@@ -171,3 +171,10 @@ def limit_arenas(cpus: int) -> None:
         return
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, max(2, cpus))
+
+
+def progress_bar(**options: Any) -> Any:
+    """A bar of tqdm with these options, on a terminal and in a notebook; elsewhere one that prints nothing."""
+    from tqdm.auto import tqdm  # not above: most processes show no bar
+
+    return tqdm(disable=False if in_notebook() else None, **options)

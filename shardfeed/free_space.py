@@ -8,8 +8,8 @@ import errno
 import os
 from typing import NamedTuple
 
+from shardfeed.budget import memory_budget, memory_free
 from shardfeed.errors import StorageError
-from shardfeed.machine.budget import memory_budget, memory_free
 from shardfeed.text import size_text
 
 KEPT_SHARE = 1 / 4  # share of the memory left for the reader of the files: about the size of a shuffle buffer

@@ -1,1 +1,0 @@
-"""Files that hold many samples: tars, Parquet files, TFRecords; read on demand."""
