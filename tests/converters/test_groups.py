@@ -73,7 +73,6 @@ def places(dataset: Dataset | Path, key: str = PATIENT) -> dict[bytes, set[str]]
 def test_a_patient_is_in_one_split(tmp_path: Path, rule: dict[str, Any], by: Any) -> None:
     report = convert(Patients(patients(12)), tmp_path / "out", split=Shares(HALVES, by), workers=here(), **rule)
     assert all(len(found) == 1 for found in places(tmp_path / "out").values())
-    assert report.groups is not None
     assert (report.groups.groups, report.groups.largest) == (12, 3)
     if by == "exact":
         assert report.groups.got == {"train": 0.5, "test": 0.5}
@@ -91,14 +90,12 @@ def test_rules_are_joined() -> None:
         plan = make_plan(Patients(rows), PlanOptions(HALVES, groups=groups, seed=seed))
         of_split = {i: shard.split for shard in plan.shards for i in shard.samples.tolist()}
         assert of_split[0] == of_split[1] == of_split[2] == of_split[3] != of_split[4]
-        assert plan.groups is not None
         assert (plan.groups.groups, plan.groups.largest) == (2, 4)
 
 
 def test_empty_values_and_names_that_do_not_match_are_no_group() -> None:
     rows = {f"{i}.png": ("", i) for i in range(10)}
     plan = make_plan(Patients(rows), PlanOptions(HALVES, groups=Groups("patient", "(?P<group>a)_.*")))
-    assert plan.groups is not None
     assert plan.groups.groups == 10
     assert "10 names of 10 do not match the group pattern: 0.png, 1.png, 2.png, ..." in plan.notes
 
@@ -107,7 +104,6 @@ def test_roboflow_stands_for_originals() -> None:
     names = ["a_jpg.rf.0a1b.jpg", "a_jpg.rf.9c.jpg", "b_png.rf.0a1b.jpg", "plain.jpg"]
     rows = {f"images/{name}": ("", i) for i, name in enumerate(names)}
     plan = make_plan(Patients(rows), PlanOptions(HALVES, groups=Groups(pattern="roboflow")))
-    assert plan.groups is not None
     assert (plan.groups.groups, plan.groups.largest) == (3, 2)
 
 
@@ -143,7 +139,6 @@ def test_files_are_hashed_only_where_sizes_agree(monkeypatch: pytest.MonkeyPatch
 
     plan = make_plan(Files({str(i): ("", i) for i in range(6)}), PlanOptions(HALVES, groups=Groups(duplicates=True)))
     assert sorted(read) == [b"0", b"2"]
-    assert plan.groups is not None
     assert (plan.groups.groups, plan.groups.largest) == (5, 2)
 
 
@@ -266,7 +261,6 @@ def test_the_column_of_a_label_file_is_stored(table: Path) -> None:
     options = LabelOptions(labels=table / "labels.csv", label_columns=["patient"])
     source = open_source(table / "photos", options=options)
     plan = make_plan(source, PlanOptions(HALVES, groups=Groups(LABEL)))
-    assert plan.groups is not None
     assert plan.groups.groups == 8, "a class may be a group"
 
 

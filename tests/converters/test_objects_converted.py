@@ -84,7 +84,6 @@ def test_bad_annotations_stop_it_unless_they_are_allowed(tmp_path: Path) -> None
         convert(Scenes(6, outside=1), tmp_path / "out", workers=1)
     assert not (tmp_path / "out").exists()
     report = convert(Scenes(6, outside=1), tmp_path / "out", workers=1, max_bad={"objects": 1})
-    assert report.account is not None
     assert (report.account.read, report.account.written, len(report.account.left_out)) == (15, 14, 1)
     (line,) = (tmp_path / "out" / "left_out.jsonl").read_text().splitlines()
     assert json.loads(line)["code"] == "E_BOX_OUTSIDE"
@@ -96,14 +95,12 @@ def test_what_the_source_left_out_stops_it_before_an_image_is_read(tmp_path: Pat
         convert(Scenes(3, orphans=2), tmp_path / "out", workers=1)
     assert [noted.what for noted in caught.value.rejected] == ["E_ORPHAN"] * 2
     report = convert(Scenes(3, orphans=2), tmp_path / "out", workers=1, max_bad={"objects": "50%"})
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (5, 3)
 
 
 @pytest.mark.promise(49)
 def test_an_image_that_is_left_out_takes_its_objects_along(tmp_path: Path) -> None:
     report = convert(Scenes(4, broken=3), tmp_path / "out", workers=1, max_bad=3)
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 3)
     assert [one.code for one in report.account.left_out] == ["E_IMAGE"] * 3
     assert report.account.bad == []
@@ -124,7 +121,6 @@ def test_objects_that_change_make_their_shard_anew_and_no_other(tmp_path: Path) 
 
 def test_a_cut_takes_them_along(tmp_path: Path) -> None:
     report = convert(Scenes(6), tmp_path / "out", workers=1, image=ImageOptions(size=20))
-    assert report.account is not None
     assert report.account.read == 15
     assert {one.code for one in report.account.left_out} == {"E_CUT_OFF"}
     report = convert(Scenes(6), tmp_path / "small", workers=1, image=ImageOptions(resize_shorter=20))

@@ -356,7 +356,6 @@ class Upright(Scenes):
 
     def __getitem__(self, i: int) -> Sample:
         sample = super().__getitem__(i)
-        assert sample.raster is not None
         raster = RasterImage(sample.raster.mask, self.table, sample.raster.name, upright=False)
         return Sample(sample.key, sample.image, raster=raster)
 

@@ -92,7 +92,6 @@ def test_hashes_that_begin_alike_are_other_pictures() -> None:
     )
     assert [(pair.images, pair.of) for pair in found.splits] == [(2, 3)]
     assert found.notes()[0].endswith(": test/1 (b) = train/0 (a), ..."), "of one picture one example is enough"
-    assert found.classes is not None
     assert (found.classes.pictures, found.classes.images) == (1, 3)
 
 

@@ -52,7 +52,6 @@ def check(out: Path, gives: Gives) -> None:
         assert _texts(_found(records, name)[1][keys.CAPTION]) == list(captions), name
     for name, counts in gives.raster.items():
         raster = schema.raster
-        assert raster is not None
         pixels = _pixels(_found(records, name)[1][keys.RASTER])
         values, found = np.unique(pixels, return_counts=True)
         called = dict(enumerate(raster.class_names)) | {raster.void: "void"}

@@ -75,7 +75,6 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_counts_are_of_objects_by_size_and_of_images_without(squares: str) -> None:
     counts = object_counts(shardfeed.open(squares)["train"])
-    assert counts is not None
     assert (counts.images, counts.read, counts.objects, counts.empty) == (5, 5, 8, 2)
     assert (counts.median, counts.most, counts.crowds) == (1, 6, 2)
     assert (counts.small, counts.medium, counts.large) == (2, 2, 2)  # crowds are of no size
@@ -85,7 +84,6 @@ def test_counts_are_of_objects_by_size_and_of_images_without(squares: str) -> No
 def test_the_area_of_a_region_is_taken_before_that_of_its_box(tmp_path: Path) -> None:
     convert(Squares(area=True), tmp_path / "out", workers=1)
     counts = object_counts(shardfeed.open(tmp_path / "out")["train"])
-    assert counts is not None
     assert (counts.small, counts.medium, counts.large) == (6, 0, 0)
 
 
@@ -93,7 +91,6 @@ def test_a_large_split_is_sampled_and_says_so(tmp_path: Path) -> None:
     convert(Squares(200), tmp_path / "out", workers=1)
     split = shardfeed.open(tmp_path / "out")["train"]
     counts = object_counts(split, most_read=20)
-    assert counts is not None
     assert (counts.images, counts.read) == (200, 20)
     assert counts.by_class == (0, 8)  # the manifest's, of all
     assert counts_text(counts).endswith("; of 20 images, sampled evenly from all 200")

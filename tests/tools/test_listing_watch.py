@@ -44,7 +44,6 @@ def test_sigterm_ends_listing(how: str, tmp_path: Path) -> None:
     script.write_text(SCRIPT.format(code=code))
     command = [sys.executable, str(script), str(tmp_path), str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(temporary)}) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"stuck\n"
         assert list(temporary.iterdir())
         time.sleep(0.5)  # until the code runs

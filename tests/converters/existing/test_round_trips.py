@@ -248,7 +248,6 @@ def test_key_points_as_yolo(tmp_path: Path) -> None:
     report = export(data, tmp_path / "out", "yolo", drop="all")
     again = converted_again(report, tmp_path / "again")
     points = again.manifest.schema.keypoints
-    assert points is not None
     assert (points.names, points.flip) == (("top", "right", "left"), (0, 2, 1))
     for key, record in records(data)["train"].items():
         found = records(again)["train"][b"images/train/" + key]

@@ -38,7 +38,6 @@ def test_the_shorter_side(height: int, width: int, goal: int) -> None:
     if min(height, width) <= goal:
         assert fit is None
         return
-    assert fit is not None
     assert fit.box == (0, 0, width, height)
     assert min(fit.size) == goal
     assert abs(max(fit.size) - max(height, width) * goal / min(height, width)) <= 0.5
@@ -63,7 +62,6 @@ def test_a_lying_image_is_cut_as_it_will_stand() -> None:
 )
 def test_by_hand(height: int, width: int, size: tuple[int, int], box: tuple[float, ...]) -> None:
     fit = fit_image(height, width, ImageOptions(size=size))
-    assert fit is not None
     assert fit.box == box
 
 

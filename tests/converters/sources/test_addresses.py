@@ -86,7 +86,6 @@ def test_duplicates_are_read_in_threads(tmp_path: Path, monkeypatch: pytest.Monk
         groups = Groups(duplicates=True)
         plan = make_plan(open_source(tmp_path / "list.csv"), PlanOptions({"train": 0.5, "test": 0.5}, groups=groups))
         assert len(server.requests) == 300
-    assert plan.groups is not None
     assert (plan.groups.groups, plan.groups.largest) == (100, 3)
     assert len(threads) > 1
     assert all(name.startswith("shardfeed-fetch") for name in threads)

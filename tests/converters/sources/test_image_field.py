@@ -103,7 +103,6 @@ def test_images_of_a_video_are_in_one_split(tmp_path: Path, reader: str) -> None
     assert found.keys() == {b"v0", b"v1", b"v2", b"v3"}
     assert all(len(names) == 1 for names in found.values())
     report = split(tmp_path / "out", tmp_path / "again", {"a": 0.5, "b": 0.5}, group_column="video", workers=1)
-    assert report.groups is not None
     assert report.groups.groups == 6
 
 

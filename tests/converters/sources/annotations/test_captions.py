@@ -77,7 +77,6 @@ def test_every_form_gives_the_same_captions(images: Path, form: str) -> None:
     name, content = CONTENTS[form]
     path = write(images, name, content)
     evidence = recognise(path)
-    assert evidence is not None
     assert (evidence.name, evidence.missing) == ("captions", "")
     assert evidence.found.endswith(f" in {name}")
     source = read(path)
@@ -293,7 +292,6 @@ def test_one_of_several_files_is_to_be_named(images: Path) -> None:
     write(images, "results.csv", RESULTS)
     write(images, "d.json", json.dumps(KARPATHY))
     evidence = recognise(str(images))
-    assert evidence is not None
     assert evidence.missing == "name one of them instead of the folder"
     with pytest.raises(UsageError, match="more than one file has captions; name the file"):
         read(images)

@@ -87,13 +87,11 @@ def test_images_may_be_elsewhere_and_the_split_be_said(export: Path, tmp_path: P
 
 def test_it_is_recognised_by_its_name_and_header(export: Path) -> None:
     evidence = recognise(str(export))
-    assert evidence is not None
     assert (evidence.found, evidence.missing) == ("Roboflow's _classes.csv of train, validation, 3 classes", "")
     assert recognise(str(export / "train" / "a.jpg")) is None
     assert recognise(str(export / "nowhere")) is None
     (export / "train" / "_classes.csv").write_text("image,cat\n")
     evidence = recognise(str(export / "train"))
-    assert evidence is not None
     assert evidence.missing == "its first column is not named filename"
     with pytest.raises(UsageError, match=r"no _classes\.csv in it, in train, valid or test"):
         read(export.parent)

@@ -82,7 +82,6 @@ def opened(file: Path, *tasks: Task, **options: Any) -> ColumnarSource:
 
 def left_out(source: ColumnarSource) -> list[str]:
     account = source.findings.account
-    assert account is not None
     account.check("source")
     return [one.code for one in account.left_out]
 
@@ -103,14 +102,11 @@ def test_boxes_classes_crowd_area_and_numbers(tmp_path: Path) -> None:
     assert source.schema.class_names == {OBJECT_LABEL: ("person", "dog", "toothbrush")}
     assert source.schema.class_ids == {OBJECT_LABEL: (1, 18, 90)}
     objects = source[1].objects
-    assert objects is not None
     assert objects.boxes.tolist() == [[10, 10, 30, 30], [50.5, 0, 60.5, 39.9]]
     assert objects.columns == {IS_CROWD: [0, 0], OBJECT_LABEL: [1, 0]}
     assert objects.names == ["annotation 5", "annotation 8"]
     assert objects.size == (60, 40)
-    assert objects.areas is not None
     assert objects.areas.tolist() == [400, 99.5]
-    assert source[0].objects is not None
     assert source[0].objects.columns[IS_CROWD] == [1]
     assert len(source[2].objects or ()) == 0
     assert OBJECT_MASK not in source.schema.features
@@ -122,7 +118,6 @@ def test_a_conversion_writes_them_and_adds_up(tmp_path: Path) -> None:
     file = plant(tmp_path, scene())
     for workers in (1, 3):
         report = convert(opened(file, "boxes", "masks"), tmp_path / f"out{workers}", workers=workers, shards=2)
-        assert report.account is not None
         assert (report.account.read, report.account.written, report.account.clipped) == (3, 3, 1)
     files = sorted(path.name for path in (tmp_path / "out1").glob("train*"))
     assert all((tmp_path / "out1" / f).read_bytes() == (tmp_path / "out3" / f).read_bytes() for f in files)
@@ -190,7 +185,6 @@ def test_an_annotation_that_cannot_be_used_is_listed(
 ) -> None:
     source = opened(plant(tmp_path, bad(**changed)))
     assert left_out(source) == [code]
-    assert source.findings.account is not None
     (line,) = source.findings.account.left_out
     assert said in line.reason
     assert line.key == (b"instances.json" if code == "E_ORPHAN" else b"a.png")
@@ -233,7 +227,6 @@ def test_a_region_that_is_none_is_listed_where_masks_are_wanted(tmp_path: Path, 
 def test_a_region_that_does_not_fit_is_listed_by_who_draws_it(tmp_path: Path, region: Any) -> None:
     file = plant(tmp_path, bad(segmentation=region))
     report = convert(opened(file, "masks"), tmp_path / "out", workers=1, max_bad={"objects": 1})
-    assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_OUTLINE"]
     assert (report.account.read, report.account.written) == (4, 3)
 
@@ -246,7 +239,6 @@ def test_an_annotation_twice(tmp_path: Path) -> None:
     assert source.objects is not None
     assert len(source.objects) == 3
     report = convert(source, tmp_path / "out", workers=1)  # nothing is lost, so nothing has to be allowed
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (4, 3)
     content["annotations"][-1]["category_id"] = 1
     with pytest.raises(LabelFileError, match="two annotations have the id 5, but differ in class"):
@@ -256,14 +248,11 @@ def test_an_annotation_twice(tmp_path: Path) -> None:
 def test_annotations_without_ids_are_told_by_their_place(tmp_path: Path) -> None:
     content = bad(id=None, bbox=[])
     source = opened(plant(tmp_path, content))
-    assert source.findings.account is not None
     assert source.findings.account.left_out[0].reason.startswith("annotation 3: ")
-    assert source[1].objects is not None
     assert source[1].objects.names == ["annotation 5", "annotation 8"]
     for entry in content["annotations"]:
         entry.pop("id", None)
     source = opened(plant(tmp_path, content))
-    assert source[1].objects is not None
     assert source[1].objects.names == ["entry 0", "entry 2"]
 
 
@@ -413,7 +402,6 @@ def test_no_area_no_size_no_crowd(tmp_path: Path) -> None:
     source = opened(plant(tmp_path, content))
     assert OBJECT_AREA not in source.schema.features
     objects = source[0].objects
-    assert objects is not None
     assert objects.size is None
     assert objects.columns[IS_CROWD] == [0]
 
@@ -434,7 +422,6 @@ def test_key_points(tmp_path: Path) -> None:
     assert source.schema.keypoints == Keypoints(tuple(NAMES), (0, 2, 1), ((0, 1), (0, 2)))
     assert left_out(source) == ["E_KEYPOINTS"]
     objects = source[1].objects
-    assert objects is not None
     assert objects.points["keypoints"].tolist() == [[[11, 12, 2], [13, 14, 1], [0, 0, 0]], [[0, 0, 0]] * 3]
     assert opened(file, "boxes").schema.keypoints is None
     assert opened(file, "boxes", "keypoints").schema.keypoints is not None
@@ -654,7 +641,6 @@ def test_a_fuzzed_file_gives_our_errors_or_a_source_that_adds_up(tmp_path: Path,
     if isinstance(source.objects, ObjectTable):
         assert sum(len(source[i].objects or ()) for i in range(len(source))) == len(source.objects)
         placed(source)
-        assert source.findings.account is not None
         listed = len(source.findings.account.left_out)
         try:
             whole = json.loads(text)["annotations"]
@@ -681,7 +667,6 @@ def test_an_image_id_that_is_other_text_is_called_text(tmp_path: Path) -> None:
     content = scene()
     content["annotations"][0]["image_id"] = "0139"
     account = opened(plant(tmp_path, content)).findings.account
-    assert account is not None
     assert [one.reason for one in account.left_out] == [
         "annotation 5: its image_id is '0139', which no image has: it is text, not a number"
     ]

@@ -122,13 +122,11 @@ def test_a_conversion_writes_classes_of_pixels_and_boxes_of_things(tmp_path: Pat
     assert source.schema.class_names == {OBJECT_LABEL: ("person", "dog")}
     assert source.schema.class_ids == {OBJECT_LABEL: (1, 18)}
     meant = source.schema.raster
-    assert meant is not None
     assert (meant.class_names, meant.void, meant.class_ids) == (
         ("person", "dog", "banner", "tree"), 255, (1, 18, 92, 184),
     )  # fmt: skip
     for workers in (1, 2):
         report = convert(source, tmp_path / f"out{workers}", workers=workers, shards=2)
-        assert report.account is not None
         assert (report.account.read, report.account.written, report.account.left_out) == (6, 6, ())
     found = records(tmp_path / "out2")
     for i in range(3):
@@ -272,7 +270,6 @@ def test_pixels_of_which_nobody_knows_the_class_refuse_their_image(tmp_path: Pat
     for (change, _, _), entry in zip(PIXELS, content["annotations"], strict=False):
         change(entry["segments_info"])
     report = convert(opened(plant(tmp_path, content)), tmp_path / "out", workers=1, max_bad={"images": 7, "objects": 9})
-    assert report.account is not None
     report.account.check("test")
     assert list(records(tmp_path / "out")) == [b"7.jpg"]
     for i, (_, code, reason) in enumerate(PIXELS):
@@ -316,7 +313,6 @@ def test_entries_that_say_nothing(tmp_path: Path, entry: Any, code: str) -> None
     content["annotations"].append(entry)
     source = opened(plant(tmp_path, content))
     account = source.findings.account
-    assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"panoptic_train2017.json", code)]
 
 

@@ -41,7 +41,6 @@ def roboflow(root: Path) -> Path:
 def test_a_file_beside_the_images(tmp_path: Path) -> None:
     report, found = converted(open_source(beside(tmp_path / "photos")), tmp_path / "out")
     assert stems(found) == expected()
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 6)
     assert "images without annotations, treated as images without objects: 1 (c.png)" in report.notes
 
@@ -90,7 +89,6 @@ def test_an_annotation_that_cannot_be_used_is_listed(tmp_path: Path, one: Any, c
     said[1]["annotations"].append(one)
     put(root / "annotations.json", json.dumps(said))
     report, _ = converted(open_source(root), tmp_path / "out", max_bad={"objects": 1})
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (7, 6)
     assert [(one.key, one.code) for one in report.account.left_out] == [(b"b.png", code)]
 
@@ -110,7 +108,6 @@ def test_images_that_are_missing_are_listed_with_what_is_in_them(tmp_path: Path)
     (root / "d.png").unlink()
     findings = info_of(open_source(root)).findings
     assert [(one.key, one.code) for one in findings.rejected] == [(b"d.png", "E_MISSING")]
-    assert findings.account is not None
     assert [one.code for one in findings.account.left_out] == ["E_IMAGE"] * 3
 
 

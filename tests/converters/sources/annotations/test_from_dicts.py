@@ -112,7 +112,6 @@ def test_boxes_are_objects_and_images_without_stay(images: Path, tmp_path: Path)
     ]  # fmt: skip
     assert isinstance(source[2].image, SourceFile)
     report = convert(source, tmp_path / "out", workers=1, split={"train": 1.0})
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (2, 2)
     (record,) = records(tmp_path / "out", "validation")
     assert [record[key].tolist() for key in BOX] == [
@@ -312,7 +311,6 @@ def test_dicts_are_a_list() -> None:
 def test_a_box_that_leaves_its_image_is_listed_by_its_number(images: Path, tmp_path: Path) -> None:
     source = say(images, {"image": "a.png", "boxes": [[0, 0, 5, 5], [30, 0, 50, 5]]})
     report = convert(source, tmp_path / "out", workers=1, max_bad={"objects": 1})
-    assert report.account is not None
     (left,) = report.account.left_out
     assert left.reason.startswith("box 1, 30, 0 to 50, 5: 10.0 pixels outside")
     assert isinstance(source[0], Sample)

@@ -32,7 +32,6 @@ def kitti(root: Path, images: str = "training/image_2", labels: str = "training/
 )
 def test_boxes_and_classes(tmp_path: Path, folders: tuple[str, str]) -> None:
     report, found = converted(open_source(kitti(tmp_path / "kitti", *folders)), tmp_path / "out")
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 6)
     flags = {f"{OBJECTS}{flag}" for flag in ("truncated", "occluded")} | {IS_CROWD}
     boxes = {name: {k: v for k, v in of.items() if k not in flags} for name, of in stems(found).items()}
@@ -86,7 +85,6 @@ def test_a_line_that_cannot_be_used_is_listed(tmp_path: Path, text: str) -> None
     path = root / "training/label_2/a.txt"
     put(path, path.read_text() + text + "\n")
     report, _ = converted(open_source(root), tmp_path / "out", max_bad={"objects": 1})
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (7, 6)
     ((key, code, reason),) = [(one.key, one.code, one.reason) for one in report.account.left_out]
     assert (key, code) == (b"training/image_2/a.png", BAD[text])
@@ -100,7 +98,6 @@ def test_labels_that_are_lost_are_listed(tmp_path: Path) -> None:
     (root / "training/label_2/b.txt").symlink_to("nowhere")
     source = open_source(root)
     account = info_of(source).findings.account
-    assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"training/label_2/d.txt", "E_ORPHAN")] * 3
     (root / "training/label_2/c.txt").write_bytes(b"\xff" * 20)
     codes = [one.code for one in info_of(open_source(root)).findings.account.left_out]  # type: ignore[union-attr]

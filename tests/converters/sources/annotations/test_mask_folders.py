@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from sources import reader
 
 import shardfeed
 from shardfeed.annotations import RASTER, Raster
@@ -18,10 +19,8 @@ from shardfeed.converters import ImageOptions, convert
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.shards.place_raster import raster_values
 from shardfeed.converters.sources.annotations.masks_meaning import read_class_table
-from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
-from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
@@ -32,12 +31,7 @@ PLAIN = AnnotationOptions()
 ABC = AnnotationOptions(class_names=("a", "b", "c"))
 
 
-def read(path: str, options: AnnotationOptions, **chosen: Any) -> Source:
-    return open_source(path, reader="masks", options=options, **chosen)
-
-
-def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
-    return BY_NAME["masks"].recognise(Look(path), {name: v for name, v in vars(options).items() if v})
+recognise, read = reader("masks")
 
 
 def image(path: Path, pixels: np.ndarray | None = None, **options: Any) -> None:
@@ -104,7 +98,6 @@ def test_pairs_are_found_by_name(pairs: list[str], splits: set[str | None], tmp_
     assert {split for _, split in keys(source).values()} == splits
     assert rejected(source) == []
     evidence = recognise(str(root), PLAIN)
-    assert evidence is not None
     assert (evidence.name, evidence.missing) == ("masks", "")
     assert f"{len(pairs)} images with a mask" in evidence.found
 
@@ -127,7 +120,6 @@ def test_an_image_with_two_masks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"images/1.jpg has two masks, .*; leave one kind out: exclude"):
         read(str(tmp_path), ABC)
     evidence = recognise(str(tmp_path), PLAIN)
-    assert evidence is not None
     assert "leave one kind out" in evidence.missing
     assert keys(read(str(tmp_path), ABC, exclude="masks/1.png"))["images/1.jpg"] == ("labels/1.png", None)
     assert keys(read(str(tmp_path), ABC, exclude="labels"))["images/1.jpg"] == ("masks/1.png", None)
@@ -184,7 +176,6 @@ def test_other_folders_are_not_taken_for_masks(names: list[str], tmp_path: Path)
 def test_almost_a_folder_of_masks_says_what_is_missing(tmp_path: Path) -> None:
     tree(tmp_path, "images/1.jpg=masks/1.png", *(f"images/{i}.jpg=" for i in range(2, 9)))
     evidence = recognise(str(tmp_path), PLAIN)
-    assert evidence is not None
     assert evidence.missing == "partners for 7 others"
     assert recognise(str(tmp_path), AnnotationOptions(tasks=frozenset({"boxes"}))) is None
     assert recognise(str(tmp_path / "images" / "1.jpg"), PLAIN) is None
@@ -205,7 +196,6 @@ def test_names_are_asked_for_with_the_values_that_are_there(tmp_path: Path) -> N
     ):
         read(str(tmp_path), PLAIN)
     source = read(str(tmp_path), ABC)
-    assert source.schema.raster is not None
     assert (source.schema.raster.class_names, source.schema.raster.void) == (("a", "b", "c"), 255)
 
 
@@ -220,7 +210,6 @@ def test_grey_values_are_asked_for_by_a_table_that_works(values: tuple[int, ...]
     rows = [f"{name},{value}" for name, value in zip(names, values, strict=True)]
     (tmp_path / "values.csv").write_text("\n".join(["name,value", *rows]))
     source = read(str(root), AnnotationOptions(colours=tmp_path / "values.csv"))
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names == names
     np.testing.assert_array_equal(stored_masks(source)["images/1.jpg"], np.searchsorted(values, mask(values)))
 
@@ -271,7 +260,6 @@ def test_two_values_are_background_and_foreground(
 ) -> None:
     root = tree(tmp_path / "in", "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png", values=values)
     source = read(str(root), AnnotationOptions(class_names=names))
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names == (names or ("background", "foreground"))
     found = stored_masks(source)
     np.testing.assert_array_equal(found["images/1.jpg"], mask(values) > 0)
@@ -292,11 +280,9 @@ def test_empty_masks_do_not_tell_what_255_is(tmp_path: Path) -> None:
     answers: list[tuple[Any, dict[int, int]]] = [(255, {0: 0, 1: 1, 255: 255}), ("none", {0: 0, 255: 1})]
     for void, table in answers:
         sample = read(str(tmp_path), AnnotationOptions(class_names=("wall", "crack"), void=void))[0]
-        assert sample.raster is not None
         assert dict(sample.raster.table.values) == table
     image(tmp_path / "masks/23.png", mask((0, 255)))
     sample = read(str(tmp_path), named)[0]
-    assert sample.raster is not None
     assert dict(sample.raster.table.values) == {0: 0, 255: 1}, "it is looked for until one is found"
 
 
@@ -325,7 +311,6 @@ def test_a_palette_that_shows_0_as_white_is_no_background(tmp_path: Path) -> Non
 def test_void_is_what_is_said(void: Any, names: str, table: dict[int, int], tmp_path: Path) -> None:
     tree(tmp_path, "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png", values=(0, 1, 2))
     sample = read(str(tmp_path), AnnotationOptions(class_names=tuple(names), void=void))[0]
-    assert sample.raster is not None
     assert dict(sample.raster.table.values) == table
 
 
@@ -334,7 +319,6 @@ def test_more_than_255_classes(tmp_path: Path) -> None:
     image(tmp_path / "images/2.jpg")
     image(tmp_path / "masks/2.png", np.full((HEIGHT, WIDTH), 299, np.uint16))
     source = read(str(tmp_path), AnnotationOptions(class_names=tuple(map(str, range(300)))))
-    assert source.schema.raster is not None
     assert (source.schema.raster.void, source.schema.raster.bits) == (65535, 16)
 
 
@@ -363,7 +347,6 @@ def test_colours_need_a_table(name: str, given: bool, tmp_path: Path) -> None:
     table = (tmp_path / "mine.csv") if given else root / name
     table.write_text(TABLES[name])
     source = read(str(root), AnnotationOptions(colours=str(table)) if given else PLAIN)
-    assert source.schema.raster is not None
     assert (source.schema.raster.class_names, source.schema.raster.void) == (("sky", "road"), 255)
     expected = np.repeat([255, 0, 1], [2, 2, 4])[:, None].repeat(WIDTH, 1)
     for found in stored_masks(source).values():
@@ -375,10 +358,8 @@ def test_class_names_choose_among_those_of_a_table(tmp_path: Path) -> None:
     root = coloured(tmp_path)
     (root / "class_dict.csv").write_text(TABLES["class_dict.csv"])
     source = read(str(root), AnnotationOptions(class_names=("road",)))
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names == ("road",)
     sample = source[0]
-    assert sample.raster is not None
     assert sample.raster.table.colours == ((0, 0, 0, 255), (64, 64, 0, 0), (128, 0, 0, 255))
     with pytest.raises(UsageError, match="got the class rod, which the masks do not have"):
         read(str(root), AnnotationOptions(class_names=("rod",)))
@@ -391,7 +372,6 @@ def test_roboflow_s_table_of_values(tmp_path: Path) -> None:
         tree(tmp_path / split, "1.jpg=1_mask.png", "2.jpg=2_mask.png", values=(0, 1, 2))
         (tmp_path / split / "_classes.csv").write_text("Pixel Value, Class\n0, background\n1, crack\n2, rust\n")
     source = read(str(tmp_path), PLAIN)
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names == ("background", "crack", "rust")
     assert {split for _, split in keys(source).values()} == {"train", "validation"}
     (tmp_path / "valid" / "_classes.csv").write_text("Pixel Value, Class\n0, background\n1, rust\n2, crack\n")
@@ -466,10 +446,8 @@ def voc(root: Path, base: str = "VOCdevkit/VOC2012", stems: tuple[str, ...] = ("
 def test_pascal_voc(tmp_path: Path) -> None:
     root = voc(tmp_path / "in")
     evidence = recognise(str(root), PLAIN)
-    assert evidence is not None
     assert evidence.found == "Pascal VOC's masks (JPEGImages, SegmentationClass): 3 images with a mask"
     source = read(str(root), PLAIN)
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names[::20] == ("background", "tvmonitor")
     assert (len(source.schema.raster.class_names), source.schema.raster.void) == (21, 255)
     splits = {key[-10:-4]: split for key, (_, split) in keys(source).items()}
@@ -520,13 +498,10 @@ def test_the_layout_of_voc_with_classes_of_one_s_own(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the meaning of its mask values"):
         read(str(root), PLAIN)
     source = read(str(root), ABC)
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names == ("a", "b", "c")
     (root / "labelmap.txt").write_text("# label:color_rgb:parts:actions\nbackground:0,0,0::\nb:1,1,1::\nc:2,2,2::\n")
     source = read(str(root), PLAIN)
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names == ("background", "b", "c")
-    assert source[0].raster is not None
     assert (224, 224, 192, 255) in source[0].raster.table.colours
 
 
@@ -553,11 +528,9 @@ def test_cityscapes(kinds: tuple[str, ...], tmp_path: Path) -> None:
     root = cityscapes(tmp_path / "in", kinds)
     kind = kinds[-1]
     evidence = recognise(str(root), PLAIN)
-    assert evidence is not None
     assert evidence.found.startswith(f"Cityscapes (leftImg8bit, gtFine, *_{kind}.png): 2 images")
     source = read(str(root), PLAIN)
     raster = source.schema.raster
-    assert raster is not None
     assert (len(raster.class_names), raster.void) == (19, 255)
     assert (raster.class_names[0], raster.class_names[-1]) == ("road", "bicycle")
     assert raster.class_ids[:3] == ((7, 8, 11) if kind == "labelIds" else ())
@@ -580,17 +553,14 @@ def test_ade20k(tmp_path: Path) -> None:
         tree(root, f"images/{split}/{stem}.jpg=annotations/{split}/{stem}.png", values=(0, 1, 150))
     source = read(str(root), PLAIN)
     raster = source.schema.raster
-    assert raster is not None
     assert (raster.class_names[0], raster.class_names[149], raster.class_ids[0], raster.void) == ("1", "150", 1, 255)
     assert [split for _, split in keys(source).values()] == ["train", "validation"]
     rows = [f"{i}\t0.1\t10\t1\tthing {i}" for i in range(1, 151)]
     (root / "objectInfo150.txt").write_text("Idx\tRatio\tTrain\tVal\tName\n" + "\n".join(rows))
     source = read(str(root), PLAIN)
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names[0] == "thing 1"
     names = tuple(f"class {i}" for i in range(150))
     source = read(str(root), AnnotationOptions(class_names=names))
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names == names
     found = stored_masks(source)
     table = {0: 255, 1: 0, 150: 149}

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from damaged_text import damaged
 from object_images import SCENES, converted, draw, expected, image_file, put, stems
+from sources import reader
 
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, XMIN
 from shardfeed.converters import convert
-from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
-from shardfeed.converters.sources.readers import recognise as recognise_all
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature
@@ -26,12 +25,7 @@ NONE = AnnotationOptions()
 VALUE = "image/class/value"
 
 
-def read(path: str, options: AnnotationOptions = NONE, **files: Any) -> Source:
-    return open_source(path, reader="imagefolder", options=options, **files)
-
-
-def recognise(path: str) -> Evidence | None:
-    return next((one for one in recognise_all(Look(path), {}) if one.name == "imagefolder"), None)
+recognise, read = reader("imagefolder")
 
 
 def row(name: str, **more: Any) -> dict[str, Any]:
@@ -97,12 +91,10 @@ class TestContract(SourceContract):
 def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> None:
     root = str(BUILDERS[layout](tmp_path / "hf"))
     evidence = recognise(root)
-    assert evidence is not None
     assert (evidence.name, evidence.missing) == ("imagefolder", "")
     assert "objects" in evidence.found
     report, found = converted(read(root), tmp_path / "out")
     assert stems(found) == expected()
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 6)
     by_split = {Path(key).stem: values["split"] for key, values in found.items()}
     assert by_split == (
@@ -237,7 +229,6 @@ def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
     put(root / "metadata.jsonl", lines(*rows))
     report, found = converted(read(str(root)), tmp_path / "out", max_bad={"objects": len(FAULTS)})
     account = report.account
-    assert account is not None
     assert (account.read, account.written) == (2 * len(FAULTS), len(FAULTS))
     left_out = sorted(account.left_out, key=lambda one: one.key)
     for name, one, (_, code, why) in zip(names, left_out, FAULTS, strict=True):
@@ -263,7 +254,6 @@ def test_a_row_whose_lists_differ_costs_its_image(tmp_path: Path) -> None:
     put(root / "metadata.jsonl", lines(*rows, row("a"), row("d"), {**row("b"), "file_name": "../x.png"}))
     report, found = converted(read(str(root)), tmp_path / "out", max_bad={"images": 7, "objects": 7})
     account = report.account
-    assert account is not None
     assert (account.read, account.written) == (7 + 2 + 3 + 1, 2)
     assert list(found) == ["a.png"]
     for name, (_, count, why) in zip(names, ROWS, strict=True):
@@ -303,7 +293,6 @@ def test_two_tables_in_one_folder_are_refused_and_a_row_twice_is_one(tmp_path: P
     put(root / "metadata.jsonl", lines(row("a"), row("a")))
     report, found = converted(read(str(root)), tmp_path / "out")
     assert len(found["a.png"][XMIN]) == 2
-    assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_TWICE"] * 2
     put(root / "metadata.csv", "file_name,text\na.png,x\n")
     with pytest.raises(LabelFileError, match="leave one of the two out"):
@@ -342,7 +331,6 @@ def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> N
         good += 1
         if good % 25 == 0:
             report, _ = converted(source, tmp_path / f"out{i}", max_bad={"images": 9, "objects": 99})
-            assert report.account is not None
             report.account.check("damaged")
     assert good > 10
 
@@ -381,7 +369,6 @@ def test_a_caption_that_is_no_text_is_listed(tmp_path: Path) -> None:
     source = read(str(root))
     assert source[0].features == {CAPTION: [b"x"]}
     account = info_of(source).findings.account
-    assert account is not None
     assert [one.code for one in account.left_out] == ["E_LINE", "E_LINE"]
 
 

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from object_images import HEIGHT, SCENES, WIDTH, Objects, converted, draw, expected, image_file, put, stems
 from PIL import Image
 from pycocotools import mask as coco
+from sources import reader
 
 from shardfeed.annotations import BOX, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT, OBJECTS, XMIN
 from shardfeed.converters.rejects import BadAnnotationError
 from shardfeed.converters.sources.annotations.box_columns import region_of
-from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.readers import recognise as recognise_all
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.testing.source import SourceContract
@@ -32,12 +30,7 @@ OPEN_IMAGES = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,"
 OPEN_IMAGES += "IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside"
 
 
-def read(path: str, options: AnnotationOptions = NONE, **files: Any) -> Source:
-    return open_source(path, reader="boxes-csv", options=options, **files)
-
-
-def recognise(path: str) -> Evidence | None:
-    return next((one for one in recognise_all(Look(path), {}) if one.name == "boxes-csv"), None)
+recognise, read = reader("boxes-csv")
 
 
 def rows(line: Callable[[str, str, tuple[int, int, int, int]], str], none: str | None = None) -> list[str]:
@@ -158,7 +151,6 @@ class TestContract(SourceContract):
 def test_every_dialect_gives_the_same_records(dialect: str, tmp_path: Path) -> None:
     path = str(BUILDERS[dialect](tmp_path / "rows"))
     evidence = recognise(path)
-    assert evidence is not None
     assert (evidence.name, evidence.missing) == ("boxes-csv", "")
     source = read(path)
     assert getattr(source, "described", "").endswith(": 4 images, 6 objects of 3 classes")
@@ -167,7 +159,6 @@ def test_every_dialect_gives_the_same_records(dialect: str, tmp_path: Path) -> N
     assert {
         name: {key: value for key, value in values.items() if key in boxes} for name, values in stems(found).items()
     } == expected()
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 6)
     splits = {Path(key).stem: values["split"] for key, values in found.items()}
     assert splits == {
@@ -243,7 +234,6 @@ def test_a_row_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
     source = table(tmp_path / "rows", text)
     report, found = converted(source, tmp_path / "out", max_bad={"images": 3, "objects": 7})
     account = report.account
-    assert account is not None
     assert (account.read, account.written) == (len(FAULTS) + 2, 2)
     left_out = {(one.key.decode(), one.code): one.reason for one in account.left_out}
     for line, key, code, why in FAULTS:
@@ -301,7 +291,6 @@ def test_what_is_no_such_table_is_not_recognised(tmp_path: Path) -> None:
     assert recognise(str(tmp_path)) is None
     assert recognise(str(tmp_path / "gone.csv")) is None
     almost = recognise(str(put(tmp_path / "h.csv", "class,xmin,ymin,xmax,ymax\n")))
-    assert almost is not None
     assert almost.missing.startswith("no column with the image")
 
 
@@ -319,7 +308,6 @@ def test_automl_as_it_comes(tmp_path: Path) -> None:
     assert {key: (values["split"], len(values[XMIN])) for key, values in found.items()} == {
         "a.png": ("train", 1), "b.png": ("validation", 0), "c.png": ("test", 1),
     }  # fmt: skip
-    assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_LINE", "E_LINE"]
     assert "got 4 corners that are not an upright box" in report.account.left_out[0].reason
     without_use = "\n".join(line.partition(",")[2] for line in text.splitlines() if "b.png" not in line)
@@ -381,7 +369,6 @@ def test_lines_of_faces(tmp_path: Path) -> None:
     assert {key: (len(values[XMIN]), values[f"{OBJECTS}invalid"]) for key, values in found.items()} == {
         "a.png": (1, [0]), "b.png": (0, []), "d.png": (1, [1]),
     }  # fmt: skip
-    assert report.account is not None
     assert [(one.code, one.reason) for one in report.account.left_out] == [
         ("E_LINE", "x_bbx_gt.txt:4: got 3 numbers, expected 10"),
         ("E_LINE", "x_bbx_gt.txt:9: expected the image path, the number of faces, and one line per face"),
@@ -411,7 +398,6 @@ def test_several_boxes_in_a_line_or_a_cell(tmp_path: Path) -> None:
 )
 def test_a_row_that_is_too_short_is_listed(tmp_path: Path, lines: tuple[str, ...]) -> None:
     report, found = converted(table(tmp_path / "rows", "\n".join(lines)), tmp_path / "out", max_bad={"objects": 1})
-    assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_LINE"]
     assert len(found["a.png"][XMIN]) == 1
 
@@ -422,7 +408,6 @@ def test_runs_that_are_none_are_listed(tmp_path: Path) -> None:
     source = table(tmp_path / "rows", "\n".join(lines))
     report, found = converted(source, tmp_path / "out", max_bad={"objects": len(bad)})
     account = report.account
-    assert account is not None
     assert (account.read, account.written) == (len(bad) + 1, 1)
     assert {one.code for one in account.left_out} == {"E_OUTLINE"}
     assert [found["a.png"][key] for key in BOX] == [[0], [0], [1], [1]]
@@ -484,14 +469,12 @@ def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_p
             continue
         good += 1
         account = info_of(source).findings.account
-        assert account is not None
         account.check("listed")
         if good == 1:
             try:
                 report, _ = converted(source, tmp_path / f"out{i}", max_bad={"images": 9, "objects": 99})
             except ShardfeedError:
                 continue
-            assert report.account is not None
             report.account.check("damaged")
     assert good
 
@@ -521,5 +504,4 @@ def test_an_unreadable_image_takes_its_runs_along(tmp_path: Path) -> None:
     put(root / "b.png", b"no image")
     path = str(put(root / "t.csv", "ImageId,EncodedPixels\na.png,1 60\nb.png,1 60\n"))
     report, _ = converted(read(path), tmp_path / "out", max_bad={"images": 1, "objects": 1})
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (2, 1)

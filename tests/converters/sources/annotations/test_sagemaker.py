@@ -35,7 +35,6 @@ def test_boxes_are_in_pixels_with_classes_by_number(tmp_path: Path) -> None:
     source = read(tmp_path, {name: {"pets": boxes(name), "pets-metadata": OF_BOXES} for name in SCENES})
     report, found = converted(source, tmp_path / "out")
     assert stems(found) == expected()
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 6)
 
 
@@ -54,7 +53,6 @@ def test_labels_of_other_kinds_are_listed_and_keys_without_metadata_noted(tmp_pa
     rows = {name: {"pets": boxes(name), "pets-metadata": OF_BOXES, "id": 7} for name in "ab"}
     rows["a"] |= masks
     report, _ = converted(read(tmp_path, rows), tmp_path / "out", max_bad={"objects": 1})
-    assert report.account is not None
     (left,) = report.account.left_out
     assert (left.code, left.reason) == ("E_LINE", "line 1: mask-ref of the kind semantic-segmentation is not read")
     assert "keys without metadata, not read: 1 (id)" in report.notes

@@ -147,7 +147,6 @@ def test_mask_folders_give_the_same_classes(which: str, coco: Dataset, tmp_path:
         options = {"tasks": frozenset({"rasters"}), "class_names": str(FOLDER / "masks.txt")}
         data = converted("masks", FOLDER / "voc", tmp_path / "out", **options)
     raster = data.manifest.schema.raster
-    assert raster is not None
     assert raster.class_names == ("background", *KINDS)
     assert raster.void == VOID
     found, ours = records(data), records(coco)
@@ -162,7 +161,6 @@ def test_key_points_are_the_corners_of_triangles(coco: Dataset, tmp_path: Path) 
     tasks = frozenset({"boxes", "keypoints"})
     data = converted("coco", FOLDER / "coco" / "keypoints.json", tmp_path / "out", images=IMAGES, tasks=tasks)
     points = data.manifest.schema.keypoints
-    assert points is not None
     assert points.names == ("top", "right", "left")
     assert points.flip == (0, 2, 1)
     assert points.skeleton == ((0, 1), (1, 2), (2, 0))

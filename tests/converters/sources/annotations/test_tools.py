@@ -136,7 +136,6 @@ def test_via_by_rows(tmp_path: Path, name: str) -> None:
     source = open_source(tmp_path / "photos", reader="via")
     assert [len(one.objects or ()) for one in source] == [1, 0]
     account = info_of(source).findings.account
-    assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"a.png", "E_LINE")]
 
 
@@ -188,7 +187,6 @@ def test_a_number_beyond_the_classes_of_fiftyone_is_no_class(tmp_path: Path) -> 
     put(tmp_path / "labels.json", json.dumps({"classes": ["cat", "dog"], "labels": {"a": detections}}))
     put(tmp_path / "data/a.png", image_file())
     report = convert(open_source(tmp_path), tmp_path / "out", workers=1, max_bad={"objects": 1})
-    assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_CATEGORY"]
     assert shardfeed.open(tmp_path / "out")["train"][0][OBJECT_TEXT] == [b"dog"]
 
@@ -202,7 +200,6 @@ def notes_of(source: Any) -> str:
 
 def listed(source: Any) -> list[tuple[str, str]]:
     account = info_of(source).findings.account
-    assert account is not None
     return [(one.code, one.reason) for one in account.left_out]
 
 

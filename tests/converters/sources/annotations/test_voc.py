@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from damaged_text import damaged
 from object_images import SCENES, Objects, converted, draw, expected, image_file, put, stems
+from sources import reader
 
 from shardfeed.annotations import BOX, OBJECT_LABEL, OBJECTS, XMAX, XMIN
 from shardfeed.converters import open_source
 from shardfeed.converters.rejects import AnnotationCode
-from shardfeed.converters.sources.annotations import voc_reader as voc
-from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
@@ -24,12 +23,7 @@ from shardfeed.testing.source import SourceContract
 NONE = AnnotationOptions()
 
 
-def read(path: str, options: AnnotationOptions = NONE, **chosen: Any) -> Any:
-    return open_source(path, reader="voc", options=options, **chosen)
-
-
-def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
-    return voc.recognise(Look(path), options)
+recognise, read = reader("voc")
 
 
 def xml(objects: Objects, name: str = "a.png", size: tuple[int, int] | None = (60, 40), inside: str = "") -> str:
@@ -107,14 +101,12 @@ class TestContract(SourceContract):
 def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> None:
     root = str(BUILDERS[layout](tmp_path / "voc"))
     evidence = recognise(root, NONE)
-    assert evidence is not None
     assert (evidence.name, evidence.missing) == ("voc", "")
     source = read(root, NONE)
     assert "<annotation>" in evidence.found
     assert source.described.endswith("4 images, 6 objects of 3 classes")
     report, found = converted(source, tmp_path / "out")
     assert stems(found) == expected()
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 6)
     splits = {Path(key).stem: values["split"] for key, values in found.items()}
     assert splits == {
@@ -131,7 +123,6 @@ def test_keys_are_relative_to_the_folder_of_the_images(tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere"
     shutil.move(root / "JPEGImages", moved)
     evidence = recognise(str(root), NONE)
-    assert evidence is not None
     assert "JPEGImages" in evidence.missing
     with pytest.raises(UsageError, match="JPEGImages or images next to it"):
         read(str(root), NONE)
@@ -175,7 +166,6 @@ def test_devkits_of_several_years_are_one_dataset(tmp_path: Path) -> None:
         "VOC2012/JPEGImages/c.png": "train",
         "VOC2012/JPEGImages/d.png": "validation",
     }
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (8, 8)
     shutil.rmtree(tmp_path / "kit" / "VOC2007")
     assert [sample.key for sample in read(str(tmp_path / "kit"))] == [b"a.png", b"c.png", b"d.png"]
@@ -189,7 +179,6 @@ def test_a_year_without_a_file_of_annotations_is_not_passed_over(tmp_path: Path)
     assert [(one.key, one.code) for one in found.rejected if "a.xml" in one.reason] == [
         (b"VOC2012/JPEGImages/a.png", "E_NO_LABEL")
     ]
-    assert found.account is not None
     assert [one.key for one in found.account.left_out] == [b"VOC2012/a.xml"]
 
 
@@ -220,7 +209,6 @@ def test_the_origin(tmp_path: Path) -> None:
     assert [found["a.png"][key][0] for key in BOX] == [0, 0, 1, 1]
     assert found["a.png"][XMIN][1] == pytest.approx(10 / 60)
     assert found["a.png"][XMAX][1] == pytest.approx(0.5)
-    assert report.account is not None
     assert report.account.clipped == 0
     zero = str(beside(tmp_path / "zero"))
     assert not [note for note in info_of(read(zero, NONE)).findings.notes if "origin" in note]
@@ -235,7 +223,6 @@ def test_a_class_list_gives_the_order_and_what_is_not_in_it_is_listed(tmp_path: 
     report, found = converted(source, tmp_path / "out", max_bad={"objects": 2})
     assert found["d.png"][OBJECT_LABEL] == [1, 1, 0]
     account = report.account
-    assert account is not None
     assert (account.read, account.written) == (6, 4)
     assert {one.code for one in account.left_out} == {"E_CATEGORY"}
     assert "object 2: got the class 'cat', expected one of owl, dog" in account.left_out[0].reason
@@ -277,7 +264,6 @@ def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
         put(root / f"{name}.xml", text)
     report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"objects": len(FAULTS)})
     account = report.account
-    assert account is not None
     assert (account.read, account.written) == (2 * len(FAULTS), len(FAULTS))
     for name, one, (entry, code, why) in zip(scenes, account.left_out, FAULTS, strict=True):
         assert (one.key, one.code) == (f"{name}.png".encode(), code), entry
@@ -315,7 +301,6 @@ def test_a_file_that_cannot_be_read_is_one_annotation_and_costs_its_image(tmp_pa
     report, found = converted(source, tmp_path / "out", max_bad={"images": len(FILES), "objects": len(FILES)})
     assert stems(found) == expected()
     account = report.account
-    assert account is not None
     assert (account.read, account.written) == (6 + len(FILES), 6)
     for name, one, (_, why) in zip(names, account.left_out, FILES, strict=True):
         assert (one.key, one.code) == (f"{name}.xml".encode(), AnnotationCode.LINE.value)
@@ -331,7 +316,6 @@ def test_an_image_that_is_not_there_is_named_and_its_objects_are_listed(tmp_path
     report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad=2)
     assert sorted(found) == ["b.png", "c.png", "d.png"]
     assert [(noted.key, noted.what) for noted in report.rejected] == [(b"a.png", "E_MISSING"), (b"gone", "E_MISSING")]
-    assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_IMAGE", "E_IMAGE"]
     assert (report.account.read, report.account.written) == (6, 4)
 
@@ -462,7 +446,6 @@ def test_damaged_files_are_accounted_for(tmp_path: Path) -> None:
         put(root / f"{name}.xml", data)
     report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"images": 150, "objects": 300})
     account = report.account
-    assert account is not None
     account.check("damaged")
     assert account.written == sum(len(values[XMIN]) for values in found.values()) > 20
     assert len(found) + len(report.rejected) == 150

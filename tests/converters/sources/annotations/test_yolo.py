@@ -106,7 +106,6 @@ def told(source: Any) -> list[tuple[str, str | None, list[int]]]:
     """(name, split, labels) of each sample, by name."""
     found = []
     for sample in source:
-        assert sample.objects is not None
         name = os.path.basename(os.fsdecode(sample.key)).partition(".")[0]
         found.append((name, sample.split, list(sample.objects.columns[OBJECT_LABEL])))
     return sorted(found)
@@ -134,13 +133,11 @@ def test_every_layout_says_the_same(tmp_path: Path, name: str) -> None:
     root = plant(tmp_path / "ds", LAYOUTS[name])
     given = options(class_names=["cat", "dog"] if name == "no description" else None)
     evidence = recognise(str(root), given)
-    assert evidence is not None
     assert (evidence.name, evidence.missing) == ("yolo", "")
     source = read(str(root), given)
     assert told(source) == TRUE
     assert source.schema.class_names == {OBJECT_LABEL: ("cat", "dog")}
     assert list(source.findings.rejected) == []
-    assert source.findings.account is not None
     assert source.findings.account.read == 0
     assert source.described == "read as yolo, as requested: 2 classes, lines of class and box"
     for file in root.iterdir():
@@ -153,7 +150,6 @@ def test_a_conversion_writes_the_boxes_and_never_the_source(tmp_path: Path) -> N
     root = plant(tmp_path / "ds", LAYOUTS["roboflow"])
     before = {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes()) for path in sorted(root.rglob("*"))}
     report = convert(read(str(root), options()), tmp_path / "out", workers=1)
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (3, 3)
     records = {record["image/filename"]: record for record in shardfeed.open(tmp_path / "out")["train"]}
     record: Any = records[b"train/images/1.rf.0a.jpg"]
@@ -258,11 +254,9 @@ def test_images_that_are_not_there_take_their_lines_along(tmp_path: Path) -> Non
     source = read(str(plant(tmp_path / "ds", files)), options())
     assert [(s.key, s.code) for s in source.findings.rejected] == [(b"images/val/4.jpg", "E_MISSING")]
     account = source.findings.account
-    assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"images/val/4.jpg", "E_IMAGE")] * 2
     assert account.left_out[1].reason == "line 2 of labels/val/4.txt: its image is missing"
     report = convert(source, tmp_path / "out", workers=1, max_bad=1)
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (5, 3)
 
 
@@ -282,7 +276,6 @@ def test_labels_without_an_image_are_listed(tmp_path: Path) -> None:
     more = {"labels/train/9.txt": A, "labels/train/8.txt": "", "labels/train/README.txt": "Made by us\n"}
     source = read(str(plant(tmp_path, LAYOUTS["ultralytics"] | more)), options())
     account = source.findings.account
-    assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"labels/train/9.txt", "E_ORPHAN")] * 2
     assert any("text files next to the labels that are not labels: 2" in note for note in source.findings.notes)
 
@@ -300,7 +293,6 @@ def test_a_flat_folder_may_have_many_files(tmp_path: Path) -> None:
     assert recognise(str(root), options()) is not None
     source = read(str(root), options())
     assert told(source) == [("249", None, [1]), ("a", None, [])]
-    assert source.findings.account is not None
     assert len(source.findings.account.left_out) == 249
 
 
@@ -482,7 +474,6 @@ def test_a_darknet_description_that_cannot_be_meant(tmp_path: Path, change: dict
 def test_what_is_not_enough_is_named(tmp_path: Path) -> None:
     root = plant(tmp_path, IN_FOLDERS)
     evidence = recognise(str(root), options())
-    assert evidence is not None
     assert "labels/train/1.txt" in evidence.found
     assert evidence.missing.startswith("a data.yaml with names, or ")
     with pytest.raises(UsageError, match="no file names the classes"):

@@ -63,7 +63,6 @@ def converted(found: Any, out: Path, **more: Any) -> tuple[list[Any], Report]:
 
 def left_out(found: Any) -> list[tuple[str, str]]:
     account = found.findings.account
-    assert account is not None
     assert account.read == len(account.left_out)
     return [(one.code, one.reason) for one in account.left_out]
 
@@ -96,11 +95,9 @@ def test_a_line_that_cannot_be_used_is_listed(tmp_path: Path, line: str) -> None
     found = source(dataset(tmp_path, [line + "\n\n0 0.5 0.5 0.1 0.1\n", ""]))
     ((code, reason),) = left_out(found)
     assert code == BAD_LINES[line][0]
-    assert found.findings.account is not None
     assert found.findings.account.left_out[0].key == b"images/0.png"
     assert re.search(BAD_LINES[line][1], reason), reason
     objects = found[0].objects
-    assert objects is not None
     assert objects.names == ["line 3"]
     assert len(found) == 2
 
@@ -111,12 +108,10 @@ def test_what_people_write_is_read(tmp_path: Path) -> None:
     lines += b"1 0.5 0.5 1.0 1.01\n\n   \n0 0.5 0.5 0.20 0.2"
     found = source(dataset(tmp_path, [lines]))
     objects = found[0].objects
-    assert objects is not None
     assert objects.columns[OBJECT_LABEL] == [0, 2, 1]
     np.testing.assert_allclose(objects.boxes[:2], [(0.4, 0.4, 0.6, 0.6), (0.2, 0.2, 0.3, 0.3)])
     assert left_out(found) == [("E_TWICE", "line 6: it is an exact duplicate")]
     records, report = converted(found, tmp_path / "out")
-    assert report.account is not None
     assert (report.account.read, report.account.written, report.account.clipped) == (4, 3, 1)
     assert len(records[0][XMIN]) == 3
 
@@ -127,7 +122,6 @@ def test_what_leaves_the_image_is_decided_by_its_size(tmp_path: Path) -> None:
     with pytest.raises(TooManyRejectedError, match="line 3"):
         convert(found, tmp_path / "no", workers=1)
     _, report = converted(found, tmp_path / "out", max_bad={"objects": 3})
-    assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_BOX_OUTSIDE", "E_BOX_EMPTY", "E_BOX_EMPTY"]
     assert (report.account.written, report.account.clipped) == (1, 1)
 
@@ -144,7 +138,6 @@ def test_pixels_are_refused_with_a_way_out(tmp_path: Path) -> None:
 def test_one_line_in_pixels_leaves_the_image(tmp_path: Path) -> None:
     found = source(dataset(tmp_path, ["0 30 20 10 10\n0 .5 .5 .1 .1\n1 .5 .5 .1 .1\n"]))
     _, report = converted(found, tmp_path / "out", max_bad={"objects": 1})
-    assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_BOX_OUTSIDE"]
 
 
@@ -268,7 +261,6 @@ def test_masks_are_those_of_pycocotools(tmp_path: Path, orientation: int, width:
         polygons.append((points * (width, height)).ravel().tolist())
     found = source(dataset(tmp_path, ["\n".join(lines), ""], orientation=orientation), ["boxes", "masks"])
     records, report = converted(found, tmp_path / "out")
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (5, 5)
     assert list(records[1][OBJECT_MASK]) == []
     for i, polygon in enumerate(polygons):
@@ -295,7 +287,6 @@ def test_key_points(tmp_path: Path) -> None:
     found = source(dataset(tmp_path, [lines], POSE.format(3)))
     assert found.schema.keypoints == Keypoints(("0", "1", "2"), (0, 2, 1))
     records, report = converted(found, tmp_path / "out", max_bad={"objects": 2})
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (3, 1)
     assert [one.code for one in report.account.left_out] == ["E_KEYPOINTS", "E_LINE"]
     assert (
@@ -321,10 +312,8 @@ def test_key_points(tmp_path: Path) -> None:
 def test_key_points_without_visibility(tmp_path: Path, names: str, expected: tuple[str, ...]) -> None:
     yaml = POSE.format(2) + f"kpt_names: {names}\n"
     found = source(dataset(tmp_path, ["0 .5 .5 .4 .4 .5 .4 0 0 0 .5\n"], yaml))
-    assert found.schema.keypoints is not None
     assert found.schema.keypoints.names == expected
     objects = found[0].objects
-    assert objects is not None
     assert objects.points["keypoints"][0].tolist() == [[0.5, 0.4, 2], [0, 0, 0], [0, 0.5, 2]]
 
 
@@ -385,7 +374,6 @@ def _read_all(folder: Path, labels: list[bytes], yaml: str, tasks: tuple[Any, ..
     except UsageError:
         return None
     account = found.findings.account
-    assert account is not None
     assert found.objects is not None
     assert account.read + len(found.objects) == lines
     return found, lines
@@ -397,7 +385,6 @@ def _written_all(folder: Path, labels: list[bytes], yaml: str, tasks: tuple[Any,
         return
     found, lines = read_all
     report = convert(found, folder / "out", workers=1, max_bad={"objects": "100%"})
-    assert report.account is not None
     assert (report.account.read, len(report.account.left_out)) == (lines, lines - report.account.written)
     records: list[Any] = list(shardfeed.open(folder / "out")["train"])
     assert sum(len(record[XMIN]) for record in records) == report.account.written

@@ -17,14 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 from object_images import encoded, image_file
 from PIL import Image
+from sources import reader
 
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, OBJECT_LABEL, RASTER
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources import parquet
 from shardfeed.converters.sources.files.parts import FilePart
-from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_content
 from shardfeed.converters.sources.rows.rows import ColumnarSource
@@ -39,15 +38,7 @@ IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 CLASSES = {"names": ["cat", "dog"], "_type": "ClassLabel"}
 
 
-def read(path: str, options: ColumnOptions) -> ColumnarSource:
-    """The source, by the door."""
-    source = open_source(path, reader="parquet", options=options)
-    assert isinstance(source, ColumnarSource)
-    return source
-
-
-def recognise(path: str, options: ColumnOptions) -> Evidence | None:
-    return parquet.recognise(Look(path), options)
+recognise, read = reader("parquet")
 
 
 def hugging_face(table: pa.Table, features: Mapping[str, Any]) -> pa.Table:
@@ -96,7 +87,6 @@ class TestContractOfRejected(SourceContract):
 def test_what_datasets_writes(tmp_path: Path) -> None:
     folder = as_datasets_does(tmp_path / "in")
     evidence = recognise(str(folder), PLAIN)
-    assert evidence is not None
     assert (evidence.found, evidence.missing) == ("Parquet files: image from image, label from label", "")
     source = read(str(folder), ColumnOptions(columns={"image/note": "note"}))
     assert source.schema.class_names[LABEL] == ("cat", "dog")
@@ -181,7 +171,6 @@ def test_plain_columns_labels_and_captions(tmp_path: Path) -> None:
     assert [sample.split for sample in source] == ["train", "validation"]
     assert source[0].features == {LABEL: 1, TEXT: b"owl", CAPTION: [b"one", b"two"], "image/size": 1.5}
     account = info_of(source).findings.account
-    assert account is not None
     assert [one.key for one in account.left_out] == [b"a.parquet:1"]
     source = read(path, ColumnOptions(columns={"label": "part"}, class_names=("val", "train")))
     assert [sample.features[LABEL] for sample in source] == [1, 0]
@@ -298,7 +287,6 @@ def test_objects(tmp_path: Path, form: str) -> None:
     assert [np.asarray(first[key]).tolist() for key in (BOX[0], OBJECT_LABEL)] == [[np.float32(10 / 60), 0], [1, 0]]
     assert [len(np.asarray(records[key][OBJECT_LABEL])) for key in (b"0.png", b"1.png", b"2.png")] == [2, 0, 1]
     account = info_of(source).findings.account
-    assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [
         (b"2.png", "E_LINE"),
         (b"2.png", "E_BOX_EMPTY"),

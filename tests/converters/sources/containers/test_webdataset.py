@@ -18,19 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from object_images import encoded, image_file
 from PIL import Image
+from sources import reader
 from webdataset import ShardWriter, TarWriter
 
 import shardfeed
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources import webdataset
 from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.files.tar import members
-from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_content
-from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Sample, Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
@@ -39,15 +37,7 @@ from shardfeed.testing.source import SourceContract
 PLAIN = ColumnOptions()
 
 
-def read(path: str, options: ColumnOptions) -> ColumnarSource:
-    """The source, by the door."""
-    source = open_source(path, reader="webdataset", options=options)
-    assert isinstance(source, ColumnarSource)
-    return source
-
-
-def recognise(path: str, options: ColumnOptions) -> Evidence | None:
-    return webdataset.recognise(Look(path), options)
+recognise, read = reader("webdataset")
 
 
 def tar_of(path: Path, files: Mapping[str, bytes], **options: Any) -> Path:
@@ -109,7 +99,6 @@ def test_what_webdataset_wrote(tmp_path: Path) -> None:
     """Samples, classes, captions and splits of its own writers, by key and to the byte."""
     folder = written_by_webdataset(tmp_path)
     evidence = recognise(str(folder), PLAIN)
-    assert evidence is not None
     assert not evidence.missing
     assert "image from jpg, png or another image format, label from cls, text from txt" in evidence.found
     source = read(str(folder), ColumnOptions(columns={"image/area": "json.area"}))
@@ -218,7 +207,6 @@ def test_masks(tmp_path: Path) -> None:
     del files["0002.seg.png"]
     path = tar_of(tmp_path / "a.tar", files)
     source = read(str(path), ColumnOptions(columns={"mask": "seg.png"}, class_names=("sky", "sea")))
-    assert source.schema.raster is not None
     assert source.schema.raster.class_names == ("sky", "sea")
     assert [skipped.code for skipped in info_of(source).findings.rejected] == ["E_PAIR"]
     report = convert(source, tmp_path / "out", workers=1, max_bad=1)
@@ -283,7 +271,6 @@ def test_an_image_without_a_caption_stays(tmp_path: Path) -> None:
     source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
     assert [sample.features[CAPTION] for sample in source] == [[b"one"], []]
     account = info_of(source).findings.account
-    assert account is not None
     assert [(one.key, one.code) for one in account.left_out] == [(b"2.png", "E_LINE")]
 
 
@@ -481,7 +468,6 @@ def test_what_the_json_says(tmp_path: Path) -> None:
     wanted = {LABEL: 0, TEXT: b"cat", CAPTION: [b"one", b"two"], "image/score": 0.5, "image/id": 1}
     assert source[1].features == wanted
     report = convert(source, tmp_path / "out", workers=1)
-    assert report.account is not None
     assert report.account.written == 2
     assert any(note.startswith("unused columns: 3 (json.width, json.url, json.some") for note in report.notes)
     assert any(note.startswith("columns used as numbers: 2 (json.score, json.id)") for note in report.notes)

@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from sources import reader
 
-from shardfeed.converters import ColumnOptions, open_source
-from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.options import given
-from shardfeed.converters.sources.readers import BY_NAME
+from shardfeed.converters import ColumnOptions
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL
@@ -21,12 +19,7 @@ from shardfeed.testing.source import SourceContract
 PLAIN = ColumnOptions()
 
 
-def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
-    return BY_NAME["cifar"].recognise(Look(path), given(options))
-
-
-def read(path: str, options: ColumnOptions = PLAIN) -> Source:
-    return open_source(path, reader="cifar", options=options)
+recognise, read = reader("cifar")
 
 
 @pytest.fixture
@@ -63,7 +56,6 @@ def save_hundred(folder: Path, images: np.ndarray, labels: np.ndarray) -> Path:
 
 def read_folder(path: Path, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(str(path), options)
-    assert found is not None
     assert (found.name, found.missing) == ("cifar", "")
     return read(str(path), options)
 
@@ -119,7 +111,6 @@ def test_the_python_version_is_pickles(tmp_path: Path, names: tuple[str, ...], p
     with pytest.raises(UsageError, match=rf"is the python version.*pickles.*{binary}-binary\.tar\.gz"):
         read(str(tmp_path), PLAIN)
     found = recognise(str(tmp_path), PLAIN)
-    assert found is not None
     assert "pickles" in found.missing
 
 

@@ -11,14 +11,12 @@ import h5py
 import numpy as np
 import pytest
 from PIL import Image
+from sources import reader
 
 from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources import handles
-from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.rare import hdf5
-from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
@@ -29,12 +27,7 @@ from in_process import OwnEngine
 PLAIN = ColumnOptions()
 
 
-def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
-    return BY_NAME["hdf5"].recognise(Look(path), given(options))
-
-
-def read(path: str, options: ColumnOptions = PLAIN) -> Source:
-    return open_source(path, reader="hdf5", options=options)
+recognise, read = reader("hdf5")
 
 
 def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
@@ -62,7 +55,6 @@ def save_encoded(path: Path, files: list[bytes], labels: np.ndarray) -> str:
 
 def read_file(path: str, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(path, options)
-    assert found is not None
     assert (found.name, found.missing) == ("hdf5", "")
     return read(path, options)
 
@@ -219,7 +211,6 @@ def test_no_images(tmp_path: Path, labels, images, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read(path, PLAIN)
     found = recognise(path, PLAIN)
-    assert found is not None
     assert found.missing
 
 

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sources import reader
 
 from shardfeed.converters import ColumnOptions, open_source
-from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.options import given
-from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
@@ -20,12 +18,7 @@ from shardfeed.testing.source import SourceContract
 PLAIN = ColumnOptions()
 
 
-def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
-    return BY_NAME["idx"].recognise(Look(path), given(options))
-
-
-def read(path: str, options: ColumnOptions = PLAIN) -> Source:
-    return open_source(path, reader="idx", options=options)
+recognise, read = reader("idx")
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
@@ -48,7 +41,6 @@ def save_mnist(folder: Path, images: np.ndarray, labels: np.ndarray, end: str = 
 
 def read_folder(path: Path, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(str(path), options)
-    assert found is not None
     assert (found.name, found.missing) == ("idx", "")
     return read(str(path), options)
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sources import reader
 
 import shardfeed
-from shardfeed.converters import ColumnOptions, convert, open_source
+from shardfeed.converters import ColumnOptions, convert
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.options import given
-from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
@@ -25,17 +23,11 @@ from in_process import OwnEngine
 PLAIN = ColumnOptions()
 
 
-def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
-    return BY_NAME["npz"].recognise(Look(path), given(options))
-
-
-def read(path: str, options: ColumnOptions = PLAIN) -> Source:
-    return open_source(path, reader="npz", options=options)
+recognise, read = reader("npz")
 
 
 def read_file(path: Path, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(str(path), options)
-    assert found is not None
     assert found.name == "npz"
     return read(str(path), options)
 
@@ -270,7 +262,6 @@ def test_no_images(tmp_path: Path, pixels, labels, change, problem: str) -> None
     with pytest.raises(UsageError, match=problem):
         read(str(tmp_path / "a.npz"), PLAIN)
     found = recognise(str(tmp_path / "a.npz"), PLAIN)
-    assert found is not None
     assert found.missing
 
 

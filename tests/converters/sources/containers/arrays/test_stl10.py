@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from sources import reader
 
-from shardfeed.converters import ColumnOptions, open_source
-from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.options import given
-from shardfeed.converters.sources.readers import BY_NAME
+from shardfeed.converters import ColumnOptions
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
@@ -20,12 +18,7 @@ from shardfeed.testing.source import SourceContract
 PLAIN = ColumnOptions()
 
 
-def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
-    return BY_NAME["stl10"].recognise(Look(path), given(options))
-
-
-def read(path: str, options: ColumnOptions = PLAIN) -> Source:
-    return open_source(path, reader="stl10", options=options)
+recognise, read = reader("stl10")
 
 
 @pytest.fixture
@@ -52,7 +45,6 @@ class TestStl10(SourceContract):
 
 def test_images_and_labels(folder: Path, images, check_samples) -> None:
     found = recognise(str(folder), PLAIN)
-    assert found is not None
     assert not found.missing
     source = read(str(folder), PLAIN)
     check_samples(source, images, np.array([0, 1, 2, 0, 1, 2]))

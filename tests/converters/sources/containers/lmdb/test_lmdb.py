@@ -13,14 +13,12 @@ import lmdb
 import numpy as np
 import pytest
 from PIL import Image
+from sources import reader
 
 from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources import handles
-from shardfeed.converters.sources.look import Evidence, Look
-from shardfeed.converters.sources.options import given
 from shardfeed.converters.sources.rare import lmdb as database
-from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
@@ -31,12 +29,7 @@ from in_process import OwnEngine
 PLAIN = ColumnOptions()
 
 
-def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
-    return BY_NAME["lmdb"].recognise(Look(path), given(options))
-
-
-def read(path: str, options: ColumnOptions = PLAIN) -> Source:
-    return open_source(path, reader="lmdb", options=options)
+recognise, read = reader("lmdb")
 
 
 COUNT = 12
@@ -90,7 +83,6 @@ def ocr() -> list[tuple[bytes, bytes]]:
 
 def read_path(path: str, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(path, options)
-    assert found is not None
     assert (found.name, found.missing) == ("lmdb", "")
     return read(path, options)
 
@@ -287,7 +279,6 @@ def test_pickles_are_refused_by_name(tmp_path: Path, items, problem: str) -> Non
     with pytest.raises(UsageError, match=f"{problem}.*convert the original image folder,"):
         read(path, PLAIN)
     found = recognise(path, PLAIN)
-    assert found is not None
     assert "can run arbitrary code" in found.missing
 
 

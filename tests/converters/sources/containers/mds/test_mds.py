@@ -74,7 +74,6 @@ class TestContractOfPacked(SourceContract):
 def test_photos(tmp_path: Path) -> None:
     """Splits by folders, shards in order; every column by its encoding."""
     evidence = reader.recognise(Look(str(GOLDEN / "photos")), ColumnOptions())
-    assert evidence is not None
     assert evidence.found.startswith(
         "3 MDS shards with the columns class (int), filename (str), image (jpeg), note (json)"
     )
@@ -143,7 +142,6 @@ def test_pixels(name: str) -> None:
 
 def test_pickles_are_refused() -> None:
     evidence = reader.recognise(Look(str(GOLDEN / "pickled")), ColumnOptions())
-    assert evidence is not None
     assert "the column label is pickled (pkl)" in evidence.missing
     with pytest.raises(UsageError, match=r"the column label is pickled .*; write it again as 'json', 'int', 'str'"):
         read(GOLDEN / "pickled")

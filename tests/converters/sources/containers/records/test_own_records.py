@@ -63,7 +63,6 @@ def test_objects_come_back(tmp_path: Path, task: str) -> None:
     assert not any(note.startswith("unused columns") for note in notes)
     if task == "keypoints":
         assert any("key points have no names" in note for note in notes)
-        assert again.manifest.schema.keypoints is not None
         assert (again.manifest.schema.keypoints.names, again.manifest.schema.keypoints.flip) == (("0", "1", "2"), ())
 
 
@@ -95,7 +94,6 @@ def test_masks_that_cannot_be_read_are_listed(tmp_path: Path) -> None:
     rows = [boxed(0, 3, **{OBJECT_MASK: [good, b"x", colours]}), boxed(1, 0), boxed(2, 1, **{OBJECT_MASK: [good]})]
     write(tmp_path / "in" / "a.tfrecord", rows)
     report = convert(open_source(tmp_path / "in"), tmp_path / "out", workers=here(), max_bad={"objects": 2})
-    assert report.account is not None
     assert [(one.key, one.code) for one in report.account.left_out] == [(b"0.jpg", "E_OUTLINE")] * 2
     masks = {name: own[OBJECT_MASK] for name, own in objects_by_name(shardfeed.open(tmp_path / "out")).items()}
     assert [np.sum(masks[name]) for name in (b"0.jpg", b"1.jpg", b"2.jpg")] == [200, 0, 200]
@@ -107,7 +105,6 @@ def test_boxes_stay_where_only_some_have_masks(tmp_path: Path, first: str) -> No
     masked, bare = boxed(0, 2, **{OBJECT_MASK: [mask, mask]}), boxed(1, 1)
     write(tmp_path / "in" / "a.tfrecord", [masked, bare] if first == "masked" else [bare, masked])
     report = convert(tmp_path / "in", tmp_path / "out", workers=here())
-    assert report.account is not None
     assert (report.account.read, report.account.written) == (3, 3)
     assert "masks of objects are not read: 1 of 3 objects have none" in report.notes
     assert OBJECT_MASK not in shardfeed.open(tmp_path / "out").manifest.schema.features

@@ -31,7 +31,6 @@ def boxed(number: int, count: int = 2, **features: Any) -> dict[str, Any]:
 
 
 def codes(source: Any) -> list[str]:
-    assert source.findings.account is not None
     return [one.code for one in source.findings.account.left_out]
 
 

@@ -114,7 +114,6 @@ def test_prepared(prepared: dict[str, Path], form: str) -> None:
         np.testing.assert_array_equal(tf.io.decode_png(read_image(sample)).numpy(), pixels(n))
         assert sample.features == {LABEL: n % 2, TEXT: NAMES[n % 2].encode()}
         objects = sample.objects
-        assert objects is not None
         np.testing.assert_allclose(objects.boxes, np.tile([0.2, 0.1, 0.9, 0.5], (n % 3, 1)), rtol=1e-6)
         assert objects.columns == {OBJECT_LABEL: [0, 1][: n % 3], IS_CROWD: [1, 0][: n % 3]}
     found = recognise(Look(str(prepared[form])), {})

@@ -81,7 +81,6 @@ class TestContractOfPacked(SourceContract):
 
 def test_converted(home: Path, tmp_path: Path) -> None:
     evidence = tfrecord.recognise(Look(str(home)), ColumnOptions())
-    assert evidence is not None
     assert evidence.found.startswith("3 TFRecord files; ")
     assert "image from image/encoded" in evidence.found
     assert not evidence.missing
@@ -224,7 +223,6 @@ def test_objects(tmp_path: Path) -> None:
     source = read(tmp_path / "in")
     assert source[0].number == 72
     found = source[2].objects
-    assert found is not None
     np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
     assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
     assert "unused columns: 1 (image/object/weight)" in source.findings.notes
@@ -243,7 +241,6 @@ def test_objects(tmp_path: Path) -> None:
     write(tmp_path / "in" / "coco_train.record-00000-of-00001", rows)
     source = read(tmp_path / "in", label_offset=1)
     assert [(skipped.key, skipped.code) for skipped in source.findings.rejected] == [(b"1.jpg", "E_NO_LABEL")]
-    assert source.findings.account is not None
     assert [one.code for one in source.findings.account.left_out] == ["E_LINE"] * 2
 
 
@@ -356,7 +353,6 @@ def test_compressed(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     packed(tmp_path / "in.tfrecord", [row(n) for n in range(4)], how)
     evidence = tfrecord.recognise(Look(str(tmp_path / "in.tfrecord")), ColumnOptions())
-    assert evidence is not None
     assert evidence.found == "1 TFRecord file, compressed"
     assert not list((tmp_path / "tmp").iterdir())
     source = read(tmp_path / "in.tfrecord")
@@ -390,7 +386,6 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
     assert tfrecord.recognise(Look(str(tmp_path / "none")), ColumnOptions()) is None
     write(tmp_path / "texts" / "a.tfrecord", [{"text": b"no image"}])
     evidence = tfrecord.recognise(Look(str(tmp_path / "texts")), ColumnOptions())
-    assert evidence is not None
     assert "no column of images in it: it has text" in evidence.missing
     with tf.io.TFRecordWriter(str(tmp_path / "sequences.tfrecord")) as writer:
         writer.write(tf.train.SequenceExample(feature_lists={"feature_list": {"a": {}}}).SerializeToString())
@@ -398,7 +393,6 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
         read(tmp_path / "sequences.tfrecord")
     (home / "train-00001-of-00002").unlink()
     evidence = tfrecord.recognise(Look(str(home)), ColumnOptions())
-    assert evidence is not None
     assert "missing: 1" in evidence.missing
     (tmp_path / "empty.tfrecord").write_bytes(b"")
     with pytest.raises(UsageError, match=r"empty.tfrecord: no record"):
@@ -407,7 +401,6 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
 
 def test_our_own_dataset_is_one_already(flowers: Dataset) -> None:
     evidence = tfrecord.recognise(Look(flowers.directory), ColumnOptions())
-    assert evidence is not None
     assert "with shardfeed.open" in evidence.missing
     source = read(flowers.directory)
     assert source.schema.class_names == {LABEL: flowers.class_names}
@@ -422,7 +415,6 @@ def test_folders_that_hold_something_else(tmp_path: Path, prepared_by_version: P
     (tmp_path / "photos" / "cat" / "1.jpg").write_bytes(picture(1))
     assert tfrecord.recognise(Look(str(tmp_path / "photos")), ColumnOptions()) is None
     evidence = tfrecord.recognise(Look(str(prepared_by_version)), ColumnOptions())
-    assert evidence is not None
     assert not evidence.missing
     assert "the files are in the folder 1.0.0" in read(prepared_by_version).findings.notes
     os.mkfifo(tmp_path / "a.tfrecord")
@@ -558,7 +550,6 @@ def test_masks_by_their_usual_key(tmp_path: Path, how: str) -> None:
     report = convert(source, tmp_path / "out", workers=OwnEngine(1), max_bad=1)
     assert [one.what for one in report.rejected] == ["E_PAIR"]
     data = shardfeed.open(tmp_path / "out")
-    assert data.manifest.schema.raster is not None
     assert data.manifest.schema.raster.class_names == ("a", "b", "c")
     assert len(data["train"]) == 2
     assert RASTER in data["train"][0]
