@@ -107,7 +107,7 @@ def _checked(name: str, value: Any, hints: Mapping[str, Any]) -> Any:
 
 
 def _each_checked(name: str, values: Iterator[Any], hint: Any) -> Iterator[Any]:
-    """What can be read only once, checked as it is read."""
+    """Values that can be read only once, checked as they are read."""
     inner = next((_parts(kind)[1] for kind in _kinds(hint) if _origin(kind) is Iterable), (Any,))
     return values if inner[0] is Any else (_element(name, value, inner[0]) for value in values)
 
