@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.surveying import Survey as Survey
     from shardfeed.converters.existing.surveying import survey as survey
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
-    from shardfeed.converters.planning.split_shares import Shares as Shares
+    from shardfeed.converters.planning.options import Shares as Shares
     from shardfeed.converters.rejects import AnnotationCode as AnnotationCode
     from shardfeed.converters.rejects import RejectCode as RejectCode
     from shardfeed.converters.report import Report as Report

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 
 from shardfeed.converters.commit.upload import Upload
 from shardfeed.converters.conversion import ImageLike, Job, SourceLike, carry_out, shard_task
-from shardfeed.converters.planning.options import ShardsLike
+from shardfeed.converters.planning.options import Groups, ShardsLike, SharesLike
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.samples import PlannedShard
-from shardfeed.converters.planning.split_shares import Groups, SharesLike
 from shardfeed.converters.report import MaxBad, Report
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.declared import checked

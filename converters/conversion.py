@@ -14,11 +14,10 @@ from shardfeed.converters.commit.staging import Finished, LocalPlace, Staging, k
 from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.options import PlanOptions, ShardsLike, number_or_size
+from shardfeed.converters.planning.options import Groups, PlanOptions, ShardsLike, Shares, SharesLike, number_or_size
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.samples import PlannedShard
 from shardfeed.converters.planning.space import check_space
-from shardfeed.converters.planning.split_shares import Groups, Shares, SharesLike
 from shardfeed.converters.report import MaxBad, RejectLimits, Remarks, Report, ResumedWork
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, ReusableImage, ShardTask, checkpoint_path, shard_paths

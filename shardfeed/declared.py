@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import fields
-from functools import cache, wraps
+from functools import cache, reduce, wraps
 from inspect import get_annotations, isclass
 from itertools import chain, repeat
 from numbers import Real
@@ -72,10 +72,12 @@ def checked(made: T) -> T:
         made.__init__ = checked(made.__init__)
         return made  # type: ignore[return-value]  # the same class
     positional = made.__code__.co_varnames[: made.__code__.co_argcount]
+    vars(made)["declared"] = get_annotations(made)
+    made.__annotations__ = {name: _bare(hint) for name, hint in made.__annotations__.items()}  # `help` shows `int`
 
     @wraps(made)
     def call(*given: Any, **named: Any) -> Any:
-        hints = _hints(made)
+        hints = declared_hints(made)
         found = [
             _checked(name, value, hints) for name, value in zip(chain(positional, repeat("")), given, strict=False)
         ]
@@ -84,11 +86,21 @@ def checked(made: T) -> T:
     return call  # type: ignore[return-value]  # it takes and returns the same
 
 
+def _bare(hint: Any) -> Any:
+    """Return a type without what `Annotated` adds to it and to its parts."""
+    if get_origin(hint) is Annotated:
+        return _bare(hint.__origin__)
+    bare = tuple(map(_bare, get_args(hint)))
+    if bare == get_args(hint):
+        return hint
+    return reduce(operator.or_, bare) if get_origin(hint) in (Union, UnionType) else _origin(hint)[bare]
+
+
 @cache
-def _hints(function: Any) -> dict[str, Any]:
-    """The type of each argument, and of each option in a TypedDict."""
-    hints = get_annotations(function)
-    hints.pop("return", None)  # perhaps a name that only type checkers import
+def declared_hints(function: Any) -> dict[str, Any]:
+    """The type of each argument of a `checked` function, and of each option in a TypedDict, with its `Annotated`."""
+    hints = dict(function.declared)
+    hints.pop("return", None)
     for hint in list(hints.values()):
         if get_origin(hint) is Unpack:
             hints |= get_annotations(get_args(hint)[0])

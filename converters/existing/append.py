@@ -10,7 +10,7 @@ from shardfeed.converters.conversion import convert
 from shardfeed.converters.existing.grown_source import GrownSource
 from shardfeed.converters.existing.making import MakingOptions, convert_anew
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.split_shares import Shares
+from shardfeed.converters.planning.options import Shares
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of

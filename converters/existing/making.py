@@ -9,8 +9,7 @@ from shardfeed.converters.conversion import Progress, convert
 from shardfeed.converters.engines.choose_engine import Workers
 from shardfeed.converters.existing.dataset_source import ChosenRecords, Opened
 from shardfeed.converters.planning.groups import feature_of_groups
-from shardfeed.converters.planning.options import ShardsLike
-from shardfeed.converters.planning.split_shares import Groups, Shares
+from shardfeed.converters.planning.options import Groups, ShardsLike, Shares
 from shardfeed.converters.report import MaxBad, Report
 from shardfeed.schema import SHA256
 from shardfeed.storage.storage import is_address, local_path

@@ -11,7 +11,8 @@ import numpy as np
 
 from shardfeed.converters.existing.dataset_source import SourcePart
 from shardfeed.converters.existing.record_change import RecordChange
-from shardfeed.converters.planning.split_shares import check_seed, draw
+from shardfeed.converters.planning.options import check_seed
+from shardfeed.converters.planning.split_shares import draw
 from shardfeed.errors import UsageError, argument, name_text
 from shardfeed.schema import SOURCE_ID
 

@@ -9,7 +9,7 @@ import numpy as np
 from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, SourcePart
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.renumbered import numbered
-from shardfeed.converters.planning.split_shares import Groups, Shares
+from shardfeed.converters.planning.options import Groups, Shares
 from shardfeed.converters.report import Report
 from shardfeed.declared import checked
 from shardfeed.errors import SplitError, UsageError, argument

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from shardfeed.converters.planning.options import SplitBy
 from shardfeed.converters.planning.split_shares import (
-    SplitBy,
     exact_shares,
     largest_in_the_middle,
     largest_remainders,

@@ -6,95 +6,22 @@ the first split, and so on. If files are added, every draw stays, and only image
 
 import hashlib
 import operator
-import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor, lcm
-from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
+from shardfeed.converters.planning.options import SplitBy
 from shardfeed.converters.sources.source import Sample
-from shardfeed.declared import checked
-from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, Schema
 from shardfeed.text import in_usual_order
-
-SplitBy = Literal["exact", "hash"]
-SPLIT_BY: tuple[SplitBy, ...] = get_args(SplitBy)
-
-
-@checked
-@dataclass(frozen=True)
-class Shares:
-    """Shares of splits, and how they are drawn.
-
-    Args:
-        shares: split name -> share, adding up to 1.
-        by: "exact": each split gets exactly its share of images, and of each class of the first label; adding images
-            then moves a few existing images to a different split. "hash": each image's own key decides its split;
-            adding images moves no existing images, and shares are exact only on average.
-
-    Example:
-        convert("photos", "out", split=Shares({"train": 0.8, "validation": 0.2}, by="hash"))
-    """
-
-    shares: Annotated[Mapping[str, float] | None, "write {'train': 0.9, 'validation': 0.1}"]
-    by: SplitBy = "exact"
-
-    @classmethod
-    def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
-        """Create `Shares` from a mapping; a `Shares` is returned unchanged."""
-        return split if isinstance(split, Shares) else cls(split)
-
-
-SharesLike = Annotated[Mapping[str, float] | Shares | None, "write {'train': 0.9, 'validation': 0.1}"]
-
-_ROBOFLOW = r"(?P<group>.+)\.rf\.[^.]+\.[^.]+"  # NAME_jpg.rf.HASH.jpg
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Rules for groups: samples with the same value in a `column`, the same part of the name, or equal files."""
-
-    column: str | None = None
-    pattern: str | None = None
-    duplicates: bool = False
-
-    def __post_init__(self) -> None:
-        if self.pattern is not None and "group" not in self.compiled.groupindex:
-            problem = f"{self.pattern!r} has no group 'group'"
-            raise UsageError("group_pattern", problem, "write it like '(?P<group>[^_]+)_.*', or roboflow")
-
-    @property
-    def compiled(self) -> re.Pattern[str]:
-        """The pattern. Raises UsageError for one that is not valid."""
-        try:
-            return re.compile(_ROBOFLOW if self.pattern == "roboflow" else self.pattern or "")
-        except re.error as error:
-            problem = f"{self.pattern!r} is not a valid regular expression: {error}"
-            raise UsageError("group_pattern", problem, "correct it") from None
-
-    def __bool__(self) -> bool:
-        return bool(self.to_json())
-
-    def to_json(self) -> dict[str, Any]:
-        """The rules that are set, as a JSON value."""
-        return {name: value for name, value in vars(self).items() if value}
-
 
 _DENOMINATOR = 10**9  # of a share: 0.1 is then a tenth, and 1 / 3 a third, whatever a float makes of them
 _OFFSETS = 2**32  # what an offset is a part of
 _GOLDEN = 2654435769  # of it, by the golden ratio: multiples of this lie as far apart as they can
-
-
-def check_seed(seed: object) -> None:
-    """Raise UsageError unless `seed` is an integer, of no more digits than `draw` takes."""
-    if type(seed) is not int or abs(seed) >= 10**63:
-        raise UsageError("seed", f"got {seed!r}, expected an integer of at most 63 digits")
 
 
 def draw(key: bytes, seed: int) -> bytes:

@@ -1,9 +1,11 @@
 """Arguments that cannot be meant: each public function says so in one way, and nothing else happens."""
 
+import inspect
 import os
 import random
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from enum import StrEnum
 from fractions import Fraction
 from importlib import import_module
@@ -16,7 +18,7 @@ import tensorflow as tf
 import torch
 from argument_fuzz import NOT_CALLED, Place, calls
 
-from shardfeed import declared
+from shardfeed import converters, declared
 from shardfeed.converters import AnnotationOptions, LabelOptions, open_source, remove
 from shardfeed.declared import Count, checked
 from shardfeed.errors import UsageError
@@ -63,6 +65,16 @@ def test_every_public_name_is_tried(place: Place) -> None:
     assert public - NOT_CALLED - tried == set()
     assert NOT_CALLED & tried == set()
     assert [door.name for door in doors if any(isinstance(hint, str) for hint in door.hints().values())] == []
+
+
+def test_a_signature_shows_types_as_users_write_them() -> None:
+    shown = str(inspect.signature(converters.ImageOptions))
+    assert "quality: int | None = None, baseline: bool = False" in shown
+    for package in PACKAGES:
+        for name in import_module(package).__all__:
+            value = getattr(import_module(package), name)
+            if inspect.isfunction(value) or is_dataclass(value):
+                assert "Annotated" not in str(inspect.signature(value)), name
 
 
 def test_an_element_is_named_and_a_remedy_given() -> None:

@@ -15,9 +15,8 @@ from foreign_tfrecords import picture
 import shardfeed
 from shardfeed.converters import LabelOptions, Sample, Shares, append, convert, merge, open_source, split
 from shardfeed.converters.planning.groups import Members
-from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.options import Groups, PlanOptions
 from shardfeed.converters.planning.plan import make_plan
-from shardfeed.converters.planning.split_shares import Groups
 from shardfeed.errors import LeakError, UsageError
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, Feature, Schema

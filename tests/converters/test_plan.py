@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from shardfeed.converters import ImageFolder, ImageOptions
-from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.options import PlanOptions, SplitBy
 from shardfeed.converters.planning.plan import Plan, make_plan
-from shardfeed.converters.planning.split_shares import SplitBy, draw
+from shardfeed.converters.planning.split_shares import draw
 from shardfeed.converters.sources.source import Sample, SourceFile, SourceInfo
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, Feature, Schema

@@ -12,13 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.converters.planning import split_shares
-from shardfeed.converters.planning.split_shares import (
-    SplitBy,
-    SplitDraw,
-    counts_by_class,
-    exact_shares,
-    largest_remainders,
-)
+from shardfeed.converters.planning.options import SplitBy
+from shardfeed.converters.planning.split_shares import SplitDraw, counts_by_class, exact_shares, largest_remainders
 
 TENTHS = {"train": 0.8, "validation": 0.1, "test": 0.1}
 

@@ -93,7 +93,7 @@ class Door:
         described = self.hints_of or (self.call.__init__ if inspect.isclass(self.call) else self.call)
         described = inspect.unwrap(described)
         found = {}
-        for name, hint in inspect.get_annotations(described).items():
+        for name, hint in getattr(described, "declared", inspect.get_annotations(described)).items():
             if name == "making":
                 found |= get_type_hints(get_args(hint)[0])
             elif name not in ("return", "options") or described.__name__ == "open_source":

@@ -102,6 +102,8 @@ def test_the_command_line_has_reader_engine_and_command(
     assert "expected FILES too" in capsys.readouterr().err
     assert main(["convert", file, str(tmp_path / "none"), "--engine", "hree"]) == 2
     assert "--engine: got 'hree', expected one of local, ray, here; did you mean here?" in capsys.readouterr().err
+    assert main(["completion", "bash"]) == 0
+    assert 'count:-*) words="--total"' in capsys.readouterr().out
     assert main(["cuont"]) == 2
     assert "count" in capsys.readouterr().err
 
@@ -125,6 +127,8 @@ def test_a_broken_package_is_named_and_stops_nobody_else(
     if point != "json:loads":
         with pytest.raises(UsageError, match=f"engine: the engine 'boxes' {problem}"):
             convert(ImageFolder(classes), tmp_path / "none", workers=NamedWorkers("boxes"))
+    assert main(["completion", "bash"]) == 0
+    assert "boxes:-*" not in capsys.readouterr().out
     assert main(["boxes"]) == 2
     error = capsys.readouterr().err
     assert re.search(f"the command 'boxes' {problem}", error)

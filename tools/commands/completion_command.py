@@ -2,8 +2,10 @@
 
 import argparse
 from collections.abc import Mapping
+from contextlib import suppress
 
-from shardfeed.tools.command_list import COMMANDS, command_parser
+from shardfeed.errors import UsageError
+from shardfeed.tools.command_list import COMMANDS, command_parser, installed_commands
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
     parsers = {command: command_parser(command) for command in COMMANDS}
+    for command in installed_commands():
+        with suppress(UsageError):  # a broken package's: it says so when it is called
+            parsers[command] = command_parser(command)
     print(completion_script(args.shell, parsers), end="")
     return 0
 

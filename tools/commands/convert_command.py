@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.split_shares import SPLIT_BY, Shares
+from shardfeed.converters.planning.options import SPLIT_BY, Shares
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Remark
 from shardfeed.converters.sources.guard import report_progress_to

@@ -5,7 +5,7 @@ from functools import partial
 
 from shardfeed.converters import Shares
 from shardfeed.converters.existing.split import split
-from shardfeed.converters.planning.split_shares import SPLIT_BY
+from shardfeed.converters.planning.options import SPLIT_BY
 from shardfeed.declared import assignments
 from shardfeed.tools.arguments import GROUPS, add_group_arguments, given
 from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation

@@ -11,9 +11,8 @@ import pytest
 from foreign_tfrecords import picture
 
 from shardfeed.converters import LabelOptions, RejectCode, convert, open_source
-from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.options import Groups, PlanOptions
 from shardfeed.converters.planning.plan import make_plan
-from shardfeed.converters.planning.split_shares import Groups
 from shardfeed.converters.sources import remote
 from shardfeed.converters.sources.files.image_lookup import ImageLookup
 from shardfeed.converters.sources.source import Skipped
