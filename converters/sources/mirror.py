@@ -25,7 +25,7 @@ from shardfeed.converters.sources.rows.rows import ColumnarSource, Contents, Ras
 from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
 from shardfeed.free_space import room_in
-from shardfeed.storage.address import bucket_of, check_url
+from shardfeed.storage.address import bucket_of, check_url, rooted
 from shardfeed.storage.objects import ObjectStorage, is_odd
 from shardfeed.storage.storage import OpenFile, Part
 from shardfeed.text import counted, number, size_text
@@ -71,6 +71,15 @@ class Mirror:
             weakref.finalize(self, mirrors.pop, root)
         return self._into.folder
 
+    def bound(self, address: str) -> str:
+        """The URL in its usual form; on the Hub at the current commit. Raises UsageError, StorageError."""
+        scheme, _, rest = address.partition("://")
+        address = f"{scheme.lower()}://{rest.rstrip('/')}"
+        web = address.startswith("http")
+        access = "download the file, and give its path" if web else "give only the URL, with credentials as usual"
+        check_url(address, access)
+        return rooted(address)[1]
+
     def path_of(self, address: str) -> str:
         """Return the local path that represents a URL."""
         scheme, _, rest = address.partition("://")
@@ -83,11 +92,8 @@ class Mirror:
 
         Raises UsageError if there is nothing at the URL or its kind is unknown, MissingExtraError, StorageError.
         """
-        scheme, _, rest = address.partition("://")
-        address = f"{scheme.lower()}://{rest.rstrip('/')}"
+        address = self.bound(address)
         web = address.startswith("http")
-        access = "download the file, and give its path" if web else "give only the URL, with credentials as usual"
-        check_url(address, access)
         storage, path = storage_of(address), self.path_of(address)
         if any(f"{address}/".startswith(f"{taken}/") for taken in self._taken) and os.path.lexists(path):
             return path
@@ -105,7 +111,7 @@ class Mirror:
 
     def _one(self, storage: ObjectStorage, address: str, path: str, copies: list[_FileToCopy]) -> None:
         try:
-            version = storage.version(address)
+            version = storage.listed(address)
         except FileNotFoundError:
             if storage.root.startswith("http"):
                 problem = "no such file, and folders are not listed by a web server"
@@ -201,7 +207,7 @@ class Mirror:
             raise
 
     def _shown(self, text: str) -> str:
-        for scheme in ("s3", "gs", "az", "https", "http"):
+        for scheme in ("s3", "gs", "az", "hf", "https", "http"):
             text = text.replace(f"{self.folder}/{scheme}/", f"{scheme}://")
         return text
 

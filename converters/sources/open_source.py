@@ -157,8 +157,9 @@ def _open_remote(
     def local(place: Any) -> Any:
         if not is_address(place):
             return place
-        named = list(dict.fromkeys(mirror.take(one, with_images=alone) for one in expand_braces(os.fsdecode(place))))
-        return named[0] if len(named) == 1 else mirror.path_of(os.fsdecode(place))
+        place = mirror.bound(os.fsdecode(place))
+        named = list(dict.fromkeys(mirror.take(one, with_images=alone) for one in expand_braces(place)))
+        return named[0] if len(named) == 1 else mirror.path_of(place)
 
     path, places = local(path), {name: local(values[name]) for name in _PLACES if name in values}
     if options is not None:

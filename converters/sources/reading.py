@@ -22,7 +22,7 @@ from shardfeed.errors import LabelFileError, UsageError, escape, name_text
 from shardfeed.schema import IMAGE_KEYS, Dtype, Feature, Schema, Value
 from shardfeed.storage.local import storage_error
 
-_ADDRESS = re.compile(rb"(?:s3|gs|az|https?)://", re.IGNORECASE)
+_ADDRESS = re.compile(rb"(?:s3|gs|az|hf|https?)://", re.IGNORECASE)
 _AHEAD = 32  # files; four already hide most of a disk's delay, this many let it sort its work
 _MOST_TEXT = 256_000_000  # bytes of a text file
 MOST_WHOLE = 1 << 28  # bytes of a file of annotations: parsed it takes some ten times as much

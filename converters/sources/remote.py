@@ -30,6 +30,7 @@ from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import IntegrityError, StorageError
+from shardfeed.storage.address import rooted
 from shardfeed.storage.storage import OpenFile
 from shardfeed.text import number
 from shardfeed.version import __version__
@@ -126,9 +127,8 @@ def _storage(root: str) -> "ObjectStorage":
 
 
 def storage_of(address: str) -> "ObjectStorage":
-    """The bucket or server of a URL. Raises UsageError, MissingExtraError."""
-    scheme, _, rest = address.partition("://")
-    return _storage(f"{scheme.lower()}://{rest.partition('/')[0]}")
+    """The bucket or server of a URL; of the Hub's, one with a commit. Raises UsageError, MissingExtraError."""
+    return _storage(rooted(address)[0])
 
 
 def _fetch(content: Any, max_bytes: int) -> bytes:

@@ -36,14 +36,23 @@ def located(path: str | os.PathLike[str], storage: Storage = LOCAL) -> tuple[Sto
     if not is_address(text):
         return storage, os.path.abspath(text)
     check_url(text, "give only the URL, and the credentials in the environment")
-    from shardfeed.storage.hub import bound  # not above: a local dataset needs no client
-    from shardfeed.storage.objects import ObjectStorage
+    from shardfeed.storage.objects import ObjectStorage  # not above: a local dataset needs no client
 
-    scheme, _, rest = text.partition("://")
+    root, text = rooted(text)
+    return ObjectStorage(root), text
+
+
+def rooted(url: str) -> tuple[str, str]:
+    """The root of the storage of a URL, and the URL; of a repository of the Hub both with a commit, its current one.
+
+    Raises UsageError, StorageError, both only for the Hub.
+    """
+    scheme, _, rest = url.partition("://")
     if scheme.lower() == "hf":
-        root, text = bound(text)
-        return ObjectStorage(root), text
-    return ObjectStorage(f"{scheme}://{rest.partition('/')[0]}"), text.rstrip("/")
+        from shardfeed.storage.hub import bound
+
+        return bound(url)
+    return f"{scheme.lower()}://{rest.partition('/')[0]}", url.rstrip("/")
 
 
 def destination(url: str) -> "Destination":

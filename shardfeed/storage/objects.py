@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from shardfeed import processes
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, check_extra
-from shardfeed.storage.hub import authorization, files_url
+from shardfeed.storage.hub import authorization, files_below, files_url, size_of
 from shardfeed.storage.redirects import Guard, guard
 from shardfeed.storage.storage import READ_BYTES, Entry, OpenFile, Part
 from shardfeed.text import number as counted
@@ -123,7 +123,7 @@ class ObjectStorage:
     def __init__(self, root: str) -> None:
         found = _ROOT.fullmatch(root.rstrip("/"))
         if not files_url(root) and (found is None or found[1].lower() not in _SCHEMES):
-            problem = f"got a URL of another kind, expected one of {', '.join(_SCHEMES)}"
+            problem = f"got a URL of another kind, expected one of {', '.join(_SCHEMES)}, hf"
             local = root.lower().startswith("file:")
             remedy = "write only the path" if local else "copy it to this machine, and give the path of the copy"
             raise UsageError(root, problem, remedy)
@@ -171,6 +171,10 @@ class ObjectStorage:
         names again and again. obstore cannot list a page with a name that `is_odd`: its files are then those of
         `names`, which returns all names below the prefix, in the order of listings. OddNameError if it returns none.
         """
+        if self._scheme == "hf":
+            for page in files_below(self.root, self.key(prefix)):
+                yield [(name, size, self._of_commit(size)) for name, size in page]
+            return
         import asyncio  # not above: it takes a tenth of the start of a command
 
         import obstore
@@ -247,9 +251,16 @@ class ObjectStorage:
 
         return self.version_of(self.call(path, lambda store: obstore.head(store, self.key(path))))
 
+    def listed(self, path: str) -> Version:
+        """The same, of a file that may be large: the Hub's other servers need not answer HEAD."""
+        return self._of_commit(size_of(self.root, self.key(path))) if self._scheme == "hf" else self.version(path)
+
     def version_of(self, meta: Any) -> Version:
         """The version of an answer. In a repository of the Hub it is the commit, whatever its servers report."""
-        return (None, None, meta["size"]) if self._scheme == "hf" else _version(meta)
+        return self._of_commit(meta["size"]) if self._scheme == "hf" else _version(meta)
+
+    def _of_commit(self, size: int) -> Version:
+        return None, self.root, size
 
     def read_many(self, parts: Sequence[Part]) -> list[bytes]:
         """The bytes of parts of files, in their order, up to 32 requests at a time."""

@@ -1,6 +1,5 @@
 """Datasets on the Hugging Face Hub, of which a server of ours plays the part: commits, redirects and tokens."""
 
-import json
 import pickle
 import shutil
 from collections.abc import Iterator
@@ -16,34 +15,17 @@ from shardfeed.errors import StorageError, UsageError
 from shardfeed.pipelines import Blocks
 from shardfeed.readers import Dataset
 
-from web_server import WebServer, web_server
-
-TOKEN, COMMIT, LATER = "hf_secretofthetests", "0123456789" * 4, "a" * 40
-REPOSITORY = "datasets/user/flowers"
+from hub_server import COMMIT, LATER, REPOSITORY, TOKEN, hub_server
+from web_server import WebServer
 
 
 @pytest.fixture
 def hub(tmp_path: Path, flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    """A private repository: small files come from the server itself, others by a redirect, for which no token is."""
-    folder = tmp_path / "served"
-    shutil.copytree(flowers.directory, folder / REPOSITORY / "resolve" / COMMIT / "v 1")
-    with web_server(folder) as files, web_server(folder) as server:
-
-        def answer(path: str, token: str) -> Any:
-            if token != f"Bearer {TOKEN}":
-                return 401, {}, b""
-            if path.startswith("/api/"):
-                known = path == f"/api/{REPOSITORY}/revision/main"
-                return (200, {}, json.dumps({"sha": COMMIT}).encode()) if known else (404, {}, b"")
-            return None if path.endswith(".json") else (302, {"Location": files.url + path}, b"")
-
-        def refused(path: str, token: str) -> Any:
-            return (400, {}, b"") if token else None
-
-        server.answer, files.answer = answer, refused
-        monkeypatch.setenv("HF_ENDPOINT", server.url)
+    with hub_server(tmp_path / "served") as hub:
+        shutil.copytree(flowers.directory, hub.files(COMMIT) / "v 1")
+        monkeypatch.setenv("HF_ENDPOINT", hub.web.url)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
-        yield server
+        yield hub.web
 
 
 def test_the_same_samples_of_one_commit(hub: WebServer, flowers: Dataset, tmp_path: Path, monkeypatch: Any) -> None:
@@ -73,20 +55,21 @@ def test_a_loader_reads_there(hub: WebServer, flowers: Dataset) -> None:
 
 
 def test_what_is_not_there_or_private_is_said(hub: WebServer, monkeypatch: Any) -> None:
-    with pytest.raises(UsageError, match=f"{REPOSITORY}@v2: no such repository or revision"):
+    with pytest.raises(UsageError, match=f"{REPOSITORY}@v2: no such repository, revision or folder"):
         shardfeed.open(f"hf://{REPOSITORY}@v2")
     with pytest.raises(UsageError, match="not a dataset"):
         shardfeed.open(f"hf://{REPOSITORY}@{LATER}")
     for wrong in ("hf://user/model", "hf://datasets/flowers", f"hf://{REPOSITORY}@a@b"):
         with pytest.raises(UsageError, match=r"write hf://datasets/USER/REPO@REVISION"):
             shardfeed.open(wrong)
-    with pytest.raises(UsageError, match="copy it to this machine"):
-        open_source(f"hf://{REPOSITORY}")
+        with pytest.raises(UsageError, match=r"write hf://datasets/USER/REPO@REVISION"):
+            open_source(wrong)
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     for revision in ("main", COMMIT):
         with pytest.raises(StorageError, match=r"access denied.*HF_TOKEN") as raised:
             shardfeed.open(f"hf://{REPOSITORY}@{revision}")
         assert "hf_wrong" not in str(raised.value)
+    monkeypatch.setattr("shardfeed.storage.hub._PAUSES", (0,))
     hub.answer = lambda path, token: (503, {}, b"")
     with pytest.raises(StorageError, match="cannot be read: HTTP status 503"):
         shardfeed.open(f"hf://{REPOSITORY}")

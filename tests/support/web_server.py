@@ -18,14 +18,16 @@ from xml.sax.saxutils import escape
 Fault = Callable[[str, str], str]  # of a request's path and range: what goes wrong, or ""
 # Of a request's path and Authorization: status, headers and body, or None for what a file answers.
 Answer = Callable[[str, str], tuple[int, dict[str, str], bytes] | None]
+Posted = Callable[[str, str, bytes], tuple[int, dict[str, str], bytes]]  # the same of a POST, with its body
 
 
 class WebServer(ThreadingHTTPServer):
     """`requests`: method, path and range of each GET and HEAD. `fault`: "503", "400 ExpiredToken", "cut",
     "flip", "whole", "late" (answered once the event `late` is set) or "".
 
-    `answer`: what is answered instead of a file. `heads`: the headers of each request. `listed`: names in listings
-    besides those of files. `endless`: each page of a listing is the same, and says that another one follows.
+    `answer`: what is answered instead of a file, `posted`: to a POST. `heads`: the headers of each request. `listed`:
+    names in listings besides those of files. `endless`: each page of a listing is the same, and says that another one
+    follows.
     """
 
     daemon_threads = True
@@ -46,6 +48,7 @@ class WebServer(ThreadingHTTPServer):
         self.heads: list[dict[str, str]] = []
         self.fault: Fault = lambda path, part: ""
         self.answer: Answer = lambda path, token: None
+        self.posted: Posted = lambda path, token, body: (405, {}, b"")
         self.lock, self.late = threading.Lock(), threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -65,6 +68,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._answer("GET")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        with self.server.lock:
+            self.server.requests.append(("POST", self.path, ""))
+            status, headers, content = self.server.posted(self.path, self.headers.get("Authorization", ""), body)
+        self._head(status, len(content), headers)
+        self.wfile.write(content)
 
     def _answer(self, method: str) -> None:
         asked = self.headers.get("Range", "")

@@ -253,7 +253,7 @@ def test_files_that_were_not_copied_have_no_other_content(bucket: Bucket, photos
 def test_an_address_without_a_source_is_an_error(bucket: Bucket, photos: Path) -> None:
     for address, said in (
         (f"{bucket.address}/none", "no such file or folder"),
-        ("hf://datasets/flowers", "expected one of s3, .*copy it to this machine"),
+        ("hf://datasets/flowers", "write hf://datasets/USER/REPO@REVISION/FOLDER"),
         ("ftp://host/flowers", "expected one of s3, .*copy it to this machine"),
         ("file:///photos", "expected one of s3, .*write only the path"),
         (f"{bucket.web.url}/photos", "folders are not listed by a web server; give a file"),
