@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from object_images import put
 from PIL import Image, features
 
 import shardfeed
@@ -507,8 +508,7 @@ def test_what_is_refused_is_said_in_short(folder: Callable[..., Path], tmp_path:
 def test_an_empty_dataset_is_never_committed(max_bad: str, tmp_path: Path) -> None:
     root = tmp_path / "images"
     for name in ("a/1.jpg", "a/2.jpg", "b/1.jpg"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(b"no image")
+        put(root / name, b"no image")
     with pytest.raises(TooManyRejectedError, match=r"3 inputs rejected \(3 E_NOT_IMAGE: .*\), all of them") as caught:
         convert(ImageFolder(root), tmp_path / "out", max_bad=max_bad, workers=OwnEngine(1))
     assert caught.value.exit_code == 3

@@ -16,6 +16,7 @@ import pytest
 from foreign_tfrecords import picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from object_images import put
 from PIL import Image
 
 import shardfeed
@@ -64,8 +65,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("formats")
     for number in range(36):
         path = root / "images" / "ab"[number % 2] / f"{number}.x.{'png' if number % 5 == 0 else 'jpg'}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture(number, "PNG" if number % 5 == 0 else "JPEG"))
+        put(path, picture(number, "PNG" if number % 5 == 0 else "JPEG"))
     source = made(ImageFolder(root / "images"), root / "source", split={"train": 0.7, "validation": 0.3})
     return {"source": source, **{to: made(DatasetSource(source), root / to, to=to) for to in FORMATS}}
 

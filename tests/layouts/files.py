@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from pictures import image_bytes
+
 SIZE = (60, 40)  # width and height of an image, where nothing else is said
 _FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".tif": "TIFF", ".tiff": "TIFF", ".bmp": "BMP"}
 
@@ -37,16 +39,12 @@ def picture(name: str, kind: str = "JPEG", size: tuple[int, int] = SIZE) -> byte
     """An image file of a gradient, another one for each name."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     image = Image.fromarray(rng.integers(0, 256, (3, 4, 3), np.uint8)).resize(size, Image.Resampling.BILINEAR)
-    out = io.BytesIO()
-    image.save(out, kind)
-    return out.getvalue()
+    return image_bytes(image, kind)
 
 
 def plain(gray: int, size: tuple[int, int] = (28, 28), kind: str = "PNG") -> bytes:
     """An image file whose pixels all have that value."""
-    out = io.BytesIO()
-    Image.new("RGB", size, (gray,) * 3).save(out, kind)
-    return out.getvalue()
+    return image_bytes(Image.new("RGB", size, (gray,) * 3), kind)
 
 
 def grays(values: Sequence[int], *shape: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from datasets import SCENES, scenes
+from object_images import put
 from PIL import Image, ImageEnhance, ImageFilter
 
 import shardfeed
@@ -94,8 +95,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files["train/b/long.jpg"] = jpeg(photo(53).resize((200, 40)))
     for name, data in files.items():
         path = root / "images" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        put(path, data)
     convert(ImageFolder(root / "images"), root / "set")
     shard = next((root / "set").glob("train-*.tfrecord"))
     content = bytearray(shard.read_bytes())
@@ -179,8 +179,7 @@ def test_commands_with_and_without_hashes(hashed: bool, report: Report, tmp_path
         files |= {f"train/small/{i}.jpg": jpeg(photo(90 + i).resize((24, 18)))} if i < 8 else {}
         files |= {f"train/a/again{i}.jpg": jpeg(photo(i))} if i == 8 else {}
         for file, data in files.items():
-            (tmp_path / "images" / file).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "images" / file).write_bytes(data)
+            put(tmp_path / "images" / file, data)
     convert(ImageFolder(tmp_path / "images"), tmp_path / "set", image=ImageOptions(sha256=hashed))
     content = report("set")
     commands = {finding["code"]: finding["command"] for finding in content["findings"]}
@@ -308,8 +307,7 @@ def test_what_differs(report: Report, tmp_path: Path) -> None:
     images = tmp_path / "images"
     for i in range(8):
         path = images / "ab"[i % 2] / f"{i}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(jpeg(photo(i)))
+        put(path, jpeg(photo(i)))
     convert(ImageFolder(images), "old")
     (images / "a" / "0.jpg").unlink()
     (images / "a" / "2.jpg").write_bytes(jpeg(photo(20)))
@@ -353,8 +351,7 @@ def test_a_file_with_another_label_or_split_is_not_only_renamed(case: str, repor
         for path, number in paths.items():
             name = change.get(path, path)
             file = tmp_path / f"{out} images" / (name if name.startswith("t") else f"train/{name}")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(jpeg(photo(number)))
+            put(file, jpeg(photo(number)))
         convert(ImageFolder(tmp_path / f"{out} images"), out)
     assert [one["title"] for one in report("old", "new")["findings"]] == expected
 

@@ -10,6 +10,8 @@ from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.errors import spell_out
 
+from pictures import image_bytes
+
 NO_ALPHA, ALPHA = 0, 2  # of ExtraSamples
 PAGE, REDUCED, MASK = 0, 1, 4  # of NewSubfileType
 
@@ -114,9 +116,7 @@ def gray16(most: int, kind: str) -> bytes:
     values = np.linspace(0, most, 24 * 32).astype(np.uint16).reshape(24, 32, 1)
     if kind == "tiff":
         return tiff((values, PAGE))
-    out = io.BytesIO()
-    Image.fromarray(values[..., 0]).save(out, kind)
-    return out.getvalue()
+    return image_bytes(Image.fromarray(values[..., 0]), kind)
 
 
 @pytest.mark.parametrize("kind", ["tiff", "png"])

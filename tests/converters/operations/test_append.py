@@ -12,6 +12,7 @@ import pytest
 from datasets import here, payloads, scenes, sound
 from foreign_tfrecords import picture, write
 from format_1 import unpack
+from object_images import put
 
 import shardfeed
 from shardfeed.column import column_dtype, encode_column, join_columns
@@ -43,8 +44,7 @@ SHARES = {"train": 0.7, "validation": 0.3}
 
 def image(place: Path, name: str, number: int) -> None:
     """A file `name`, which is below a class."""
-    (place / name).parent.mkdir(parents=True, exist_ok=True)
-    (place / name).write_bytes(picture(number))
+    put(place / name, picture(number))
 
 
 @pytest.fixture(scope="module")

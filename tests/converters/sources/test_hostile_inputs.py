@@ -19,15 +19,15 @@ from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import Feature
 
+from pictures import image_bytes
+
 pytestmark = pytest.mark.promise("51", "52")
 LONG = 60_000_000  # bytes of a line
 
 
 def encoded(seed: int) -> bytes:
     """A small JPEG."""
-    out = io.BytesIO()
-    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (32, 40, 3), np.uint8)).save(out, "JPEG")
-    return out.getvalue()
+    return image_bytes(Image.fromarray(np.random.default_rng(seed).integers(0, 256, (32, 40, 3), np.uint8)), "JPEG")
 
 
 @pytest.fixture(scope="module")

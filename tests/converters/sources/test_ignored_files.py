@@ -13,17 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from object_images import put
 from PIL import Image
 
 from shardfeed.converters import FileNames, ImageFolder, LabelFile, Unlabelled, convert, open_source
 from shardfeed.converters.sources.files.walk import list_files, only_images
 from shardfeed.errors import StorageError, TooManyRejectedError, UsageError
 
+from pictures import image_bytes
+
 
 def picture(kind: str) -> bytes:
-    out = io.BytesIO()
-    Image.linear_gradient("L").convert("RGB").resize((40, 30)).save(out, kind)
-    return out.getvalue()
+    return image_bytes(Image.linear_gradient("L").convert("RGB").resize((40, 30)), kind)
 
 
 def sound() -> bytes:
@@ -65,8 +66,7 @@ def photos(tmp_path: Path) -> Path:
     root = tmp_path / "photos"
     files = {f"{c}/{i}.{e}": picture(k) for c in ("rose", "tulip") for i, (e, k) in enumerate(IMAGES)}
     for key, data in (files | OTHERS).items():
-        (root / key).parent.mkdir(parents=True, exist_ok=True)
-        (root / key).write_bytes(data)
+        put(root / key, data)
     return root
 
 

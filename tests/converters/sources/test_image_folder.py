@@ -90,16 +90,6 @@ def test_a_class_list_sets_order_and_is_checked(tmp_path: Path) -> None:
         ImageFolder(tmp_path, class_names=["cat", "dgo"])
 
 
-def test_folders_0_to_k_are_numbers(tmp_path: Path) -> None:
-    source = ImageFolder(plant(tmp_path, *(f"{i}/x.jpg" for i in range(12))))
-    assert [(key, label) for key, _, label, _ in told(source)][:4] == [
-        ("0/x.jpg", 0),
-        ("1/x.jpg", 1),
-        ("10/x.jpg", 10),
-        ("11/x.jpg", 11),
-    ]
-
-
 def test_folders_from_1_are_names_with_a_note(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, *(f"{i}/x.jpg" for i in range(1, 11))))
     assert source.schema.class_names[LABEL][:2] == ("1", "10")
@@ -144,11 +134,6 @@ def test_a_folder_with_files_and_no_image_is_no_class(tmp_path: Path) -> None:
     splits = ImageFolder(plant(tmp_path / "root", "train/a/x.jpg", "test/a/x.txt", "test/b/x.txt", "test/a/y/x.jpg"))
     assert splits.schema.class_names == {LABEL: ("a",)}
     assert splits.findings.notes[1] == "folders without images, not used as classes: 1 (test/b)"
-
-
-def test_text_beside_splits_is_no_class(tmp_path: Path) -> None:
-    source = ImageFolder(plant(tmp_path, "train/a/x.jpg", "test/a/x.jpg", "meta/list.txt"))
-    assert {sample.split for sample in source} == {"train", "test"}
 
 
 @pytest.mark.promise(36)

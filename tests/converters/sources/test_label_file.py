@@ -224,11 +224,6 @@ def test_negative_and_shifted_integers(images: Path) -> None:
     assert refusal(images, "a.jpg,0\nb.jpg,2\n").startswith("2, column 1: got 2 integer labels from 0 to 2")
 
 
-def test_integers_0_to_k_are_kept(images: Path) -> None:
-    source = LabelFile(write(images, "a.jpg,1\nb.jpg,0\nsub/c d.jpg,1\n"))
-    assert labels(source) == {"a.jpg": (1, b"1"), "b.jpg": (0, b"0"), "sub/c d.jpg": (1, b"1")}
-
-
 def test_a_class_list(images: Path) -> None:
     by_name = write(images, "a.jpg,dog\nb.jpg,cat\n")
     assert labels(LabelFile(by_name, class_names=["dog", "cow", "cat"])) == {"a.jpg": (0, b"dog"), "b.jpg": (2, b"cat")}
@@ -465,8 +460,10 @@ LEFT_OVER = {
 }
 
 
-@pytest.mark.parametrize("file", ["l.csv", "l.jsonl", "l.parquet"])
-@pytest.mark.parametrize("column", LEFT_OVER)
+@pytest.mark.parametrize(
+    ("column", "file"),
+    [*((column, "l.csv") for column in LEFT_OVER), ("documents", "l.jsonl"), ("sentences", "l.parquet")],
+)
 def test_a_column_left_over_is_no_class_without_evidence(images: Path, column: str, file: str) -> None:
     """Each way of the remedy works as typed: texts, classes, groups, or without it."""
     name, cells = LEFT_OVER[column]
@@ -991,12 +988,6 @@ def test_one_row_for_each_box_is_an_error(images: Path, used: list[str]) -> None
 
 
 # --- splits, encodings, no labels ----------------------------------------------------------------------------------
-
-
-def test_folds(images: Path) -> None:
-    rows = "path,label,fold\na.jpg,cat,0\nb.jpg,dog,4\nsub/c d.jpg,cat,4.0\n"
-    source = LabelFile(write(images, rows), split_column="fold", label_columns=["label"])
-    assert [s.split for s in source] == ["fold_0", "fold_4", "fold_4"]
 
 
 def test_an_encoding(images: Path) -> None:

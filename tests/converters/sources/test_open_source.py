@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from object_images import put
 from PIL import Image
 
 import shardfeed
@@ -20,8 +21,7 @@ def place(tmp_path: Path) -> Path:
     """Three folders of images, and two label files."""
     for name in ("classes/cat/1.jpg", "classes/dog/2.jpg", "flat/cat_1.jpg", "flat/dog_2.jpg", "deep/x/cat_1.jpg"):
         path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
+        put(path, name)
     (tmp_path / "labels.csv").write_text("path,kind\ncat/1.jpg,a\ndog/2.jpg,b\n")
     (tmp_path / "classes" / "labels.csv").write_text("cat/1.jpg;a\n")
     return tmp_path
@@ -255,8 +255,7 @@ def test_unlabelled_files_that_are_no_images_are_passed_over(tmp_path: Path) -> 
     ],
 )
 def test_folders_that_tensorflow_writes_are_named(tmp_path: Path, name: str, what: str) -> None:
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).write_bytes(b"x" * 99)
+    put(tmp_path / name, b"x" * 99)
     with pytest.raises(UsageError, match=f"{Path(name).name} belongs to {what}"):
         open_source(tmp_path)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from object_images import put
 
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.sources.image_folder import FileNames, ImageFolder, Unlabelled
@@ -49,8 +50,7 @@ def plant(root: Path) -> None:
     names = ["names/cat_1.jpg", "names/dog_1.jpg", "names/x/cat_2.jpg", "names/lost.jpg", "names/README"]
     for key in [*(f"classes/{key}" for key, *_ in ROWS[:3]), "classes/stray.jpg", *splits, *names]:
         path = root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(key)
+        put(path, key)
     os.mkfifo(root / "classes" / "cats" / "fifo.jpg")
     (root / "l.csv").write_text("path,label,n,split\n" + "".join(f"{p},{c},{n},train\n" for p, c, n in ROWS))
     (root / "ids.csv").write_text("id,cat,dog\ncats/2,1,1\ncats/1,1,0\ndogs/é 1,0,\n")

@@ -44,15 +44,6 @@ def reasons(listing: Listing) -> dict[bytes, str]:
     return {skipped.key: skipped.reason for skipped in listing.skipped}
 
 
-def test_files_come_sorted_by_the_bytes_of_their_path(tmp_path: Path) -> None:
-    # "-" and "." sort before "/", "0" after it: sorting folders by their bare name would get this wrong.
-    keys = ["a-b.jpg", "a.jpg", "a/x.jpg", "a0.jpg", "a/y/z.jpg", "B/x.jpg", "a-c/x.jpg"]
-    listing = list_files(plant(tmp_path, *keys))
-    assert list(listing) == sorted(map(os.fsencode, keys))
-    assert not listing.skipped
-    assert not listing.notes
-
-
 @settings(max_examples=25)
 @given(st.sets(st.lists(st.sampled_from(["a", "a.", "a-", "a0", "A", "é"]), min_size=1, max_size=4).map(tuple)))
 def test_order_of_any_tree(tmp_path_factory: pytest.TempPathFactory, paths: set[tuple[str, ...]]) -> None:

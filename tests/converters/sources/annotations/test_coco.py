@@ -193,13 +193,6 @@ def test_an_annotation_that_cannot_be_used_is_listed(
     assert len(source) == 3
 
 
-def test_an_entry_that_is_no_object_is_listed_by_its_place(tmp_path: Path) -> None:
-    content = scene()
-    content["annotations"].insert(1, 17)
-    source = opened(plant(tmp_path, content))
-    assert left_out(source) == ["E_LINE"]
-
-
 @pytest.mark.parametrize(
     "region",
     [
@@ -486,25 +479,6 @@ def of_coco(root: Path) -> Path:
         captions = {"images": content["images"], "annotations": [{"id": 1, "image_id": 7 + shift, "caption": year}]}
         (root / "annotations" / f"captions_{year}.json").write_text(json.dumps(captions))
     return root
-
-
-def test_a_folder_of_cocos_own_layout_has_a_split_a_file(tmp_path: Path) -> None:
-    source = opened(of_coco(tmp_path / "coco"))
-    assert [(source[i].key, source[i].split, source[i].number) for i in range(6)] == [
-        (b"train2017/a.png", "train", 7),
-        (b"train2017/b.png", "train", 139),
-        (b"train2017/c.png", "train", 9000000000),
-        (b"val2017/a.png", "validation", 12),
-        (b"val2017/b.png", "validation", 144),
-        (b"val2017/c.png", "validation", 9000000005),
-    ]
-    assert len(source.objects or ()) == 6
-    captions = opened(tmp_path / "coco", "captions")
-    assert [captions[i].features[CAPTION] for i in (0, 3)] == [[b"train2017"], [b"val2017"]]
-    alone = opened(tmp_path / "coco" / "annotations" / "instances_val2017.json")
-    assert [alone[i].key for i in range(3)] == [b"a.png", b"b.png", b"c.png"]
-    assert [alone[i].split for i in range(3)] == ["validation"] * 3
-    assert convert(source, tmp_path / "out", workers=1).account is not None
 
 
 def test_class_lists_of_splits_must_agree(tmp_path: Path) -> None:

@@ -32,11 +32,11 @@ from shardfeed.errors import UsageError
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, TEXT, Feature
 from shardfeed.testing.source import SourceContract
 
+from pictures import image_bytes
+
 
 def picture(red: int = 0, size: tuple[int, int] = (40, 20)) -> bytes:
-    out = io.BytesIO()
-    Image.new("RGB", size, (red, 9, 9)).save(out, "PNG")
-    return out.getvalue()
+    return image_bytes(Image.new("RGB", size, (red, 9, 9)), "PNG")
 
 
 @pytest.fixture

@@ -189,16 +189,6 @@ def test_files_in_no_split_beside_others_are_refused(tmp_path: Path) -> None:
     assert {split for _, split in keys(source).values()} == {"train"}
 
 
-def test_names_are_asked_for_with_the_values_that_are_there(tmp_path: Path) -> None:
-    tree(tmp_path, "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png")
-    with pytest.raises(
-        UsageError, match=r"unknown: 2 masks sampled, with 0, 1, 2, 255; name the classes of 0, 1, 2, .* at least 3: "
-    ):
-        read(str(tmp_path), PLAIN)
-    source = read(str(tmp_path), ABC)
-    assert (source.schema.raster.class_names, source.schema.raster.void) == (("a", "b", "c"), 255)
-
-
 @pytest.mark.parametrize("values", [(0, 127, 255), (0, 50, 100), (0, 128)])
 def test_grey_values_are_asked_for_by_a_table_that_works(values: tuple[int, ...], tmp_path: Path) -> None:
     root = tree(tmp_path / "in", "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png", values=values)

@@ -12,16 +12,15 @@ from object_images import SCENES, converted, draw, expected, image_file, put, st
 from sources import reader
 
 import shardfeed
-from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, XMIN
+from shardfeed.annotations import CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, XMIN
 from shardfeed.converters import convert
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
-from shardfeed.schema import LABEL, TEXT, Feature
+from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
 
-NONE = AnnotationOptions()
 VALUE = "image/class/value"
 
 
@@ -300,15 +299,6 @@ def test_two_tables_in_one_folder_are_refused_and_a_row_twice_is_one(tmp_path: P
     assert recognise(str(root)) is None
 
 
-def test_the_size_tells_which_image_was_annotated(tmp_path: Path) -> None:
-    root = tmp_path / "hf"
-    put(root / "a.png", image_file(orientation=6))
-    objects = {"bbox": [[0, 0, 20, 10]], "category": ["x"]}
-    put(root / "metadata.jsonl", lines({"file_name": "a.png", "width": 40, "height": 60, "objects": objects}))
-    _, found = converted(read(str(root)), tmp_path / "out")
-    assert [found["a.png"][key][0] for key in BOX] == pytest.approx([0, 0, 0.5, 1 / 6])
-
-
 def test_patterns_leave_rows_out(tmp_path: Path) -> None:
     source = read(str(flat(tmp_path / "hf")), exclude="[bcd].png")
     assert [sample.key for sample in source] == [b"a.png"]
@@ -335,34 +325,6 @@ def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> N
     assert good > 10
 
 
-def test_labels_are_those_of_all_files(tmp_path: Path) -> None:
-    for split, rows in (
-        ("train", [{"file_name": "a.png", "label": "dog"}, {"file_name": "b.png", "label": None}]),
-        ("test", [{"file_name": "c.png", "label": "cat"}, {"file_name": "d.png"}]),
-    ):
-        draw(tmp_path / "hf" / split)
-        put(tmp_path / "hf" / split / "metadata.jsonl", lines(*rows))
-    source = open_source(tmp_path / "hf")
-    assert [(one.key, one.split, one.features[TEXT]) for one in source] == [
-        (b"test/c.png", "test", b"cat"), (b"train/a.png", "train", b"dog"),
-    ]  # fmt: skip
-    assert [(one.key, one.code, one.reason) for one in info_of(source).findings.rejected] == [
-        (b"test/d.png", "E_NO_LABEL", "test/metadata.jsonl:2: no label: its class is empty"),
-        (b"train/b.png", "E_NO_LABEL", "train/metadata.jsonl:2: no label: its class is empty"),
-    ]
-
-
-def test_a_list_of_labels_is_a_set(tmp_path: Path) -> None:
-    root = draw(tmp_path / "hf", {"a": [], "b": []})
-    put(
-        root / "metadata.jsonl",
-        lines({"file_name": "a.png", "label": ["x", "y"]}, {"file_name": "b.png", "label": "y"}),
-    )
-    source = open_source(root)
-    assert source.schema.features[LABEL] == Feature("int64", (None,), "tags")
-    assert [one.features[TEXT] for one in source] == [[b"x", b"y"], [b"y"]]
-
-
 def test_a_caption_that_is_no_text_is_listed(tmp_path: Path) -> None:
     root = draw(tmp_path / "hf", {"a": []})
     put(root / "metadata.jsonl", '{"file_name": "a.png", "text": ["\\ud800", 3, "x"]}\n')
@@ -370,48 +332,6 @@ def test_a_caption_that_is_no_text_is_listed(tmp_path: Path) -> None:
     assert source[0].features == {CAPTION: [b"x"]}
     account = info_of(source).findings.account
     assert [one.code for one in account.left_out] == ["E_LINE", "E_LINE"]
-
-
-HOT = {
-    "metadata.jsonl": lines(
-        *(
-            {"file_name": f"{name}.png", "label": hot}
-            for name, hot in zip("abc", ([0, 1, 0], [1, 0, 1], [0, 0, 0]), strict=True)
-        )
-    ),
-    "metadata.csv": 'file_name,label\na.png,"[0, 1, 0]"\nb.png,"[1, 0, 1]"\nc.png,"[0, 0, 0]"\n',
-    "blanks/metadata.csv": "file_name,labels\na.png,0 1 0\nb.png,1 0 1\nc.png,0 0 0\n",
-    "truths/metadata.jsonl": lines(
-        *(
-            {"file_name": f"{name}.png", "label": hot}
-            for name, hot in zip("abc", ([False, True, False], [True, False, True], [False, False, False]), strict=True)
-        )
-    ),
-}
-
-
-@pytest.mark.parametrize("file", HOT)
-def test_a_number_for_each_class_is_a_set_as_in_label_files(tmp_path: Path, file: str) -> None:
-    table = put(tmp_path / "hf" / file, HOT[file])
-    root = draw(table.parent, {name: [] for name in "abc"})
-    for path in (root, table):
-        source = open_source(path)
-        assert [one.features[LABEL] for one in source] == [[1], [0, 2], []]
-        assert source.schema.class_names[LABEL] == ("0", "1", "2")
-    named = open_source(root, options=AnnotationOptions(class_names=["x", "y", "z"]))
-    assert [one.features[TEXT] for one in named] == [[b"y"], [b"x", b"z"], []]
-    with pytest.raises(LabelFileError, match="got 3 numbers of 0 and 1 for 2 class names"):
-        open_source(root, options=AnnotationOptions(class_names=["x", "y"]))
-
-
-def test_lists_in_cells_are_sets_and_a_single_one_is_the_class(tmp_path: Path) -> None:
-    root = draw(tmp_path / "hf", {name: [] for name in "abc"})
-    put(root / "metadata.csv", "file_name,label\na.png,\"['x', 'y']\"\nb.png,['y']\nc.png,\n")
-    source = open_source(root)
-    assert [one.features[TEXT] for one in source] == [[b"x", b"y"], [b"y"]]
-    assert [one.key for one in info_of(source).findings.rejected] == [b"c.png"]
-    put(root / "metadata.csv", 'file_name,label\na.png,"[0, 1]"\nb.png,"[1, 0]"\nc.png,"[1, 0]"\n')
-    assert [one.features[LABEL] for one in open_source(root)] == [1, 0, 0]
 
 
 @pytest.mark.parametrize(

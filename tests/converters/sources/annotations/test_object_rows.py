@@ -479,15 +479,6 @@ def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_p
     assert good
 
 
-def test_patterns_leave_rows_out(tmp_path: Path) -> None:
-    lines = [f"{name}.png,60,40,dog,1,2,30,4" for name in "abc"]
-    source = table(tmp_path / "rows", "\n".join([TENSORFLOW, *lines]), exclude="b.png")
-    assert [sample.key for sample in source] == [b"a.png", b"c.png"]
-    found = info_of(source).findings
-    assert not found.rejected
-    assert "images that include and exclude leave out: 1 (b.png)" in found.notes
-
-
 def test_two_files_that_an_id_may_mean_are_refused(tmp_path: Path) -> None:
     root = tmp_path / "rows"
     put(root / "x" / "a.png", image_file())

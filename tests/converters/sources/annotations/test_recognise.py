@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from object_images import put
 
 from shardfeed.converters import (
     AnnotationOptions,
@@ -27,8 +28,7 @@ from tests.converters.sources.annotations.test_coco import of_coco, plant, scene
 
 def folders(root: Path, *keys: str) -> Path:
     for key in keys:
-        (root / key).parent.mkdir(parents=True, exist_ok=True)
-        (root / key).write_bytes(b"x")
+        put(root / key, b"x")
     return root
 
 

@@ -212,14 +212,6 @@ def test_a_folder_outside_that_exists_is_meant(tmp_path: Path, written: str) -> 
         read(str(root), options())
 
 
-def test_another_word_for_a_split_is_taken(tmp_path: Path) -> None:
-    root = plant(tmp_path, LAYOUTS["roboflow"])
-    (root / "data.yaml").write_text(YAML + "train: ../train/images\nval: ../valid/images\n")
-    source = read(str(root), options())
-    assert told(source) == TRUE
-    assert "validation: ../valid/images is missing, using val/images" in source.findings.notes
-
-
 def test_what_was_chosen_is_said(tmp_path: Path) -> None:
     root = plant(tmp_path / "ds", LAYOUTS["another machine"])
     assert any("path of dataset.yaml has no images" in note for note in read(str(root), options()).findings.notes)
@@ -469,15 +461,6 @@ def test_a_darknet_description_that_cannot_be_meant(tmp_path: Path, change: dict
     root = plant(tmp_path, LAYOUTS["darknet"] | change)
     with pytest.raises(UsageError, match=message):
         read(str(root / "obj.data"), options())
-
-
-def test_what_is_not_enough_is_named(tmp_path: Path) -> None:
-    root = plant(tmp_path, IN_FOLDERS)
-    evidence = recognise(str(root), options())
-    assert "labels/train/1.txt" in evidence.found
-    assert evidence.missing.startswith("a data.yaml with names, or ")
-    with pytest.raises(UsageError, match="no file names the classes"):
-        read(str(root), options())
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from foreign_tfrecords import write
+from object_images import put
 from PIL import Image
 
 from shardfeed.converters import convert, open_source
@@ -38,8 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["1.jpg", "images/1.jpg", "train/cat/1.JPG"])
 def test_images_beside_are_not_left_out_in_silence(folder: Path, name: str) -> None:
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(b"")
+    put(folder / name, b"")
     with pytest.raises(UsageError) as caught:
         open_source(folder)
     assert f"2 readers match it (folder: images ({name}); npz: 1 .npz file" in str(caught.value)
@@ -60,8 +60,7 @@ def test_a_folder_of_images_alone_asks_no_reader(tmp_path: Path) -> None:
 
 def test_what_is_hidden_or_far_below_is_not_meant(folder: Path) -> None:
     for name in (".cache/1.jpg", ".1.jpg", "docs/build/pictures/1.jpg"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(b"")
+        put(folder / name, b"")
     assert len(open_source(folder)) == 8
 
 

@@ -1,6 +1,5 @@
 """Parquet files as `datasets` and others write them; and what is wrong with some."""
 
-import io
 import json
 import os
 import random
@@ -16,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from object_images import encoded, image_file
-from PIL import Image
 from sources import reader
 
 import shardfeed
@@ -292,18 +290,6 @@ def test_objects(tmp_path: Path, form: str) -> None:
         (b"2.png", "E_BOX_EMPTY"),
         (b"2.png", "E_CATEGORY"),
     ]
-
-
-def test_masks(tmp_path: Path) -> None:
-    out = io.BytesIO()
-    Image.fromarray(np.eye(40, 60, dtype=np.uint8)).save(out, "PNG")
-    mask = pa.array([{"bytes": out.getvalue(), "path": None}] * 2 + [None], IMAGE)
-    path = written(tmp_path / "a.parquet", {"image": images(3), "annotation": mask})
-    source = read(str(path), ColumnOptions(columns={"mask": "annotation"}, class_names=("wall", "door")))
-    report = convert(source, tmp_path / "out", workers=1, max_bad=1)
-    assert [noted.what for noted in report.rejected] in (["E_PAIR"], ["E_MISSING"])
-    record = shardfeed.open(tmp_path / "out")["train"][0]
-    assert Image.open(io.BytesIO(bytes(record[RASTER]))).getextrema() == (0, 1)  # type: ignore[arg-type]
 
 
 def test_images_that_are_paths_alone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from object_images import put
 from PIL import Image
 
 from shardfeed.converters import convert
@@ -22,8 +23,7 @@ RGB = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
 
 
 def table(path: Path, header: str, *rows: Any) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    put(path, "\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
     return path
 
 

@@ -119,13 +119,6 @@ def test_what_webdataset_wrote(tmp_path: Path) -> None:
     assert "3 tars, 8 samples: image from" in source.described
 
 
-def test_it_converts(tmp_path: Path) -> None:
-    report = convert(read(str(written_by_webdataset(tmp_path / "in")), PLAIN), tmp_path / "out", workers=1)
-    assert not report.rejected
-    data = shardfeed.open(tmp_path / "out")
-    assert sorted(record["image/filename"] for record in data["validation"]) == [b"a.d/006.png", b"a.d/007.png"]
-
-
 def test_a_list_of_texts_and_numbers_is_no_feature(tmp_path: Path) -> None:
     tar_of(tmp_path / "a.tar", {"0.jpg": image_file(), "0.cls": b"0", "0.json": b'{"sizes": [1, "wide"]}'})
     with pytest.raises(UsageError, match=r"row 0, column json.sizes: got a list of texts and numbers"):
@@ -266,14 +259,6 @@ def test_samples_that_are_left_out_are_listed(tmp_path: Path) -> None:
     assert list(source.keys) == [b"0004.png", b"0005.png"]
 
 
-def test_an_image_without_a_caption_stays(tmp_path: Path) -> None:
-    files = {"1.png": image_file(), "1.txt": b"one", "2.png": image_file(), "2.txt": b" \n"}
-    source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
-    assert [sample.features[CAPTION] for sample in source] == [[b"one"], []]
-    account = info_of(source).findings.account
-    assert [(one.key, one.code) for one in account.left_out] == [(b"2.png", "E_LINE")]
-
-
 BAD: dict[str, tuple[Mapping[str, bytes], str]] = {
     "split:": (
         {"1.png": b"", "2.png": b"", "1.cls": b"0", "2.cls": b"0"},
@@ -327,18 +312,6 @@ def test_a_key_in_two_tars(tmp_path: Path) -> None:
     assert list(source.keys) == [b"a/0000.png", b"a/0001.png", b"b/0000.png", b"b/0001.png"]
 
 
-def test_columns_that_change_between_tars(tmp_path: Path) -> None:
-    tar_of(tmp_path / "a.tar", pictures(2, cls=b"0"))
-    tar_of(tmp_path / "b.tar", {f"b{name}": data for name, data in pictures(2, txt=b"zero").items()})
-    source = read(str(tmp_path), PLAIN)
-    assert [sample.features[CAPTION] for sample in source] == [[], []]
-    assert [(one.key, one.code) for one in source.findings.rejected] == [
-        (b"b0000.png", "E_NO_LABEL"),
-        (b"b0001.png", "E_NO_LABEL"),
-    ]
-    assert "b.tar or the sample has no such column" in source.findings.rejected[0].reason
-
-
 @pytest.mark.parametrize("of_second", [0, 120])
 def test_values_that_begin_late(tmp_path: Path, of_second: int) -> None:
     """Behind the samples that tell the columns, in the first tar or in the second."""
@@ -365,16 +338,6 @@ def test_numbers_that_are_none(tmp_path: Path, own: Any) -> None:
     for column, number in (("json.id", None), ("json.name", 7)):
         with suppress(UsageError):  # of another kind
             assert read(str(path), ColumnOptions(columns={"number": column}))[0].number == number
-
-
-def test_class_names_in_cls(tmp_path: Path) -> None:
-    files = {
-        f"{i}.{end}": data
-        for i, name in enumerate((b"cat", b"dog"))
-        for end, data in (("png", image_file()), ("cls", name))
-    }
-    source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
-    assert [sample.features[TEXT] for sample in source] == [b"cat", b"dog"]
 
 
 def test_two_spellings_of_one_class_are_one_class(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from sources import reader
 from shardfeed.converters import ColumnOptions
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
-from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
 PLAIN = ColumnOptions()
@@ -72,23 +71,6 @@ class TestHundred(SourceContract):
     def build(self, tmp_path: Path, images, labels) -> Callable[[], Source]:
         save_hundred(tmp_path, images, labels)
         return lambda: read(str(tmp_path), PLAIN)
-
-
-def test_ten(tmp_path: Path, images, labels, check_samples) -> None:
-    source = read_folder(save_ten(tmp_path, images, labels))
-    check_samples(source, images, labels)
-    assert source.schema.class_names == {LABEL: ("airplane", "automobile", "bird")}
-    assert (source[3].key, source[3].split) == (b"train/data_batch_2/000001.png", "train")
-    assert (source[11].key, source[11].split) == (b"test/000001.png", "test")
-
-
-def test_hundred(tmp_path: Path, images, labels, check_samples) -> None:
-    source = read_folder(save_hundred(tmp_path, images, labels))
-    check_samples(source, images, labels)
-    assert [source[i].features["image/coarse/label"] for i in range(3)] == [0, 0, 1]
-    assert source[2].features["image/coarse/text"] == b"fish"
-    assert source[2].features["image/class/text"] == b"baby"
-    assert [source[i].split for i in (7, 8)] == ["train", "test"]
 
 
 def test_the_top_left_is_the_top_left(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from sources import reader
 
-from shardfeed.converters import ColumnOptions, convert, open_source
+from shardfeed.converters import ColumnOptions, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources import handles
 from shardfeed.converters.sources.rare import hdf5
@@ -22,7 +22,7 @@ from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
-from in_process import OwnEngine
+from pictures import image_bytes
 
 PLAIN = ColumnOptions()
 
@@ -31,9 +31,7 @@ recognise, read = reader("hdf5")
 
 
 def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(image).save(out, kind)
-    return out.getvalue()
+    return image_bytes(Image.fromarray(image), kind)
 
 
 def save(path: Path, arrays: dict[str, Any], **options: Any) -> str:
@@ -126,15 +124,6 @@ def test_a_folder_of_files(tmp_path: Path, pixels, labels, check_samples) -> Non
     source = read_file(str(tmp_path))
     check_samples(source, np.concatenate([pixels[8:], pixels[:8]]), np.concatenate([labels[8:], labels[:8]]))
     assert [source[i].split for i in (0, 4)] == ["test", "train"]
-
-
-def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
-    path = save(tmp_path / "a.h5", {"images": np.tile(pixels, (1, 8, 8, 1)), "labels": labels})
-    source = read_file(path)
-    source[0].image()  # type: ignore[operator]
-    report = convert(source, tmp_path / "out", workers=OwnEngine(1))
-    assert not report.rejected
-    assert report.manifest.splits["train"].records == 12
 
 
 def test_a_fork_reads_for_itself(tmp_path: Path, pixels) -> None:

@@ -64,14 +64,6 @@ class TestGzipped(SourceContract):
         return lambda: read(str(tmp_path), PLAIN)
 
 
-@pytest.mark.parametrize("end", ["", ".gz"])
-def test_mnist(tmp_path: Path, gray, labels, check_samples, end: str) -> None:
-    source = read_folder(save_mnist(tmp_path, gray, labels, end))
-    check_samples(source, gray, labels)
-    assert [source[i].split for i in (0, 7, 8, 11)] == ["train", "train", "test", "test"]
-    assert (source[0].key, source[8].key) == (b"train/000000.png", b"test/000000.png")
-
-
 def test_torchvision_leaves_both(tmp_path: Path, gray, labels, check_samples) -> None:
     """A compressed file is passed over if it is there decompressed, too."""
     save_mnist(tmp_path, gray, labels, ".gz")
@@ -136,14 +128,6 @@ def test_faults(tmp_path: Path, gray, labels, name: str, damage, problem: str) -
     path.write_bytes(damage(whole))
     with pytest.raises(UsageError, match=problem):
         read(str(tmp_path), PLAIN)
-
-
-def test_labels_of_one_split_only(tmp_path: Path, gray, labels) -> None:
-    (save_mnist(tmp_path, gray, labels) / "t10k-labels-idx1-ubyte").unlink()
-    source = read(str(tmp_path), PLAIN)
-    assert len(source) == 8
-    rejected = info_of(source).findings.rejected
-    assert [(found.key, found.code) for found in rejected] == [(b"test/%06d.png" % i, "E_NO_LABEL") for i in range(4)]
 
 
 def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:

@@ -10,15 +10,12 @@ import numpy as np
 import pytest
 from sources import reader
 
-import shardfeed
-from shardfeed.converters import ColumnOptions, convert
+from shardfeed.converters import ColumnOptions
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
-
-from in_process import OwnEngine
 
 PLAIN = ColumnOptions()
 
@@ -71,14 +68,6 @@ def test_usual_names(tmp_path: Path, pixels, labels, check_samples, save, names:
     assert all(name in source.described for name in names)
 
 
-def test_validation_comes_between(tmp_path: Path, pixels, labels) -> None:
-    arrays = {f"{split}_{what}": array[:4] for split in ("test", "val", "train") for what, array in
-              (("images", pixels), ("labels", labels))}  # fmt: skip
-    np.savez(tmp_path / "a.npz", **arrays)
-    source = read_file(tmp_path / "a.npz")
-    assert [source[i].split for i in (0, 4, 8)] == ["train", "validation", "test"]
-
-
 @pytest.mark.parametrize(
     ("stored", "said"),
     [
@@ -95,32 +84,6 @@ def test_sides(tmp_path: Path, pixels, labels, check_samples, stored, said: str)
     gray = stored(pixels).size < pixels.size
     check_samples(source, pixels[..., 0] if gray else pixels, labels)
     assert f"axes of images: images, {said}" in info_of(source).findings.notes
-
-
-def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
-    """Splits, classes, pixels."""
-    np.savez_compressed(
-        tmp_path / "a.npz", x_train=pixels[:8], y_train=labels[:8], x_test=pixels[8:], y_test=labels[8:]
-    )
-    convert(read_file(tmp_path / "a.npz"), tmp_path / "out", workers=OwnEngine(1))
-    dataset = shardfeed.open(tmp_path / "out")
-    of_key = {f"{'train' if i < 8 else 'test'}/{i % 8:06}.png".encode(): i for i in range(12)}
-    seen = 0
-    for split in ("train", "test"):
-        for values in (dataset[split][i] for i in range(len(dataset[split]))):
-            i = of_key[values["image/filename"]]
-            assert values[LABEL] == labels[i]
-            seen += 1
-    assert seen == 12
-
-
-def test_a_folder_of_npy(tmp_path: Path, pixels, labels, check_samples) -> None:
-    """Read the folder that `unzip` makes of an .npz."""
-    for name, array in (("x_train", pixels), ("y_train", labels)):
-        np.save(tmp_path / name, array)
-    source = read_file(tmp_path)
-    check_samples(source, pixels, labels)
-    assert source[0].split == "train"
 
 
 @pytest.mark.parametrize("name", ["y_train", "labels_of_train"])
@@ -142,13 +105,6 @@ def test_several_npz(tmp_path: Path, pixels, labels, check_samples) -> None:
     assert [source[i].split for i in (0, 4, 8)] == ["train", "train", "test"]
 
 
-def test_without_labels(tmp_path: Path, pixels) -> None:
-    np.savez(tmp_path / "a.npz", images=pixels, other=np.zeros(3))
-    source = read_file(tmp_path / "a.npz", PLAIN)
-    assert not source.schema.features
-    assert "ignored arrays: other float64 [3]" in info_of(source).findings.notes
-
-
 class TestLabels:
     @pytest.fixture
     def saved(self, tmp_path: Path, pixels) -> Callable[..., Source]:
@@ -164,13 +120,6 @@ class TestLabels:
         assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
         assert source.schema.class_names[LABEL] == ("0", "1", "2")
 
-    def test_from_one_on(self, saved, labels) -> None:
-        with pytest.raises(UsageError, match=r"3 integer labels from 1 to 3.*label_offset=1"):
-            saved(labels + 1)
-        source = saved(labels + 1, label_offset=1, class_names=["a", "b", "c"])
-        assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
-        assert source[1].features["image/class/text"] == b"b"
-
     def test_minus_one_and_nothing_are_no_labels(self, saved, labels) -> None:
         for source in (saved(np.where(labels == 1, -1, labels // 2)), saved(np.array(["a", "", "b"])[labels])):
             assert [source[i].key for i in range(3)] == [b"000000.png", b"000002.png", b"000003.png"]
@@ -180,39 +129,11 @@ class TestLabels:
                 (b"%06d.png" % i, "E_NO_LABEL") for i in (1, 4, 7, 10)
             ]
 
-    def test_an_offset_alone_leaves_the_numbers_as_names(self, saved, labels) -> None:
-        source = saved(labels + 1, label_offset=1)
-        assert source.schema.class_names[LABEL] == ("1", "2", "3")
-        assert [source[i].features[LABEL] for i in range(3)] == [0, 1, 2]
-
-    def test_a_label_map(self, saved, labels, tmp_path: Path) -> None:
-        (tmp_path / "map.pbtxt").write_text("".join(f"item {{ id: {i} name: 'n{i}' }}\n" for i in (5, 7, 9)))
-        source = saved(labels * 2 + 5, label_map=tmp_path / "map.pbtxt")
-        assert source.schema.class_names[LABEL] == ("n5", "n7", "n9")
-
-    def test_unlabelled(self, saved, labels) -> None:
-        source = saved(labels, unlabelled=True)
-        assert (len(source), dict(source.schema.features)) == (12, {})
-
     @pytest.mark.parametrize("dtype", [np.uint8, np.float32, bool])
     def test_one_hot(self, saved, labels, dtype) -> None:
         source = saved(np.eye(3)[labels].astype(dtype))
         assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
         assert any("one-hot" in note for note in info_of(source).findings.notes)
-
-    def test_several_ones_are_a_set(self, saved) -> None:
-        """As in ChestMNIST: rows may have none."""
-        marks = np.zeros((12, 4), np.uint8)
-        marks[1, [0, 3]] = marks[2, 1] = 1
-        source = saved(marks)
-        assert [source[i].features[LABEL] for i in range(3)] == [[], [0, 3], [1]]
-        assert source.schema.kind(LABEL) == "tags"
-        assert any("0 to 2 ones per row" in note for note in info_of(source).findings.notes)
-
-    def test_texts(self, saved, labels) -> None:
-        source = saved(np.array(["dog", "cat", "ähre"])[labels])
-        assert source.schema.class_names[LABEL] == ("cat", "dog", "ähre")
-        assert [source[i].features[LABEL] for i in range(3)] == [1, 0, 2]
 
     @pytest.mark.parametrize(
         ("change", "options", "problem"),
@@ -278,21 +199,6 @@ def test_names_that_do_not_tell(tmp_path: Path, pixels, labels, names, columns, 
     np.savez(tmp_path / "a.npz", **dict(zip(names, (pixels, labels), strict=True)))
     with pytest.raises(UsageError, match=problem):
         read(str(tmp_path / "a.npz"), ColumnOptions(columns=columns))
-
-
-def test_names_that_are_said(tmp_path: Path, pixels, labels, check_samples) -> None:
-    np.savez(tmp_path / "a.npz", pixels, labels)
-    check_samples(
-        read_file(tmp_path / "a.npz", ColumnOptions(columns={"image": "arr_0", "label": "arr_1"})), pixels, labels
-    )
-
-
-def test_labels_of_one_split_only(tmp_path: Path, pixels, labels) -> None:
-    np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_test=pixels)
-    source = read(str(tmp_path / "a.npz"), PLAIN)
-    assert {source[i].split for i in range(len(source))} == {"train"}
-    rejected = info_of(source).findings.rejected
-    assert [(found.key, found.code) for found in rejected] == [(b"test/%06d.png" % i, "E_NO_LABEL") for i in range(12)]
 
 
 def test_labels_of_one_kind(tmp_path: Path, pixels, labels) -> None:

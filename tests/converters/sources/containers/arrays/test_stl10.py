@@ -10,9 +10,8 @@ from PIL import Image
 from sources import reader
 
 from shardfeed.converters import ColumnOptions
-from shardfeed.converters.sources.source import Source, info_of
+from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
-from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
 PLAIN = ColumnOptions()
@@ -41,16 +40,6 @@ class TestStl10(SourceContract):
     @pytest.fixture
     def build(self, folder: Path) -> Callable[[], Source]:
         return lambda: read(str(folder), PLAIN)
-
-
-def test_images_and_labels(folder: Path, images, check_samples) -> None:
-    found = recognise(str(folder), PLAIN)
-    assert not found.missing
-    source = read(str(folder), PLAIN)
-    check_samples(source, images, np.array([0, 1, 2, 0, 1, 2]))
-    assert source.schema.class_names[LABEL] == ("airplane", "bird", "car")
-    assert [source[i].split for i in (3, 4)] == ["train", "test"]
-    assert "unlabeled_X.bin has no labels, and is left out" in info_of(source).findings.notes
 
 
 def test_columns_come_first(folder: Path) -> None:

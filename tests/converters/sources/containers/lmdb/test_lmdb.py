@@ -25,6 +25,7 @@ from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
 from in_process import OwnEngine
+from pictures import image_bytes
 
 PLAIN = ColumnOptions()
 
@@ -38,9 +39,7 @@ LABELS = np.arange(COUNT) % 3
 
 
 def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(image).save(out, kind)
-    return out.getvalue()
+    return image_bytes(Image.fromarray(image), kind)
 
 
 def save(path: Path, items: Iterable[tuple[bytes, bytes]], **options: Any) -> str:
@@ -148,15 +147,6 @@ def test_lsun_of_several_classes(tmp_path: Path) -> None:
         read(str(tmp_path), ColumnOptions(class_names=["bridge"]))
 
 
-def test_basicsr(tmp_path: Path) -> None:
-    path = save(tmp_path / "DIV2K_sub.lmdb", [(b"%04d_s001" % i, encoded(image)) for i, image in enumerate(PIXELS)])
-    (tmp_path / "DIV2K_sub.lmdb" / "meta_info.txt").write_text("0000_s001.png (9,7,3) 1\n")
-    source = read_path(path)
-    assert source[2].key == b"0002_s001.png"
-    assert (pixels_of(source, 2) == PIXELS[2]).all()
-    assert source.described.endswith("BasicSR: 12 images from DIV2K_sub.lmdb")
-
-
 def test_caffe(tmp_path: Path) -> None:
     """Pixels are blue first, and one plane after the other."""
     source = read_path(save(tmp_path / "mnist_train_lmdb", caffe()))
@@ -189,13 +179,6 @@ def test_labels_of_caffe(tmp_path: Path, values: list[bytes], options: dict[str,
     path = save(tmp_path / "a", [(b"%d" % i, value) for i, value in enumerate(values)])
     with pytest.raises(UsageError, match=problem):
         read(path, ColumnOptions(**options))
-
-
-def test_minus_one_is_no_label(tmp_path: Path) -> None:
-    source = read(save(tmp_path / "a", [(b"%d" % i, datum(bytes(189), label=i - 1)) for i in range(3)]))
-    assert [source[i].key for i in range(len(source))] == [b"1.png", b"2.png"]
-    assert [source[i].features[LABEL] for i in range(2)] == [0, 1]
-    assert [(found.key, found.code) for found in info_of(source).findings.rejected] == [(b"0.png", "E_NO_LABEL")]
 
 
 def test_databases_without_labels_beside_others(tmp_path: Path) -> None:
@@ -242,12 +225,6 @@ def test_damaged_datums(tmp_path: Path, value: bytes, code: RejectCode | None) -
         with pytest.raises(RejectedError) as caught:
             source[30].image()  # type: ignore[operator]
         assert caught.value.code == code
-
-
-def test_texts(tmp_path: Path) -> None:
-    source = read_path(save(tmp_path / "a", ocr()))
-    assert (source[3].key, source[3].features) == (b"image-000000004.png", {"image/text": "Straße 3".encode()})
-    assert (pixels_of(source, 3) == PIXELS[3]).all()
 
 
 def test_texts_and_images_that_are_not_there(tmp_path: Path) -> None:

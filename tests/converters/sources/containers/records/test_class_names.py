@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from foreign_tfrecords import picture, write
+from object_images import put
 
 from shardfeed.converters import ColumnOptions, LabelOptions, adopt, from_dicts, survey
 from shardfeed.converters.sources.classes import class_list
@@ -104,8 +105,7 @@ def test_every_reader_numbers_classes_as_their_file_does(tmp_path: Path, first: 
     names.write_text(text)
     for i in range(4):
         path = tmp_path / "photos" / ["dog", "cat"][i % 2] / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture(i))
+        put(path, picture(i))
     photos = sorted((tmp_path / "photos").rglob("*.png"))
     (tmp_path / "l.csv").write_text(
         "path,label\n" + "".join(f"{p},{first + (p.parent.name == 'cat')}\n" for p in photos)

@@ -1,6 +1,5 @@
 """Memory held for a file of many records grows by few bytes per sample, whatever the file holds."""
 
-import io
 import json
 import os
 import subprocess
@@ -15,6 +14,8 @@ from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord import frame
 from shardfeed.schema import ENCODED, FILENAME, LABEL, Feature
 
+from pictures import image_bytes
+
 FEATURES = {ENCODED: Feature("bytes"), LABEL: Feature("int64"), FILENAME: Feature("bytes")}
 MOST = 150  # bytes a sample
 CHILD = """
@@ -28,9 +29,7 @@ print(json.dumps([len(source), int(peak[1]) * 1024]))
 
 
 def image(number: int) -> bytes:
-    out = io.BytesIO()
-    Image.new("RGB", (2, 2), (number % 251, number % 241, 3)).save(out, "PNG")
-    return out.getvalue()
+    return image_bytes(Image.new("RGB", (2, 2), (number % 251, number % 241, 3)), "PNG")
 
 
 def write_tfrecord(folder: Path, count: int) -> None:

@@ -56,17 +56,6 @@ def test_keys_that_are_met_late(tmp_path: Path, files: int) -> None:
     assert any("1,500 samples without objects" in note for note in source.findings.notes)  # type: ignore[attr-defined]
 
 
-def test_a_label_that_is_met_late(tmp_path: Path) -> None:
-    """Images before it are listed, and none has a label that it has not."""
-    write(tmp_path / "a.tfrecord", [{"image": picture(n)} for n in range(3)])
-    write(tmp_path / "b.tfrecord", [{"image": picture(n), "label": n} for n in range(2)])
-    source = open_source(tmp_path)
-    assert [sample.features[LABEL] for sample in source] == [0, 1]
-    rejected = source.findings.rejected  # type: ignore[attr-defined]
-    assert [one.code for one in rejected] == ["E_NO_LABEL"] * 3
-    assert all("a.tfrecord" in one.reason and "label" in one.reason for one in rejected)
-
-
 @pytest.mark.parametrize("odd", [b"Cat", None])
 def test_one_odd_text_takes_no_name_away(tmp_path: Path, odd: bytes | None) -> None:
     rows = [{"image": picture(n), LABEL: n % 3, TEXT: NAMES[n % 3]} for n in range(9)]

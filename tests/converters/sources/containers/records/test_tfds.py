@@ -121,12 +121,6 @@ def test_prepared(prepared: dict[str, Path], form: str) -> None:
     assert found[0].found.startswith("2 ")
 
 
-def test_converted(prepared: dict[str, Path], tmp_path: Path) -> None:
-    convert(read(prepared["array_record"]), tmp_path / "out", workers=1)
-    dataset = shardfeed.open(tmp_path / "out")
-    assert {name: len(dataset[name]) for name in dataset} == {"train": 5, "test": 3}
-
-
 def test_packed_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that are compressed together are written out once: none is unpacked for each of its neighbours."""
     write(tmp_path / "a.array_record", [row(n) for n in range(5)], "group_size:4")

@@ -201,13 +201,6 @@ def test_classes_that_are_texts(tmp_path: Path) -> None:
         read(tmp_path, class_names=("dogs", "ant"))
 
 
-def test_several_labels_of_an_image(tmp_path: Path) -> None:
-    write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": list(range(n))} for n in range(4)])
-    source = read(tmp_path)
-    assert labels(source) == [[], [0], [0, 1], [0, 1, 2]]
-    assert source.schema.kind(LABEL) == "tags"
-
-
 def test_objects(tmp_path: Path) -> None:
     """As the Object Detection API writes them: fractions, classes from 1 by the label map."""
     rows = [
