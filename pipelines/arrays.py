@@ -12,14 +12,7 @@ from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
 from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.arguments import (
-    S,
-    Size,
-    check_image_feature,
-    check_shared_batch,
-    images_and_labels,
-    tag_count,
-)
+from shardfeed.pipelines.arguments import S, Size, check_image_feature, check_shared_batch, images_and_labels, tag_count
 from shardfeed.pipelines.arguments import image_size as checked_size
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher, reads_in_turn
 from shardfeed.pipelines.decoding.batch import ReusedMemory

@@ -129,12 +129,7 @@ CROWDS = RecordKind(
     {IS_CROWD: Feature("int64", _ANY, "number")},
     allowed={IS_CROWD: ((lambda value: value in (0, 1)), "0 or 1")},
 )
-MASKS = RecordKind(
-    "masks",
-    {OBJECT_MASK: Feature("bytes", _ANY, "mask")},
-    name="masks",
-    tasks="boxes,masks",
-)
+MASKS = RecordKind("masks", {OBJECT_MASK: Feature("bytes", _ANY, "mask")}, name="masks", tasks="boxes,masks")
 CAPTIONS = RecordKind("captions", {CAPTION: Feature("bytes", _ANY, "text")})
 RASTERS = RecordKind(
     "rasters",

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from shardfeed.annotations import (
-    BOX,
-    IS_CROWD,
-    OBJECT_LABEL,
-    OBJECT_MASK,
-    RASTER,
-    Raster,
-)
+from shardfeed.annotations import BOX, IS_CROWD, OBJECT_LABEL, OBJECT_MASK, RASTER, Raster
 from shardfeed.kinds import POINTS, RecordKind
 from shardfeed.schema import Schema
 from shardfeed.tools.lettering import shortened, text_width, write

@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.existing.record_change import RecordChange
-from shardfeed.converters.sources.source import Findings, Sample, SourceInfo
+from shardfeed.converters.sources.source import Findings, FinishedRecord, Sample, SourceInfo
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.readers.dataset import Dataset
@@ -55,8 +55,8 @@ _shards: dict[tuple[str, str, str], Shards] = {}  # that this process has open
 
 
 @dataclass(frozen=True)
-class RecordOfDataset:
-    """See `StoredRecord`: the record at `place` of its origin, with what `change` makes other in it."""
+class RecordOfDataset(FinishedRecord):
+    """The record at `place` of its origin, with what `change` makes other in it."""
 
     origin: Origin
     place: int
@@ -239,7 +239,7 @@ class ChosenRecords:
             features[LABEL] = label if change is None else change.label(LABEL, label)
         features |= {name: records.column(name)[place] for name in self.carried if name in self.schema.features}
         record = RecordOfDataset(records.origin, place, int(records.sizes[place]), change)
-        return Sample(key if change is None else change.prefix + key, b"", features, part.split, record=record)
+        return Sample(key if change is None else change.prefix + key, record, features, part.split)
 
 
 class DatasetSource(ChosenRecords):

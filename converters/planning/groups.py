@@ -19,7 +19,7 @@ from shardfeed.converters.planning.split_shares import draw
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.reading import ReadAhead, read_image
-from shardfeed.converters.sources.source import Sample, Source
+from shardfeed.converters.sources.source import FinishedRecord, Sample, Source
 from shardfeed.errors import LeakError, UsageError, argument, escape, name_bytes, name_text
 from shardfeed.manifest import SplitInfo
 from shardfeed.schema import FILENAME, SHA256, Schema
@@ -259,14 +259,14 @@ def _links(shared: bytes | bytearray) -> np.ndarray:
 
 def _size(sample: Sample) -> int:
     """Bytes of the file; -1 if they are known only by reading it. Files of records, hashed already, count as equal."""
-    if sample.record is not None:
+    if isinstance(sample.image, FinishedRecord):
         return -1
     return len(sample.image) if isinstance(sample.image, bytes) else int(getattr(sample.image, "size", -1))
 
 
 def _hash(sample: Sample) -> bytes:
     """The first half of the SHA-256 of a sample's file; zeros if it cannot be read, which its conversion reports."""
-    if sample.record is not None:
+    if isinstance(sample.image, FinishedRecord):
         stored = sample.features.get(SHA256)
         if not isinstance(stored, bytes):
             problem = f"the record {escape(sample.key)} has no SHA-256 of its file, by which duplicates are found"

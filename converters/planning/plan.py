@@ -32,7 +32,7 @@ from shardfeed.converters.planning.samples import (
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
 from shardfeed.converters.sources.guard import EVERY, report_progress
-from shardfeed.converters.sources.source import Findings, Source, info_of
+from shardfeed.converters.sources.source import Findings, FinishedRecord, Source, info_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.registry import shard_format
 from shardfeed.naming import check_split_name
@@ -139,7 +139,8 @@ def make_plan(
             related.add(sample)
         inputs.add(sample.key, state)
         annotations += len(sample.objects or ())
-        own_id = not sample.record.counted if sample.record is not None else sample.number is not None
+        made = sample.image
+        own_id = not made.counted if isinstance(made, FinishedRecord) else sample.number is not None
         split = -1 if sample.split is None else names.setdefault(sample.split, len(names))
         if split >= MOST_SPLITS:
             problem = f"names one more split, {sample.split!r}; there may be {MOST_SPLITS:,}"

@@ -27,7 +27,7 @@ from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.seekable import check_coder
 from shardfeed.converters.planning.append_target import AppendTarget
-from shardfeed.converters.sources.source import Content, Sample, Source
+from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, Source
 from shardfeed.declared import Seed, check
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.formats.registry import NATIVE, shard_format
@@ -235,23 +235,22 @@ def sample_state(sample: Sample, size: int, features: Sequence[str]) -> bytes:
 
 def sample_size(sample: Sample) -> int:
     """Size of the image and its mask in bytes, which is about the size of their record."""
-    if sample.record is not None:
-        return sample.record.size
     return _bytes(sample.image) + (_bytes(sample.raster.mask) if sample.raster is not None else 0)
 
 
-def _bytes(content: Content) -> int:
+def _bytes(content: Content | FinishedRecord) -> int:
     return len(content) if isinstance(content, bytes) else getattr(content, "size", 0)
 
 
 def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
     """A hash of everything about the sample that affects the output, 16 bytes; `features`: its keys."""
-    content = hashlib.blake2b(sample.image).digest() if isinstance(sample.image, bytes) else size
+    image = b"" if isinstance(sample.image, FinishedRecord) else sample.image
+    content = hashlib.blake2b(image).digest() if isinstance(image, bytes) else size
     labels = [sample.features.get(key) for key in features]
     if sample.objects is not None or sample.number is not None:
         labels += [sample.number, sample.objects and sample.objects.digest()]
-    if sample.record is not None:
-        labels.append(sample.record.digest)
+    if isinstance(sample.image, FinishedRecord):
+        labels.append(sample.image.digest)
     if sample.raster is not None:
         mask, upright = sample.raster.mask, sample.raster.upright
         labels += [hashlib.blake2b(mask).digest() if isinstance(mask, bytes) else _bytes(mask), upright]
@@ -316,7 +315,7 @@ class OwnSamples:
         if problem := name_problem(sample.key):
             remedy = "give a name relative to a folder, such as b'rose/1.jpg'"
             raise UsageError(f"source[{i}].key", f"{escape(sample.key)!r} {problem}", remedy)
-        if sample.record is not None:
+        if isinstance(sample.image, FinishedRecord):
             return
         ids = self._ids[split]
         if number is None:

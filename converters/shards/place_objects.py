@@ -5,14 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shardfeed.annotations import (
-    BOX,
-    IS_CROWD,
-    OBJECT_AREA,
-    OBJECT_LABEL,
-    OBJECT_MASK,
-    OBJECT_TEXT,
-)
+from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT
 from shardfeed.converters.images.pixels import Placement, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import Account, AnnotationCode, BadAnnotationError, LeftOut, RejectCode, RejectedError

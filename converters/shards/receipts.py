@@ -309,9 +309,9 @@ def image_identity(samples: Iterable[Sample], schema: Schema, image: ImageOption
 
 def _state(sample: Sample) -> bytes:
     image = sample.image
-    if sample.record is None and isinstance(image, SourceFile):
+    if isinstance(image, SourceFile):
         return _FILE.pack(crc32(sample.key), image.size & 0xFFFFFFFF, image.mtime_ns)
-    if sample.record is None and isinstance(image, bytes):
+    if isinstance(image, bytes):
         return hashlib.blake2b(image, digest_size=_BYTES, key=sample.key[-64:]).digest()
     return bytes(_BYTES)
 

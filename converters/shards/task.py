@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import NOTHING, Account, LeftOut, RejectCode
-from shardfeed.converters.sources.source import Sample, Skipped
+from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, Skipped
 from shardfeed.errors import spell_out
 from shardfeed.formats.format import ShardFormat, ShardInfo, shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE
@@ -55,6 +55,11 @@ class ShardTask:
     format: str = NATIVE.name
     receipts: str = ""
     made_by: Mapping[str, str] = field(default_factory=dict)
+
+    def made_of(self, place: int) -> FinishedRecord | ReusableImage | Content:
+        """The origin of the record at `place`, first choice first: a record, an image stored before, or a file."""
+        image = self.samples[place].image
+        return image if isinstance(image, FinishedRecord) else self.kept.get(place) or image
 
     @property
     def shard_format(self) -> ShardFormat:

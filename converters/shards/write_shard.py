@@ -6,34 +6,22 @@ The result is a pure function of the task, even after a resume. Engines only dec
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from shardfeed.converters.images.options import ASKED, Change
-from shardfeed.converters.images.store import StoredImage, store_image
+from shardfeed.converters.images.store import store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.place_objects import left_out_with_image, place_objects
 from shardfeed.converters.shards.place_raster import raster_values
 from shardfeed.converters.shards.receipts import ImagesOfEarlier, ShardContents, load_receipt, save_receipt
-from shardfeed.converters.shards.task import Receipt, Remark, ShardTask
+from shardfeed.converters.shards.task import Receipt, Remark, ReusableImage, ShardTask
 from shardfeed.converters.sources.reading import ReadAhead, checked_values, own_features, read_image
-from shardfeed.converters.sources.source import Sample
+from shardfeed.converters.sources.source import FinishedRecord, Sample
 from shardfeed.errors import IntegrityError, StorageError, escape
 from shardfeed.formats.format import Checkpoint, ShardSink
-from shardfeed.schema import (
-    ENCODED,
-    FILENAME,
-    FORMAT,
-    HEIGHT,
-    RESTARTS,
-    SHA256,
-    SOURCE_ID,
-    WIDTH,
-    Feature,
-    Schema,
-    Value,
-)
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, RESTARTS, SHA256, SOURCE_ID, WIDTH, Value
 from shardfeed.storage.local import remove_file
 
 # (place in the shard about to be read, bytes of sources read since the last call)
@@ -48,74 +36,97 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     Raises StorageError for a disk error, UsageError for values that do not match the schema and for a label without a
     class name; then no file is left under a final name.
     """
-    own = own_features(task.schema)
-    places = ", ".join(map(escape, task.schema.of_kind("place")))
-    placed = bool(task.schema.object_keys)
-    ahead = ReadAhead(task.samples, task.image.max_bytes, task.kept)
-    earlier = ImagesOfEarlier(task.shard_format)
     sink, contents = _open_or_resume(task)
+    records = _Records(task, contents, progress)
     with sink as shard:
-        read = 0
         due = time.monotonic() + CHECKPOINT_SECONDS
         for place in range(contents.place, len(task.samples)):
             if time.monotonic() > due and task.digest:
                 if durable := shard.checkpoint():
                     save_receipt(task.checkpoint, contents.so_far(durable))
                 due = time.monotonic() + CHECKPOINT_SECONDS
-            sample = task.samples[place]
-            progress(place, read)
-            read = 0
-            number = task.first + place
-            if sample.record is not None:
-                try:
-                    payload = sample.record(number)
-                    counted = contents.counted(payload)
-                except IntegrityError as error:
-                    contents.rejected.append(Remark(sample.key, RejectCode.DAMAGED.value, f"{error}"))
-                    continue
-                shard.write_payload(payload)
-                contents.add(counted, sample)
-                read = len(payload)
-                continue
-            if (kept := task.kept.get(place)) and (taken := earlier.take(kept, sample.key, task.image)):
-                contents.normalised += kept.normalised
-                contents.warnings += kept.warnings
-                contents.progressive += taken.progressive
-                values = {**taken.values, **_own_values(sample, own, number)}
-                shard.write(values)
-                contents.add(values, sample)
-                continue
+            progress(place, records.read)
             try:
-                if place in task.condemned:
-                    raise RejectedError(task.condemned[place], "crashed its worker in every attempt")
-                ahead.before(place, partial(progress, place, 0))
-                data = read_image(sample, task.image.max_bytes)
-                read = len(data)
-                image = store_image(data, task.image)
-                objects = place_objects(sample.key, sample.objects, image, task.schema) if placed else None
-                mask = raster_values(sample, image, task.schema.raster, task.image) if task.schema.raster else {}
+                records.write(place, shard)
             except RejectedError as error:
+                sample = task.samples[place]
                 contents.rejected.append(Remark(sample.key, error.code.value, error.reason))
                 contents.accounts.append(left_out_with_image(sample.key, sample.objects))
-                continue
-            if image.changes:
-                why = f"stored as {image.format.decode()}"
-                asked = ASKED.issuperset(image.changes)
-                contents.normalised.append(Remark(sample.key, "+".join(image.changes), why, asked))
-            contents.warnings += [Remark(sample.key, "warning", why) for why in image.warnings]
-            contents.progressive += image.progressive
-            if places and Change.TURNED in image.changes:
-                # No file states whether its annotators saw the image upright or as stored.
-                why = f"rotated upright as its EXIF says: {places} must refer to the upright image"
-                contents.warnings.append(Remark(sample.key, "warning", why))
-            values = {**_image_values(image, data, task.schema), **_own_values(sample, own, number), **mask}
-            if objects:
-                values.update(objects.values)
-                contents.accounts.append(objects.account)
-            shard.write(values)
-            contents.add(values, sample)
-        progress(len(task.samples), read)
+        progress(len(task.samples), records.read)
     return contents.receipt(shard.info)
+
+
+class _Records:
+    """The records of a task's samples; remarks on them go to `contents`. `read`: bytes of the last one's source."""
+
+    def __init__(self, task: ShardTask, contents: ShardContents, progress: Progress) -> None:
+        self._task, self._contents, self._progress = task, contents, progress
+        self._own = own_features(task.schema)
+        self._places = ", ".join(map(escape, task.schema.of_kind("place")))
+        self._ahead = ReadAhead(task.samples, task.image.max_bytes, task.kept)
+        self._earlier = ImagesOfEarlier(task.shard_format)
+        self.read = 0
+
+    def write(self, place: int, shard: ShardSink) -> None:
+        """Write the record of a sample. Raises RejectedError for one to leave out."""
+        sample, made_of, number = self._task.samples[place], self._task.made_of(place), self._task.first + place
+        self.read = 0
+        if isinstance(made_of, FinishedRecord):
+            try:
+                payload = made_of(number)
+                values = self._contents.counted(payload)
+            except IntegrityError as error:
+                raise RejectedError(RejectCode.DAMAGED, f"{error}") from None
+            shard.write_payload(payload)
+            self.read = len(payload)
+        else:
+            kept = self._kept(sample, made_of) if isinstance(made_of, ReusableImage) else None
+            values = kept or self._fresh(sample, place)
+            number = number if sample.number is None else sample.number
+            values |= {FILENAME: sample.key, SOURCE_ID: b"%d" % number, **checked_values(sample, self._own)}
+            shard.write(values)
+        self._contents.add(values, sample)
+
+    def _kept(self, sample: Sample, kept: ReusableImage) -> dict[str, Value] | None:
+        """The values of an image that an earlier run has stored; None if it has changed."""
+        if (taken := self._earlier.take(kept, sample.key, self._task.image)) is None:
+            return None
+        self._contents.normalised += kept.normalised
+        self._contents.warnings += kept.warnings
+        self._contents.progressive += taken.progressive
+        return taken.values
+
+    def _fresh(self, sample: Sample, place: int) -> dict[str, Value]:
+        """The values of an image that is read and checked now, its objects and its mask. Raises RejectedError."""
+        task, contents, schema = self._task, self._contents, self._task.schema
+        if place in task.condemned:
+            raise RejectedError(task.condemned[place], "crashed its worker in every attempt")
+        self._ahead.before(place, partial(self._progress, place, 0))
+        data = read_image(sample, task.image.max_bytes)
+        self.read = len(data)
+        image = store_image(data, task.image)
+        values: dict[str, Value] = {ENCODED: image.encoded, FORMAT: image.format}
+        values |= {HEIGHT: image.height, WIDTH: image.width}
+        if RESTARTS in schema.features:
+            values[RESTARTS] = image.restarts
+        if SHA256 in schema.features:
+            values[SHA256] = hashlib.sha256(data).hexdigest().encode()
+        objects = place_objects(sample.key, sample.objects, image, schema) if schema.object_keys else None
+        if schema.raster:
+            values |= raster_values(sample, image, schema.raster, task.image)
+        if objects:
+            values |= objects.values
+            contents.accounts.append(objects.account)
+        if image.changes:
+            changes, why = "+".join(image.changes), f"stored as {image.format.decode()}"
+            contents.normalised.append(Remark(sample.key, changes, why, ASKED.issuperset(image.changes)))
+        contents.warnings += [Remark(sample.key, "warning", why) for why in image.warnings]
+        contents.progressive += image.progressive
+        if self._places and Change.TURNED in image.changes:
+            # No file states whether its annotators saw the image upright or as stored.
+            why = f"rotated upright as its EXIF says: {self._places} must refer to the upright image"
+            contents.warnings.append(Remark(sample.key, "warning", why))
+        return values
 
 
 def _open_or_resume(task: ShardTask) -> tuple[ShardSink, ShardContents]:
@@ -130,20 +141,3 @@ def _open_or_resume(task: ShardTask) -> tuple[ShardSink, ShardContents]:
     if os.path.lexists(task.checkpoint):
         remove_file(task.checkpoint)
     return begun(), ShardContents(task)
-
-
-def _image_values(image: StoredImage, data: bytes, schema: Schema) -> dict[str, Value]:
-    """Make the values of an image for a record of `schema`; `data`: the file that it was made of."""
-    values: dict[str, Value] = {ENCODED: image.encoded, FORMAT: image.format}
-    values |= {HEIGHT: image.height, WIDTH: image.width}
-    if RESTARTS in schema.features:
-        values[RESTARTS] = image.restarts
-    if SHA256 in schema.features:
-        values[SHA256] = hashlib.sha256(data).hexdigest().encode()
-    return values
-
-
-def _own_values(sample: Sample, own: Mapping[str, Feature], number: int) -> dict[str, Value]:
-    """Make all values of a sample's record except the image; `own`: the features from its source."""
-    number = number if sample.number is None else sample.number
-    return {FILENAME: sample.key, SOURCE_ID: b"%d" % number, **checked_values(sample, own)}

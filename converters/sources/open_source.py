@@ -12,13 +12,7 @@ from shardfeed.converters.sources.files.folder_layouts import label_table
 from shardfeed.converters.sources.files.listing import Globs, names_image, usual_split
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Evidence, Look, expand_braces
-from shardfeed.converters.sources.options import (
-    AnnotationOptions,
-    ColumnOptions,
-    Options,
-    given,
-    naming,
-)
+from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, Options, given, naming
 from shardfeed.converters.sources.readers import (
     ARCHIVE_ENDS,
     BY_NAME,

@@ -17,7 +17,7 @@ import numpy as np
 from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError, check_bytes
 from shardfeed.converters.sources.guard import budget, mirrors, open_regular
-from shardfeed.converters.sources.source import Content, Sample, SourceFile
+from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, SourceFile
 from shardfeed.errors import LabelFileError, UsageError, escape, name_text
 from shardfeed.schema import IMAGE_KEYS, Dtype, Feature, Schema, Value
 from shardfeed.storage.local import storage_error
@@ -41,6 +41,7 @@ def read_image(sample: Sample, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     A file of more than `max_bytes` is refused before any of it is read. Raises StorageError if the machine has no
     memory or no file descriptor left.
     """
+    assert not isinstance(sample.image, FinishedRecord), "a record has no image to read"
     return read_content(sample.image, max_bytes)
 
 
@@ -173,7 +174,8 @@ def _is_remote(content: Any) -> bool:
 
 
 def _contents(sample: Sample) -> tuple[Content, ...]:
-    return (sample.image,) if sample.raster is None else (sample.image, sample.raster.mask)
+    image = () if isinstance(sample.image, FinishedRecord) else (sample.image,)
+    return image if sample.raster is None else (*image, sample.raster.mask)
 
 
 def _disk_input() -> int:

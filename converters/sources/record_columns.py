@@ -42,19 +42,7 @@ from shardfeed.converters.sources.shard_names import list_names
 from shardfeed.errors import UsageError, argument, escape, name_text
 from shardfeed.formats.format import Fields
 from shardfeed.kinds import AREAS, CLASSES, CROWDS, KEYPOINTS, MASKS
-from shardfeed.schema import (
-    ENCODED,
-    FILENAME,
-    FORMAT,
-    HEIGHT,
-    LABEL,
-    RESTARTS,
-    SHA256,
-    SOURCE_ID,
-    TEXT,
-    WIDTH,
-    Dtype,
-)
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, RESTARTS, SHA256, SOURCE_ID, TEXT, WIDTH, Dtype
 
 _FLAGS = {OBJECTS + name: name for name in ("difficult", "truncated", "occluded", "group_of")}  # 0 or 1, of each object
 _ALL_FLAGS = (IS_CROWD, *_FLAGS)

@@ -118,15 +118,15 @@ class RasterImage:
     upright: bool | None = None
 
 
-class StoredRecord(Protocol):
-    """A record that is made already: picklable, and as cheap to have as a `SourceFile` until it is called.
+class FinishedRecord:
+    """A record that is made already, in place of an image: picklable, and as cheap to have as a `SourceFile`.
 
-    `size`: bytes of its payload, about. `digest`: bytes that differ where its payload does. `counted`: whether its
-    `image/source_id` is a count, of this conversion or one before, and not its source's own number.
+    Inherit from it. `size`: bytes of its payload, about. `digest`: bytes that differ where its payload does.
+    `counted`: whether its `image/source_id` is a count, of this conversion or one before, and not its source's own.
     """
 
-    @property
-    def size(self) -> int: ...
+    size: int
+
     @property
     def digest(self) -> bytes: ...
     @property
@@ -137,7 +137,7 @@ class StoredRecord(Protocol):
 
         `number`: its place in the new split, for a record that is to be numbered by it.
         """
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -146,26 +146,25 @@ class Sample:
 
     `key` is the unique, relative name of the sample: it decides the sample's split and position, and is stored as
     `image/filename`. It is bytes, because a file name need not be UTF-8. `image` is the encoded file: its location, its
-    bytes, or a picklable callable that returns them. `features` holds the sample's labels by feature key: exactly the
+    bytes, or a picklable callable that returns them; or a finished record to store unchanged (see `SourceInfo`), and
+    then only the label of `features` is used. `features` holds the sample's labels by feature key: exactly the
     keys of `source.schema.features`. `split` names the split, or is None if the plan's shares decide. `objects`: the
     objects in the image, if the schema has boxes (the kind "box"); the worker computes the values of
     `schema.object_keys` from them, so `features` must not contain these. `raster`: a mask with a class for each pixel,
-    if the schema has a `raster`; the worker computes its value too. `record`: a finished record to store unchanged (see
-    `SourceInfo`); the image is then not read, and only the label of `features` is used. `number`: the source's own id
-    of the image, 0 or more, which evaluation tools use: stored as `image/source_id`.
+    if the schema has a `raster`; the worker computes its value too. `number`: the source's own id of the image, 0 or
+    more, which evaluation tools use: stored as `image/source_id`.
 
     Example:
         sample = Sample(b"rose/1.jpg", Path("photos/rose/0001.jpg").read_bytes, {"image/class/label": 1}, split="train")
     """
 
     key: bytes
-    image: Content
+    image: Content | FinishedRecord
     features: Mapping[str, Value] = field(default_factory=dict)
     split: str | None = None
     objects: Objects | None = None
     number: int | None = None
     raster: RasterImage | None = None
-    record: StoredRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,7 @@ class SourceInfo:
 
     `findings`: of its listing. `described`: what it was taken for, in a sentence that `convert` prints first.
 
-    Of a source of samples with a `record` each, whose schema is the records', with all that conversion adds:
+    Of a source of finished records, whose schema is theirs, with all that conversion adds:
     `made_with`: the options that decided how its images are stored, for the manifest; None for all other sources.
     `keeps_order`: whether samples are stored in the source's order in each split, and not in one that is drawn.
     `fingerprint`: that of the dataset that these are the samples of, all of them in their order; None where they are

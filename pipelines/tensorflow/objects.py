@@ -128,11 +128,7 @@ class GraphDetection:
         raise _unbound("detection")
 
     def _sample(
-        self,
-        features: Mapping[str, tf.Tensor],
-        image: tf.Tensor,
-        view: ViewTensors,
-        meaning: Keypoints | None,
+        self, features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors, meaning: Keypoints | None
     ) -> dict[str, Any]:
         """The dict. `meaning`: that of its keypoints."""
         columns = [features[key] for key in BOX]
@@ -149,10 +145,7 @@ class GraphDetection:
         labels = tf.gather(features[OBJECT_LABEL], seen.kept) + self.label_offset
         sample: dict[str, Any] = {
             "images": image,
-            "bounding_boxes": {
-                "boxes": self._padded(boxes),
-                "labels": self._padded(labels),
-            },
+            "bounding_boxes": {"boxes": self._padded(boxes), "labels": self._padded(labels)},
             "num_objects": count,
         }
         if not self.image.crop.mirrors:

@@ -137,12 +137,7 @@ def torch_loader(
     plan = _plan(workers, made, collate_fn, batch_size, process)
     return TorchLoader(
         TorchSamples(read, made, again=True, keys=keys, skip=damaged is not None, threads=plan.threads, decode=decode),
-        Steps(
-            chosen,
-            rank=process.rank,
-            ranks=process.ranks,
-            start_step=start_step,
-        ),
+        Steps(chosen, rank=process.rank, ranks=process.ranks, start_step=start_step),
         pad=pad,
         collate_fn=collate_fn,
         damaged=damaged,

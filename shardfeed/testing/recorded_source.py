@@ -17,7 +17,7 @@ import pytest
 
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
-from shardfeed.converters.sources.source import Sample, Source, info_of
+from shardfeed.converters.sources.source import FinishedRecord, Sample, Source, info_of
 from shardfeed.formats.example import decode
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL
@@ -41,7 +41,9 @@ class RecordedSourceContract:
         assert isinstance(source, Source)
         assert info_of(source).made_with is not None
         assert len(source) >= 2, "give the contract a source of two samples or more"
-        assert all(type(source[i]) is Sample and source[i].record is not None for i in range(len(source)))
+        assert all(
+            type(source[i]) is Sample and isinstance(source[i].image, FinishedRecord) for i in range(len(source))
+        )
 
     def test_ends_at_its_length(self, build: Callable[[], Any]) -> None:
         """Check that an index beyond the length raises IndexError, so that a loop over the source ends."""
@@ -76,8 +78,8 @@ class RecordedSourceContract:
         schema = source.schema
         for i in spread_over(source):
             sample = source[i]
-            assert sample.record.size > 0
-            found = decode(sample.record(i))
+            assert sample.image.size > 0
+            found = decode(sample.image(i))
             assert not schema.mismatch(found)
             for key, names in schema.class_names.items():
                 assert all(0 <= int(label) < len(names) for label in found.get(key, ("", ()))[1])
@@ -87,7 +89,7 @@ class RecordedSourceContract:
     def test_a_digest_stands_for_one_record(self, build: Callable[[], Any]) -> None:
         """Check that different records have different digests."""
         source = build()
-        digests = [source[i].record.digest for i in range(len(source))]
+        digests = [source[i].image.digest for i in range(len(source))]
         assert len(set(digests)) == len(digests)
 
     def test_can_be_planned(self, build: Callable[[], Any]) -> None:
@@ -101,5 +103,5 @@ class RecordedSourceContract:
 
 def _contents(sample: Sample) -> tuple[Any, ...]:
     """Return the parts of a sample to compare, the payload included."""
-    assert sample.record is not None
-    return sample.key, sample.split, repr(sample.features), sample.record.digest, sample.record(7)
+    assert isinstance(sample.image, FinishedRecord)
+    return sample.key, sample.split, repr(sample.features), sample.image.digest, sample.image(7)

@@ -106,10 +106,7 @@ class DatasetComparison:
             "findings": [_difference(title, of, each) for title, of in self._found],
             "summary": self._summary,
             "remedies": {},
-            "sections": {
-                "Counts": tables,
-                "Figures": sections.charts(dict(zip(self._titles, both, strict=True))),
-            },
+            "sections": {"Counts": tables, "Figures": sections.charts(dict(zip(self._titles, both, strict=True)))},
         }
         return content, {}
 

@@ -9,12 +9,7 @@ from dataclasses import replace
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout, byte_array
-from shardfeed.converters.sources.rare.array_source import (
-    ArrayBlock,
-    array_source,
-    evidence_of,
-    refuse_columns,
-)
+from shardfeed.converters.sources.rare.array_source import ArrayBlock, array_source, evidence_of, refuse_columns
 from shardfeed.converters.sources.rare.cifar import names_in
 from shardfeed.converters.sources.rows.columns import KnownClasses
 from shardfeed.converters.sources.rows.rows import ColumnarSource
