@@ -59,7 +59,7 @@ class ShardTask:
     def made_of(self, place: int) -> FinishedRecord | ReusableImage | Content:
         """The origin of the record at `place`, first choice first: a record, an image stored before, or a file."""
         image = self.samples[place].image
-        return image if isinstance(image, FinishedRecord) else self.kept.get(place) or image
+        return self.kept.get(place, image) if self.kept and not isinstance(image, FinishedRecord) else image
 
     @property
     def shard_format(self) -> ShardFormat:

@@ -62,6 +62,7 @@ class _Records:
     def __init__(self, task: ShardTask, contents: ShardContents, progress: Progress) -> None:
         self._task, self._contents, self._progress = task, contents, progress
         self._own = own_features(task.schema)
+        self._has_objects = bool(task.schema.object_keys)
         self._places = ", ".join(map(escape, task.schema.of_kind("place")))
         self._ahead = ReadAhead(task.samples, task.image.max_bytes, task.kept)
         self._earlier = ImagesOfEarlier(task.shard_format)
@@ -105,13 +106,13 @@ class _Records:
         data = read_image(sample, task.image.max_bytes)
         self.read = len(data)
         image = store_image(data, task.image)
-        values: dict[str, Value] = {ENCODED: image.encoded, FORMAT: image.format}
-        values |= {HEIGHT: image.height, WIDTH: image.width}
+        values: dict[str, Value] = {ENCODED: image.encoded, FORMAT: image.format, HEIGHT: image.height}
+        values[WIDTH] = image.width
         if RESTARTS in schema.features:
             values[RESTARTS] = image.restarts
         if SHA256 in schema.features:
             values[SHA256] = hashlib.sha256(data).hexdigest().encode()
-        objects = place_objects(sample.key, sample.objects, image, schema) if schema.object_keys else None
+        objects = place_objects(sample.key, sample.objects, image, schema) if self._has_objects else None
         if schema.raster:
             values |= raster_values(sample, image, schema.raster, task.image)
         if objects:
