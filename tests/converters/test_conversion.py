@@ -76,7 +76,15 @@ def test_shards_differ_by_one_at_most(folder: Callable[..., Path], tmp_path: Pat
 
 
 @pytest.mark.promise(14)
-@pytest.mark.parametrize(("workers", "method"), [(2, "spawn"), (4, "spawn"), (1, "forkserver"), (3, "forkserver")])
+@pytest.mark.parametrize(
+    ("workers", "method"),
+    [
+        (3, "spawn"),
+        (1, "forkserver"),
+        pytest.param(4, "spawn", marks=pytest.mark.long),
+        pytest.param(3, "forkserver", marks=pytest.mark.long),
+    ],
+)
 def test_bytes_do_not_depend_on_workers_or_start_method(
     folder: Callable[..., Path], tmp_path: Path, workers: int, method: str
 ) -> None:

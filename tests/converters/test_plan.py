@@ -123,7 +123,7 @@ class Many:
 
     schema = Schema({LABEL: Feature("int64")}, {LABEL: tuple("abcdefg")})
 
-    def __init__(self, count: int = 40_000) -> None:
+    def __init__(self, count: int = 20_000) -> None:
         self.count = count
 
     def __len__(self) -> int:
@@ -145,13 +145,13 @@ class ManyRecords(Many):
 def test_the_number_of_buckets_changes_nothing(source: Many, by: SplitBy, tmp_path: Path) -> None:
     """The samples of each split are sorted by their second draw, as if all were in memory."""
     options = PlanOptions({"train": 0.7, "validation": 0.2, "extra": 0.1}, split_by=by, shard_size=3_000_000)
-    plans = [make_plan(source, options, False, str(tmp_path), buckets) for buckets in (None, 1, 7, 1024)]
+    plans = [make_plan(source, options, False, str(tmp_path), buckets) for buckets in (None, 7, 1024)]
     assert not [*tmp_path.iterdir()]
     assert len({plan.fingerprint for plan in plans}) == 1
     found = members(plans[0])
     assert all(members(plan) == found for plan in plans)
     digests = [[plan.shard_digest(shard) for shard in plan.shards] for plan in plans]
-    assert digests == [digests[0]] * 4
+    assert digests == [digests[0]] * 3
     for of_split in found.values():
         places = [draw(source[i].key, 0)[8:][::-1] for i in of_split]
         assert (of_split if isinstance(source, ManyRecords) else places) == sorted(
@@ -170,10 +170,10 @@ def numbered(plan: Plan, samples: np.ndarray) -> list[str]:
 def test_equal_keys_far_apart_are_found() -> None:
     class Twice(Many):
         def __getitem__(self, i: int) -> Sample:
-            return super().__getitem__(35 if i == 39_000 else i)
+            return super().__getitem__(35 if i == 19_000 else i)
 
-    problem = r"source\[39000\]: has the key '277165.jpg' of source\[35\]"
-    for buckets in (None, 1, 7):
+    problem = r"source\[19000\]: has the key '277165.jpg' of source\[35\]"
+    for buckets in (None, 7):
         with pytest.raises(UsageError, match=problem):
             make_plan(Twice(), PlanOptions(), buckets=buckets)
 
@@ -184,7 +184,7 @@ def test_a_column_of_names_that_is_taken_for_splits() -> None:
             return replace(super().__getitem__(i), split=f"s{i}")
 
     with pytest.raises(UsageError, match=r"source\[32768\]: names one more split, 's32768'; there may be 32,768"):
-        make_plan(Named(), PlanOptions())
+        make_plan(Named(33_000), PlanOptions())
 
 
 @pytest.mark.long

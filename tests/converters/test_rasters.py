@@ -368,7 +368,7 @@ def files(out: Path) -> dict[str, bytes]:
 def test_written_read_back_by_tensorflow_and_the_same_for_any_workers(tmp_path: Path) -> None:
     import tensorflow as tf
 
-    report = convert(Upright(), tmp_path / "out", shards=3, workers=3)
+    report = convert(Upright(), tmp_path / "out", shards=3, workers=2)
     assert report.account is None
     data = shardfeed.open(tmp_path / "out")
     schema = data.manifest.schema

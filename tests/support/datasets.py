@@ -24,14 +24,14 @@ def here() -> OwnEngine:
 
 
 def scenes(task: str) -> Any:
-    """The drawn scenes with one of "masks" or "keypoints" beside boxes, of COCO's files, or with "rasters"."""
+    """The drawn scenes with "boxes", with "masks" or "keypoints" beside them, of COCO's files, or with "rasters"."""
     if task == "rasters":
         return open_source(
             SCENES / "masks", options=AnnotationOptions(images=SCENES / "images", class_names=str(SCENES / "masks.txt"))
         )
     name = "keypoints" if task == "keypoints" else "instances"
     return open_source(
-        SCENES / "coco" / f"{name}.json", options=AnnotationOptions(images=SCENES / "images", tasks=["boxes", task])
+        SCENES / "coco" / f"{name}.json", options=AnnotationOptions(images=SCENES / "images", tasks=[*{"boxes", task}])
     )
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets import scenes
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import AnnotationOptions, ImageFolder, LabelFile, LabelOptions, Sample, convert, open_source
+from shardfeed.converters import ImageFolder, LabelFile, Sample, convert, open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError
 from shardfeed.schema import LABEL, Feature, Schema, Value
@@ -458,18 +459,8 @@ def test_the_next_lines_take_along_what_is_in_an_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, framework: str
 ) -> None:
     only(framework, monkeypatch)
-    scenes = ROOT / "data_samples" / "scenes"
-    if kind != "rasters":
-        name = "keypoints.json" if kind == "keypoints" else "instances.json"
-        source = open_source(
-            scenes / "coco" / name, options=AnnotationOptions(images=scenes / "images", tasks=["boxes", kind])
-        )  # type: ignore[list-item]
-    else:
-        source = open_source(
-            scenes / "masks", options=LabelOptions(images=scenes / "images", class_names=str(scenes / "masks.txt"))
-        )
     out = tmp_path / "out"
-    steps = next_steps(str(out), convert(source, out, workers=1).manifest)
+    steps = next_steps(str(out), convert(scenes(kind), out, workers=1).manifest)
     python = steps.split("next, in Python:\n")[1].split("\nor look at it:\n")[0]
     names: dict[str, Any] = {}
     exec("\n".join(line[2:] for line in python.splitlines()), names)

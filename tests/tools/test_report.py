@@ -70,6 +70,7 @@ def leaking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_notebook_shows_the_page(leaking: Path) -> None:
     cells = ("import shardfeed\nfound = shardfeed.report('set')\nfound", "found.save('page.html')\nfound")
     # In a process of its own: Jupyter's packages stay, and conversions of other tests would show bars.

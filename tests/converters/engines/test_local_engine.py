@@ -45,23 +45,17 @@ def killed(signal_number: int) -> Callable[[], bytes]:
     return partial(signal.raise_signal, signal_number)  # type: ignore[return-value]
 
 
-def test_shards_of_many_workers(tmp_path: Path, image: bytes) -> None:
-    engine = LocalEngine(3)
-    receipts = run(engine, [task(tmp_path, n, [image] * n) for n in range(7)])
-    assert {n: r.info.records for n, r in receipts.items()} == {n: n for n in range(7)}
-    assert engine.done() == (21, 21 * len(image))
-    assert engine.warnings == []
-
-
 def test_no_more_workers_are_started_than_few_images_need(tmp_path: Path, image: bytes) -> None:
     with LocalEngine(3) as engine:
         engine.start(10)
         assert len(engine._workers) == 1
-        receipts = {receipt.number for receipt in engine.run(task(tmp_path, n, [image]) for n in range(3))}
-        assert receipts == {0, 1, 2}
+        receipts = engine.run(task(tmp_path, n, [image] * n) for n in range(7))
+        assert {receipt.number: receipt.info.records for receipt in receipts} == {n: n for n in range(7)}
+        assert engine.done() == (21, 21 * len(image))
         assert len(engine._workers) == 3
         engine.start(1500)
         assert len(engine._workers) == 3
+    assert engine.warnings == []
 
 
 def test_few_images_are_written_by_a_fork_where_that_is_safe(folder: Callable[..., Path], tmp_path: Path) -> None:
@@ -111,14 +105,15 @@ def test_a_worker_has_its_next_shard_before_a_receipt_is_handed_out(tmp_path: Pa
             assert made == list(range(min(6, done + 2)))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
 @pytest.mark.promise(8)
-def test_an_image_that_kills_its_worker_is_condemned(tmp_path: Path, image: bytes, number: int) -> None:
+def test_an_image_that_kills_its_worker_is_condemned(tmp_path: Path, image: bytes) -> None:
     """RELIABILITY 8."""
-    receipts = run(LocalEngine(2), [task(tmp_path, 0, [image, killed(number), image]), task(tmp_path, 1, [image])])
-    assert [(r.key, r.what) for r in receipts[0].rejected] == [(b"0-1", RejectCode.DECODER_CRASH.value)]
-    assert receipts[0].info.records == 2
-    assert receipts[1].info.records == 1
+    numbers = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
+    tasks = [task(tmp_path, n, [image, killed(number), image]) for n, number in enumerate(numbers)]
+    receipts = run(LocalEngine(2), [*tasks, task(tmp_path, 3, [image] * 2)])
+    rejected = {n: [(r.key, r.what) for r in receipt.rejected] for n, receipt in receipts.items()}
+    assert rejected == {**{n: [(b"%d-1" % n, RejectCode.DECODER_CRASH.value)] for n in range(3)}, 3: []}
+    assert [receipts[n].info.records for n in range(4)] == [2] * 4
 
 
 @pytest.mark.long
@@ -244,7 +239,7 @@ def lives(pid: int) -> bool:
 
 
 @pytest.mark.promise(6)
-@pytest.mark.parametrize("method", ["spawn", "forkserver", "auto"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.long), "auto"])
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> None:
     """RELIABILITY 6: a SIGKILL that only the parent gets."""
     write_slow_conversion(tmp_path, tmp_path / "out")

@@ -365,7 +365,6 @@ def test_a_file_where_the_indexes_go(tmp_path: Path) -> None:
     [
         (["train/00-224x224-4.tfrec", "train/01-224x224-4.tfrec", "test/00-224x224-4.tfrec"], 1),  # Kaggle
         (["flowers_train.tfrecord", "flowers_test.tfrecord"], 0),
-        (["train-0-of-2.tfrecord", "train-1-of-2.tfrecord", "test-0-of-1.tfrecord"], 0),
         (["train-0-of-2.tfrecord", "train-1-of-2.tfrecord", "test-0-of-1.tfrecord"], 1),
     ],
 )

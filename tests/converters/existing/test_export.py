@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets import SCENES, scenes
 from PIL import Image
 from reconverted_export import converted_again, records
 
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, XMIN
 from shardfeed.converters import (
-    AnnotationOptions,
     ImageFolder,
     LabelOptions,
     Sample,
@@ -46,10 +46,9 @@ from shardfeed.tools.cli import main
 import disk_model
 import storage_ops
 from pictures import image_bytes
-from repository import ROOT, SUPPORT
+from repository import SUPPORT
 from trees import tree
 
-SCENES = ROOT / "data_samples" / "scenes"
 # Each means something in one of the formats.
 NAMES = (
     "no",
@@ -223,8 +222,7 @@ def test_splits_of_any_name(to: Any, tmp_path: Path) -> None:
 
 
 def test_what_a_format_cannot_hold_is_refused_by_its_name(tmp_path: Path) -> None:
-    source = open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=str(SCENES / "images")))
-    data = made(source, tmp_path)
+    data = made(scenes("boxes"), tmp_path)
     place = "cannot store its areas (image/object/area), crowds (image/object/is_crowd), ids (image/source_id)"
     with pytest.raises(UsageError) as caught:
         export(data, tmp_path / "out", "yolo")
@@ -339,13 +337,7 @@ def test_any_class_name(to: Any, tmp_path: Path) -> None:
 def test_pycocotools_finds_ground_truth_as_predictions_perfect(tmp_path: Path) -> None:
     coco = pytest.importorskip("pycocotools.coco")
     evaluation = pytest.importorskip("pycocotools.cocoeval")
-    images = str(SCENES / "images")
-    data = made(
-        open_source(
-            SCENES / "coco" / "instances.json", options=AnnotationOptions(images=images, tasks=["boxes", "masks"])
-        ),
-        tmp_path,
-    )
+    data = made(scenes("masks"), tmp_path)
     export(data, tmp_path / "out", "coco")
     file = str(tmp_path / "out" / "annotations" / "instances_train.json")
     truth = coco.COCO(file)
@@ -451,13 +443,7 @@ def test_what_would_be_read_as_another_is_not_published(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_counts_the_same_and_writes_nothing(tmp_path: Path) -> None:
-    images = str(SCENES / "images")
-    data = made(
-        open_source(
-            SCENES / "coco" / "instances.json", options=AnnotationOptions(images=images, tasks=["boxes", "masks"])
-        ),
-        tmp_path,
-    )
+    data = made(scenes("masks"), tmp_path)
     before = tree(tmp_path)
     for to in ("coco", "yolo", "voc", "csv"):
         drop = [] if to == "coco" else ["all"]
@@ -484,8 +470,7 @@ def test_tfrecords_of_others(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    images = str(SCENES / "images")
-    made(open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=images)), tmp_path)
+    made(scenes("boxes"), tmp_path)
     dataset, out = str(tmp_path / "dataset"), str(tmp_path / "out")
     assert main(["export", dataset, out, "--to", "yolo"]) == 2
     assert "--drop areas,crowds,ids" in capsys.readouterr().err
@@ -507,8 +492,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize("to", ["coco", *(pytest.param(to, marks=pytest.mark.long) for to in ("yolo", "voc", "csv"))])
 def test_killed_at_every_operation(to: str, every: int, tmp_path: Path) -> None:
     """Absent or complete, and running again gives the same bytes and leaves nothing else."""
-    images = str(SCENES / "images")
-    made(open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=images)), tmp_path)
+    made(scenes("boxes"), tmp_path)
     place = tmp_path / "place"
     command = [sys.executable, str(SUPPORT / "export_kill_trials.py"), str(tmp_path / "dataset"), str(place), to]
     path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
@@ -532,9 +516,7 @@ def test_killed_at_every_operation(to: str, every: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["coco", pytest.param("voc", marks=pytest.mark.long)])
 def test_the_power_is_cut_after_every_operation(to: Any, tmp_path: Path) -> None:
     """Whatever was not fsynced is lost: the export is absent or complete."""
-    data = made(
-        open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=str(SCENES / "images"))), tmp_path
-    )
+    data = made(scenes("boxes"), tmp_path)
     place = tmp_path / "place"
     place.mkdir()
     operations: list[Any] = []

@@ -18,7 +18,7 @@ from shardfeed.readers import Dataset
 def tars(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """201 images in 2 tars. Read only."""
     out = tmp_path_factory.mktemp("tars") / "flowers"
-    convert(ImageFolder(flowers_folder), out, to="webdataset", shards=2, workers=2)
+    convert(ImageFolder(flowers_folder), out, to="webdataset", shards=2)
     return shardfeed.open(out)
 
 

@@ -158,7 +158,7 @@ def test_swapped_renamed_missing_and_stale_shards(copy: Path, flowers: Dataset, 
 @pytest.mark.promise(23)
 def test_a_shard_of_another_conversion_of_the_same_images(copy: Path, flowers_folder: Path, tmp_path: Path) -> None:
     """No image is there twice: those of whole shards stay, others are taken where they lie."""
-    convert(ImageFolder(flowers_folder), tmp_path / "other", split={"train": 0.8, "validation": 0.2}, seed=5, workers=2,
+    convert(ImageFolder(flowers_folder), tmp_path / "other", split={"train": 0.8, "validation": 0.2}, seed=5,
             shards={"train": 4, "validation": 2})  # fmt: skip
     whole = payloads(copy)
     strangers = payloads(tmp_path / "other")[SHARD]

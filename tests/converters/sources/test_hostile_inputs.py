@@ -287,7 +287,9 @@ ROWS_ARE_LISTED = ("JSON beyond float",)  # what is wrong is left out by itself
 SECONDS_EACH = ("long class name", "packed varints")  # are opened once, by their content
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in SECONDS_EACH else []) for name in MADE]
+)
 def test_it_ends_in_one_of_our_errors(name: str, hostile: Opener, tmp_path: Path) -> None:
     make, options = MADE[name]
     root, outside = tmp_path / "input", tmp_path / "outside"

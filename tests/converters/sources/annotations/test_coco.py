@@ -116,18 +116,14 @@ def test_boxes_classes_crowd_area_and_numbers(tmp_path: Path) -> None:
 
 def test_a_conversion_writes_them_and_adds_up(tmp_path: Path) -> None:
     file = plant(tmp_path, scene())
-    for workers in (1, 3):
-        report = convert(opened(file, "boxes", "masks"), tmp_path / f"out{workers}", workers=workers, shards=2)
-        assert (report.account.read, report.account.written, report.account.clipped) == (3, 3, 1)
-    files = sorted(path.name for path in (tmp_path / "out1").glob("train*"))
-    assert all((tmp_path / "out1" / f).read_bytes() == (tmp_path / "out3" / f).read_bytes() for f in files)
-    found: Any = shardfeed.open(tmp_path / "out1")["train"]
+    report = convert(opened(file, "boxes", "masks"), tmp_path / "out", workers=1, shards=2)
+    assert (report.account.read, report.account.written, report.account.clipped) == (3, 3, 1)
+    found: Any = shardfeed.open(tmp_path / "out")["train"]
     records = {record["image/filename"]: record for record in found}
     assert int(records[b"b.png"]["image/source_id"]) == 139
     np.testing.assert_allclose([records[b"b.png"][side][1] for side in BOX], [50.5 / 60, 0, 1, 39.9 / 40], rtol=1e-6)
     assert records[b"a.png"][OBJECT_AREA].tolist() == [400]
     assert len(records[b"c.png"][OBJECT_MASK]) == 0
-    shutil.rmtree(tmp_path / "out1")
 
 
 def test_masks_are_those_of_pycocotools(tmp_path: Path) -> None:

@@ -125,10 +125,9 @@ def test_a_conversion_writes_classes_of_pixels_and_boxes_of_things(tmp_path: Pat
     assert (meant.class_names, meant.void, meant.class_ids) == (
         ("person", "dog", "banner", "tree"), 255, (1, 18, 92, 184),
     )  # fmt: skip
-    for workers in (1, 2):
-        report = convert(source, tmp_path / f"out{workers}", workers=workers, shards=2)
-        assert (report.account.read, report.account.written, report.account.left_out) == (6, 6, ())
-    found = records(tmp_path / "out2")
+    report = convert(source, tmp_path / "out", workers=1, shards=2)
+    assert (report.account.read, report.account.written, report.account.left_out) == (6, 6, ())
+    found = records(tmp_path / "out")
     for i in range(3):
         record, ids = found[b"%d.jpg" % i], ids_of(i)
         np.testing.assert_array_equal(raster(record), classes_of(ids))
@@ -137,8 +136,6 @@ def test_a_conversion_writes_classes_of_pixels_and_boxes_of_things(tmp_path: Pat
         assert record[IS_CROWD].tolist() == [0, 1]
         assert record[OBJECT_AREA].tolist() == [(ids == own).sum() for own in (SECOND, THIRD)]
     np.testing.assert_allclose([found[b"0.jpg"][side][0] for side in BOX], [3 / 12, 2 / 8, 9 / 12, 6 / 8], rtol=1e-6)
-    for name in sorted(path.name for path in (tmp_path / "out1").glob("train*")):
-        assert (tmp_path / "out1" / name).read_bytes() == (tmp_path / "out2" / name).read_bytes()
 
 
 def test_each_task_alone(tmp_path: Path) -> None:

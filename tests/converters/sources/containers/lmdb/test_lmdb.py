@@ -119,8 +119,9 @@ class TestOcr(SourceContract):
         return lambda: read(path, PLAIN)
 
 
-@pytest.mark.parametrize("subdir", [True, False])
-@pytest.mark.parametrize(("kind", "ending"), [("WEBP", ".webp"), ("JPEG", ".jpg"), ("PNG", ".png")])
+@pytest.mark.parametrize(
+    ("kind", "ending", "subdir"), [("WEBP", ".webp", True), ("JPEG", ".jpg", False), ("PNG", ".png", True)]
+)
 def test_lsun(tmp_path: Path, kind: str, ending: str, subdir: bool) -> None:
     """Images as they are; a folder or a single file; nothing is written beside it."""
     path = save(tmp_path / "church", lsun(kind), subdir=subdir)
