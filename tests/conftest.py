@@ -12,7 +12,6 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from shardfeed.readers import Dataset
 from buckets import KEY, SECRET, Bucket, bucket_behind
 from in_process import OwnEngine
 from pictures import image_bytes
+from processes import until_gone
 from seaweed import seaweed
 
 # A conversion waits for the disk some thirty times, so temporary directories are in memory where there is plenty.
@@ -213,10 +213,8 @@ def threads_left() -> Callable[[], list[str]]:
     before = set(threading.enumerate())
 
     def left() -> list[str]:
-        deadline = time.monotonic() + 60
-        while (found := set(threading.enumerate()) - before) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return [thread.name for thread in found]
+        until_gone(lambda: set(threading.enumerate()) - before)
+        return []
 
     return left
 

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from processes import HANGS, descendants, processes, until
 from repository import ROOT
 
 pytestmark = pytest.mark.long
@@ -25,6 +26,7 @@ EACH = {str(label): PER_CLASS for label in range(CLASSES)}
 SCRIPT = """
 from contender import contend
 import os, subprocess, sys, time
+from processes import HANGS, descendants, processes, until
 
 class Array(list):
     dtype = "uint8"
@@ -111,13 +113,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         process.end(time.monotonic() + 1)
 
 
-def states(pids: list[int]) -> list[str]:
-    """States of the processes that exist, one letter each; zombies count as gone."""
-    found = []
-    for pid in pids:
-        if os.path.exists(f"/proc/{pid}/stat"):
-            found.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
-    return [state for state in found if state not in "ZX"]
+def states(pids: Iterable[int]) -> list[str]:
+    return [each.state for pid, each in processes().items() if pid in pids]
 
 
 def test_it_answers_epochs_and_stands_still_between_them(start: Any) -> None:
@@ -131,8 +128,7 @@ def test_it_answers_epochs_and_stands_still_between_them(start: Any) -> None:
         assert answer["memory_bytes"] > 1e6
         pids = process.processes()
         assert len(pids) == 2
-        time.sleep(0.05)
-        assert states(pids) == ["T", "T"]
+        until(lambda pids=pids: states(pids) == ["T", "T"])
     process.ask_to_end()
     process.end(time.monotonic() + 5)
     assert states(pids) == []
@@ -170,7 +166,8 @@ def test_one_that_fails_says_why(
 ) -> None:
     import contender_process
 
-    monkeypatch.setattr(contender_process, "EPOCH_SECONDS", 2)
+    if "no answer" in said:
+        monkeypatch.setattr(contender_process, "EPOCH_SECONDS", 2)
     process = start(**options)
     with pytest.raises(contender_process.ContenderError) as caught:
         process.ready()
@@ -214,15 +211,11 @@ def test_an_interrupt_leaves_no_process(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from contender_process import descendants
-
     command = [sys.executable, str(BENCHMARKS / "reading.py"), "--photos", str(photos), "--batch", str(BATCH)]
     command += ["--results", str(tmp_path), "--copies", str(tmp_path / "copies"), "--only", "ours, global"]
     driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    deadline = time.monotonic() + 30
-    while len(pids := descendants(driver.pid)) < 2 and time.monotonic() < deadline:  # a contender, and its conversion
-        time.sleep(0.01)
+    until(lambda: len(descendants(driver.pid)) >= 2)  # a contender, and its conversion
+    pids = descendants(driver.pid)
     driver.send_signal(number)
-    assert driver.wait(60) == 128 + number
-    assert len(pids) >= 2
+    assert driver.wait(HANGS) == 128 + number
     assert states(pids) == []

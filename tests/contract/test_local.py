@@ -189,7 +189,7 @@ lock = Lock(sys.argv[1], "parent")
 ready, done = os.pipe()
 if not os.fork():
     os.write(done, b"1")
-    time.sleep(60)
+    time.sleep(600)
 os.read(ready, 1)
 os._exit(0)
 """

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from shardfeed.readers import Dataset, Skip, Split
 from shardfeed.schema import ENCODED, LABEL
 
 from decoding_paths import COMPILED, PYTHON, built, path_taken
+from processes import until
 from repository import SUPPORT
 
 BATCH, SIZE = 12, (20, 24)
@@ -279,11 +279,8 @@ def test_few_batches_are_made_ahead(flowers: Dataset, monkeypatch: pytest.Monkey
         return payloads(*given)
 
     monkeypatch.setattr(Split, "payloads", counted)
-    deadline = time.monotonic() + 60
     for taken, _ in enumerate(arrays(flowers["train"]), 1):
-        while read < min(taken + 2, 13):  # of the two threads, each has one ready
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        until(lambda taken=taken: read >= min(taken + 2, 13), 0.001)  # of the two threads, each has one ready
         assert read <= taken + 4
 
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder
 from shardfeed.pipelines.torch import Ranks, Workers, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset, Split
 
+from processes import until
 from web_server import WebServer, web_server
 
 SMALL = Blocks(buffer=40, block_bytes=14_000)  # four windows of the 161 records
@@ -146,9 +146,7 @@ def test_a_mixture_is_fetched_ahead(web: WebServer, there: Split, flowers: Datas
     options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "seed": 5, "start_step": 0, "order": "global"}
     batches = iter(torch_loader(mixture, **options, workers=0, ranks=Ranks(rank, 2)))
     next(batches)
-    deadline = time.monotonic() + 60
-    while sent(web) < expected and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: sent(web) >= expected)
     assert sent(web) == expected
     for _ in range(200):
         next(batches)
@@ -164,9 +162,7 @@ def wait_for(web: WebServer, there: Split) -> Callable[[int], None]:
 
     def wait(windows: int) -> None:
         wanted = int(sizes[order.draw(0, np.arange(windows * order.window)).indices].sum())
-        deadline = time.monotonic() + 60
-        while sent(web) < wanted and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: sent(web) >= wanted)
         assert sent(web) == wanted
 
     return wait
@@ -297,10 +293,8 @@ def test_the_limit_that_was_given_last_holds(web: WebServer, there: Split, flowe
     first = pickle.loads(pickle.dumps(first))  # as a worker has it, which connects later
     for part in [everything[:0], *np.array_split(everything, 6)]:
         assert first.payloads(part) == small.payloads(part) == [expected[place] for place in part]
-        deadline = time.monotonic() + 60  # the fetcher removes what was read once it learns that it was read
-        while kept() > half + 20 * os.sysconf("SC_PAGE_SIZE"):  # a page more at each end of ten runs
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        # The fetcher removes what was read once it learns that it was read. A page more at each end of ten runs.
+        until(lambda: kept() <= half + 20 * os.sysconf("SC_PAGE_SIZE"))
     large = cached(there, Cache(memory, limit="1GB"))
     loader = torch_loader(large, batch_size=8, image_size=32, order=SMALL, workers=0)
     assert large.payloads(everything) == expected
@@ -683,10 +677,7 @@ def test_the_temporary_directory_goes_with_its_users(there: Split) -> None:
     directory = Path(filler.directory)
     assert directory.stat().st_mode & 0o077 == 0
     del loader, filler
-    deadline = time.monotonic() + 100
-    while directory.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not directory.exists()
+    until(lambda: not directory.exists())
 
 
 LEFT = """

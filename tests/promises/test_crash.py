@@ -16,6 +16,7 @@ import pytest
 
 from shardfeed.converters import ImageFolder, convert
 
+from processes import HANGS, until, until_gone
 from trees import tree
 
 SHARDS = {"train": 6, "validation": 2}
@@ -76,9 +77,6 @@ def resume(place: Path, conversion: Conversion, finished: bool, replace: bool) -
     assert tree(place) == conversion.expected
 
 
-HANGS = 60  # seconds after which a test stops waiting: nothing here takes a tenth of it
-
-
 def counts(quick: int, long: int) -> Any:
     """The test's number of trials, by default and in the long sweep."""
     return pytest.mark.parametrize("trials", [quick, pytest.param(long, marks=pytest.mark.torture)])
@@ -137,9 +135,7 @@ def environment() -> Iterator[dict[str, str]]:
 def gone_after(mark: str) -> float:
     """Seconds until no process with `mark` is left."""
     started = time.monotonic()
-    while left := running(mark):
-        assert time.monotonic() - started < HANGS, f"still running: {left}"
-        time.sleep(0.02)
+    until_gone(lambda: running(mark))
     return time.monotonic() - started
 
 
@@ -215,8 +211,7 @@ def test_workers_do_not_outlive_a_parent_killed_at_a_random_time(
         method = ("spawn", "forkserver")[trial % 2]
         command = conversion.command("--start-method", method, workers=3)
         process = subprocess.Popen(command, cwd=place, env=environment, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not running(environment["MARK"])[1:]:
-            time.sleep(0.005)
+        until(lambda run=process: run.poll() is not None or running(environment["MARK"])[1:])
         time.sleep(rng.uniform(0, 0.7) * conversion.seconds)
         process.kill()
         process.wait()

@@ -21,6 +21,7 @@ from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.schema import FILENAME
 from shardfeed.tools import cli
 
+from processes import stopped
 from repository import SUPPORT
 from trees import tree
 
@@ -157,15 +158,11 @@ def kill_one_that_writes(process: subprocess.Popen[str], rng: random.Random) -> 
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while process.poll() is None:
         for pid in map(int, rng.sample(found := children.read_text().split(), len(found))):
-            with contextlib.suppress(OSError):  # it ended meanwhile
-                os.kill(pid, signal.SIGSTOP)  # so that what is seen is what is killed, however busy the machine is
-                while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZ":
-                    time.sleep(0.0001)
+            with contextlib.suppress(OSError), stopped(pid):  # unless it ended meanwhile
                 opened = [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir()]
                 if any(path.endswith(".partial") for path in opened) and rng.random() < 0.3:
                     os.kill(pid, signal.SIGKILL)
                     return True
-                os.kill(pid, signal.SIGCONT)
         time.sleep(rng.uniform(0, 0.005))
     return False
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import forkserver, resource_tracker
@@ -20,50 +19,24 @@ from shardfeed.errors import StorageError, WorkerLostError
 from shardfeed.pipelines.prefetch import Prefetcher, prefetch_processes, prefetch_threads
 
 import prefetch_producers as producers
+from processes import HANGS, descendants, processes, until, until_gone
 from repository import ROOT, SUPPORT
 
 multiprocessing.set_forkserver_preload(["shardfeed.pipelines.prefetch.process_workers", "prefetch_producers"])
-SECONDS = 60  # before a test gives up on what should be prompt: a second on a quiet machine
 
 MAKERS: dict[str, Callable[..., Prefetcher]] = {
     "threads": prefetch_threads,
     "spawn": prefetch_processes,
     "forkserver": partial(prefetch_processes, start_method="forkserver"),
 }
-pytestmark = pytest.mark.timeout(150)  # the alarm clock, behind SECONDS
-
-
-def processes(session: int | None = None) -> dict[int, str]:
-    """pid -> command line of those that run: in a session, or below this process."""
-    found, parents = {}, {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (path / "stat").read_text().rpartition(")")[2].split()
-            command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        pid, state, parent, of_session = int(path.name), fields[0], int(fields[1]), int(fields[3])
-        parents[pid] = parent
-        if state not in "ZX" and (session is None or of_session == session):
-            found[pid] = command
-    if session is not None:
-        return found
-
-    def ours(pid: int) -> bool:
-        while pid > 1:
-            pid = parents.get(pid, 0)
-            if pid == os.getpid():
-                return True
-        return False
-
-    return {pid: command for pid, command in found.items() if ours(pid)}
+pytestmark = pytest.mark.timeout(150)  # the alarm clock, behind HANGS
 
 
 def held() -> dict[str, set[str]]:
     """Resources held by this process and its children, without the servers of multiprocessing itself, which stay."""
     gc.collect()
     return {
-        "processes": {str(pid) for pid, command in processes().items() if "_tracker" not in command},
+        "processes": {str(pid) for pid, each in descendants(os.getpid()).items() if "_tracker" not in each.command},
         # Datasets of tests before this one may still read ahead, and start a thread when they come to it.
         "threads": {name for t in threading.enumerate() if not (name := t.name).startswith("shardfeed-decode")},
         "descriptors": {f"{fd} {os.readlink(f'/proc/self/fd/{fd}')}" for fd in descriptors()},
@@ -83,10 +56,7 @@ def nothing_left() -> Iterator[None]:
     forkserver.ensure_running()
     before = held()
     yield
-    deadline = time.monotonic() + SECONDS
-    while left := {what: now - before[what] for what, now in held().items() if now - before[what]}:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    until_gone(lambda: {what: now - before[what] for what, now in held().items() if now - before[what]}, 0.05)
 
 
 @pytest.fixture(params=MAKERS)
@@ -133,8 +103,8 @@ def test_a_killed_worker_whose_child_lives_on(nothing_left: None) -> None:
     """The child holds the worker's connection open, so that it does not end."""
     with pytest.raises(WorkerLostError, match="SIGKILL"):
         list(prefetch_processes([partial(producers.dies, at=2, orphan=True)] * 2))
-    for pid, command in processes().items():  # reparented, unless a subreaper is above
-        assert "sleep 20" not in command or os.kill(pid, signal.SIGKILL) is None
+    for pid, child in descendants(os.getpid()).items():  # reparented, unless a subreaper is above
+        assert "sleep 20" not in child.command or os.kill(pid, signal.SIGKILL) is None
 
 
 def test_batches_before_the_kill_of_a_worker_are_right(in_processes: Callable[..., Prefetcher]) -> None:
@@ -225,13 +195,16 @@ def started(call: str, tmp_path: Path) -> subprocess.Popen[str]:
     return child
 
 
+def of_session(session: int) -> list[int]:
+    return [pid for pid, each in processes().items() if each.session == session]
+
+
 def gone(session: int) -> None:
-    deadline = time.monotonic() + SECONDS
-    while (left := processes(session)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert not left
+    try:
+        until_gone(lambda: of_session(session))
+    finally:
+        for pid in of_session(session):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.long
@@ -246,9 +219,8 @@ def gone(session: int) -> None:
 def test_control_c(call: str, tmp_path: Path, nothing_left: None) -> None:
     """To the whole group, as a terminal does: one traceback, of the consumer."""
     child = started(call, tmp_path)
-    time.sleep(0.1)
     os.killpg(child.pid, signal.SIGINT)
-    _, error = child.communicate(timeout=SECONDS + 5)
+    _, error = child.communicate(timeout=HANGS)
     assert child.returncode in (-signal.SIGINT, 130)
     assert error.count("Traceback") == 1, error
     assert error.rstrip().endswith("KeyboardInterrupt")
@@ -267,7 +239,7 @@ def test_kill_nine(who: str, kind: str, method: str, tmp_path: Path, nothing_lef
     if kind == "spins":  # gives one batch each, so the script would wait for more than two
         call = call.replace("* 2", "* 4")
     child = started(call, tmp_path)
-    assert len(processes(child.pid)) >= 3
+    assert len(of_session(child.pid)) >= 3
     if who == "all":
         os.killpg(child.pid, signal.SIGKILL)
     else:
@@ -292,7 +264,7 @@ iterator = iter(batches)
 next(iterator)
 child = os.fork()
 if child == 0:
-    time.sleep(60)
+    time.sleep(600)
     os._exit(0)
 print(child, flush=True)
 sys.stdin.read()
@@ -317,10 +289,7 @@ def test_a_fork_of_the_consumer_holds_no_worker(how: str, tmp_path: Path, nothin
         else:
             assert consumer.stdin is not None
             consumer.stdin.close()
-        deadline = time.monotonic() + SECONDS
-        while file.read_text().count("x") < 2:  # its `finally` ran
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: file.read_text().count("x") == 2)  # its `finally` ran
     finally:
         os.kill(fork, signal.SIGKILL)
         consumer.stdout.close()

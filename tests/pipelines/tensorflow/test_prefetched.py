@@ -1,7 +1,6 @@
 """Prefetched batches as a tf.data.Dataset."""
 
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,7 @@ from shardfeed.pipelines import as_dataset, prefetch_processes, prefetch_threads
 from shardfeed.pipelines.prefetch import Prefetcher
 
 import prefetch_producers as producers
+from processes import until_gone
 
 pytestmark = pytest.mark.timeout(120)
 both = pytest.mark.parametrize("prefetch", [prefetch_threads, prefetch_processes])
@@ -148,7 +148,4 @@ def test_leaving_the_dataset_ends_the_workers() -> None:
     for _, each in zip(range(3), as_dataset(batches), strict=False):
         assert each.shape == (1000,)
     batches.close()
-    deadline = time.monotonic() + 60
-    while any(thread.name.startswith("prefetch") for thread in set(threading.enumerate()) - before):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until_gone(lambda: [each for each in set(threading.enumerate()) - before if each.name.startswith("prefetch")])

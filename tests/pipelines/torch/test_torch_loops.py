@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -22,6 +21,8 @@ from torch.utils.data import BatchSampler, DataLoader, WeightedRandomSampler
 from shardfeed.errors import OrderMismatchError, UsageError
 from shardfeed.pipelines.torch import to_device, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset
+
+from processes import until_gone
 
 BATCH = 12
 EPOCHS = 3
@@ -276,10 +277,7 @@ def test_threads_end_with_the_loops_of_others(flowers: Dataset) -> None:
                     raise KeyboardInterrupt
         del ours, loader, batches, copied
         gc.collect()
-    deadline = time.monotonic() + 60
-    while left := set(threading.enumerate()) - before:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.01)
+    until_gone(lambda: set(threading.enumerate()) - before)
 
 
 def test_steps_that_another_loader_draws_have_no_state_in_mid_epoch(flowers: Dataset, epochs: list[Rows]) -> None:

@@ -263,9 +263,10 @@ def loop(make):
 
 def keep_going():
     try:
-        for batch in torch_loader(split, **options):
-            running.release()
-            time.sleep(0.001)
+        while True:
+            for batch in torch_loader(split, **options):
+                running.release()
+                time.sleep(0.001)
     finally:
         print("ended", flush=True)
 
