@@ -26,7 +26,6 @@ EACH = {str(label): PER_CLASS for label in range(CLASSES)}
 SCRIPT = """
 from contender import contend
 import os, subprocess, sys, time
-from processes import HANGS, descendants, processes, until
 
 class Array(list):
     dtype = "uint8"

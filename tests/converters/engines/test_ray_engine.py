@@ -41,7 +41,6 @@ SCHEMA = Schema(image_features(sha256=False), {})
 TROUBLE = '''
 import os, signal, time
 from pathlib import Path
-from processes import HANGS, descendants, lives, processes, until, until_gone
 
 def ends(name, way, once=""):
     """The image's bytes; at first, or each time, `way` is done instead."""
