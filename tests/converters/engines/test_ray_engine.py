@@ -17,7 +17,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from processes import HANGS, descendants, processes, until, until_gone
 
 import shardfeed
 from shardfeed.converters import ImageFolder, RayWorkers, conversion, convert
@@ -28,6 +27,7 @@ from shardfeed.errors import StorageError, UsageError, WorkerLostError
 from shardfeed.schema import Schema, image_features
 from shardfeed.tools import cli, command_list
 
+from processes import HANGS, descendants, processes, until, until_gone
 from trees import tree
 
 ray = pytest.importorskip("ray")

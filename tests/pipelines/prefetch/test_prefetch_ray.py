@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import until_gone
 
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.prefetch import prefetch_ray
 
 import prefetch_producers as producers
+from processes import until_gone
 from repository import SUPPORT
 
 ray = pytest.importorskip("ray")
