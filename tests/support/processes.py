@@ -13,7 +13,7 @@ HANGS = 100.0  # seconds after which a test stops waiting: nothing here takes a 
 
 
 def until(found: Callable[[], T], pause: float = 0.005) -> T:
-    """What `found` returns, once that is true."""
+    """Return what `found` returns, once that is true."""
     deadline = time.monotonic() + HANGS
     while not (result := found()):
         assert time.monotonic() < deadline, f"it did not come in {HANGS:.0f} s"
