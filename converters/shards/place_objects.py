@@ -102,7 +102,7 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
         elif drawn:
             areas[kept] = [mask.sum() for mask in drawn]
         elif outlined:
-            areas = next(_polygon_areas(found) for kind, found in points.items() if kind.outline) * width * height
+            areas = next(polygon_areas(found) for kind, found in points.items() if kind.outline) * width * height
         whole, inside = (np.abs(of_all[:, 1] - of_all[:, 0]).prod(axis=-1) for of_all in (moved, shown))
         share = inside / np.where(whole > 0, whole, 1)  # of each box that the stored image shows
         values[OBJECT_AREA] = _floats((areas * share * image.placement.scale)[kept])
@@ -177,14 +177,16 @@ def _is_near(beyond: np.ndarray, sides: np.ndarray) -> np.ndarray:
 
 
 def _are_points(kind: RecordKind, points: np.ndarray) -> np.ndarray:
-    """Whether points [..., K, 2 or 3] have a visibility of 0, 1 or 2, or else finite numbers: bool [...]."""
+    """Whether points [..., K, 2 or 3] have a visibility of 0, 1 or 2, or else go around an area: bool [...]."""
     if not kind.visible:
-        return np.all(np.isfinite(points), axis=(-2, -1))
+        before, after = points - np.roll(points, 1, axis=-2), np.roll(points, -1, axis=-2) - points
+        turns = np.sign(before[..., 0] * after[..., 1] - before[..., 1] * after[..., 0]).sum(axis=-1)
+        return np.all(np.isfinite(points), axis=(-2, -1)) & (turns != 0)  # two to each side where sides cross
     values = points[..., 2]
     return ((values == 0) | (values == 1) | (values == 2)).all(axis=-1)
 
 
-def _polygon_areas(points: np.ndarray) -> np.ndarray:
+def polygon_areas(points: np.ndarray) -> np.ndarray:
     """Areas, float64 [n], of polygons [n, K, 2]."""
     (x, y), (after_x, after_y) = np.moveaxis(points, -1, 0), np.moveaxis(np.roll(points, -1, axis=1), -1, 0)
     return np.abs((x * after_y - after_x * y).sum(axis=-1)) / 2
@@ -201,6 +203,9 @@ def _fault(
         reason = f"{beyond.max():.1f} pixels outside of {sides[0]:.0f} x {sides[1]:.0f}"
         return BadAnnotationError(AnnotationCode.BOX_OUTSIDE, reason)
     for kind, found in points.items():
+        if kind.outline and np.isfinite(found).all() and not _are_points(kind, found):
+            reason = "its corners are on a line, or its sides cross: expected the corners in their order around it"
+            return BadAnnotationError(AnnotationCode.OUTLINE, reason)
         if not np.isfinite(found).all() or not _are_points(kind, found):
             return BadAnnotationError(AnnotationCode.KEYPOINTS, "its key points are not x, y and 0, 1 or 2")
         beyond = _distance_if_visible(kind, found, sides)

@@ -3,6 +3,7 @@
 The inputs follow the formats as documented: DOTA's `labelTxt`, and Ultralytics' OBB.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_AREA
-from shardfeed.converters import AnnotationOptions, ImageOptions, convert, export, open_source
+from shardfeed.converters import AnnotationOptions, ImageOptions, Sample, Source, convert, export, open_source
 from shardfeed.errors import UsageError
 from shardfeed.kinds import ROTATED, objects_problem
 from shardfeed.pipelines import detection, letterbox, random_resized_crop
@@ -73,6 +74,44 @@ def test_dota_gives_corners_their_box_area_and_difficulty(tmp_path: Path) -> Non
     assert list(record["image/object/difficult"]) == [0, 1]
     account = (tmp_path / "out" / "left_out.jsonl").read_text()
     assert account.count("E_BOX_OUTSIDE") == account.count("E_LINE") == account.count("\n") / 2 == 1
+
+
+def test_corners_that_do_not_go_around_an_area_are_listed(tmp_path: Path) -> None:
+    """Crossed sides have areas of both signs, which add up to none."""
+    path = dota(tmp_path / "dota")
+    around = "50 10 90 30 80 50 40 30 plane 0\n50 10 40 30 80 50 90 30 plane 0\n10 10 50 12 90 10 50 90 plane 0\n"
+    crossed = "50 10 80 50 90 30 40 30 plane 0\n10 10 90 80 90 10 12 80 plane 0\n10 10 20 20 30 30 40 40 plane 0\n"
+    (path / "train" / "labelTxt" / "a.txt").write_text(around + crossed)
+    areas = converted(path, tmp_path / "out")["train"][0][OBJECT_AREA]
+    assert np.allclose(areas, [1000, 1000, 3120])
+    account = (tmp_path / "out" / "left_out.jsonl").read_text()
+    assert [account.count("E_OUTLINE"), *(f"line {n}," in account for n in (4, 5, 6))] == [3, True, True, True]
+
+
+class OfOtherAreas:
+    """The samples of a source, with areas of its own."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self.schema = source, source.schema
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, i: int) -> Sample:
+        sample = self._source[i]
+        assert sample.objects is not None
+        return replace(sample, objects=replace(sample.objects, areas=np.full(len(sample.objects), 77.0)))
+
+
+def test_areas_that_are_not_those_of_the_corners_are_a_loss_of_yolo(tmp_path: Path) -> None:
+    source = open_source(dota(tmp_path / "dota"))
+    for name, given in (("same", source), ("other", OfOtherAreas(source))):
+        convert(given, tmp_path / name, workers=here(), max_bad={"objects": 3})
+        result = export(
+            shardfeed.open(tmp_path / name), tmp_path / f"{name} back", to="yolo", drop=["image/object/difficult"]
+        )
+        noted = [note for note in result.notes if "areas" in note]
+        assert noted == [] if name == "same" else [note.endswith("not kept: 2") for note in noted] == [True]
 
 
 def test_dota_of_editors_that_write_a_mark_or_capitals_is_dota(tmp_path: Path) -> None:

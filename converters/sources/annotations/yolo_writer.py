@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, OBJECT_LABEL
+from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, OBJECT_AREA, OBJECT_LABEL
+from shardfeed.converters.shards.place_objects import polygon_areas
 from shardfeed.converters.sources.annotations.yolo_reader import label_keys
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
@@ -42,6 +43,7 @@ class YoloFormat(ExportFormat):
         self._names = self.class_names(OBJECT_LABEL)
         self._words = self.folder_words(1)
         self._rotated = ROTATED.features.keys() <= losses.storable
+        self._other_areas = 0  # that do not follow from the corners
         self._points = items.schema.keypoints if KEYPOINT_X in losses.storable else None
         if self._points is not None and self._points.skeleton:
             self.notes.append("data.yaml cannot store the skeleton: it is not kept")
@@ -68,7 +70,10 @@ class YoloFormat(ExportFormat):
         name_of(self._names, label, item, OBJECT_LABEL)
         if self._rotated:
             corners = np.stack([np.asarray(item.values[key], np.float32) for key in ROTATED.features], axis=-1)
-            texts = [np.format_float_positional(side, trim="-") for side in corners[4 * i : 4 * i + 4].ravel()]
+            corners = corners[4 * i : 4 * i + 4]
+            if OBJECT_AREA in item.values:
+                self._other_areas += not np.isclose(item.values[OBJECT_AREA][i], _area(corners, item.size), rtol=1e-2)
+            texts = [np.format_float_positional(side, trim="-") for side in corners.ravel()]
             return " ".join([str(label), *texts]) + "\n"
         left, top, right, bottom = item.boxes[i].tolist()
         numbers = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
@@ -93,6 +98,8 @@ class YoloFormat(ExportFormat):
             of_class = json.dumps(list(self._points.names), ensure_ascii=False)
             lines += ["kpt_names:", *(f"  {label}: {of_class}" for label in range(len(self._names)))]
         lines += ["task: obb"] * self._rotated
+        if self._other_areas:
+            self.notes.append(f"areas that are not those of the corners are not kept: {self._other_areas:,}")
         self.write_lines("data.yaml", lines)
         tasks = {} if self._points is None else {"tasks": ["keypoints"]}
         return [ReconvertCommand("data.yaml", {"reader": "yolo", **tasks})]
@@ -101,6 +108,12 @@ class YoloFormat(ExportFormat):
 def _quoted(text: str) -> str:
     """A text as YAML: between double quotes, as JSON has it."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def _area(corners: np.ndarray, size: tuple[int, int]) -> float:
+    """The area of a rotated box inside the image, as conversion computes it: float32 [4, 2], fractions."""
+    whole, shown = (np.prod(np.ptp(of_all, axis=0)) for of_all in (corners, corners.clip(0, 1)))
+    return float(polygon_areas(corners[None] * size)[0] * shown / whole)
 
 
 def _points(item: ExportRecord, i: int, count: int) -> list[float]:
