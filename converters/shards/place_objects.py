@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT
-from shardfeed.converters.images.pixels import Placement, is_upright
+from shardfeed.converters.images.pixels import Placement, is_upright, polygon_areas
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import Account, AnnotationCode, BadAnnotationError, LeftOut, RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import draw_mask, encode_mask
@@ -184,12 +184,6 @@ def _are_points(kind: RecordKind, points: np.ndarray) -> np.ndarray:
         return np.all(np.isfinite(points), axis=(-2, -1)) & (turns != 0)  # two to each side where sides cross
     values = points[..., 2]
     return ((values == 0) | (values == 1) | (values == 2)).all(axis=-1)
-
-
-def polygon_areas(points: np.ndarray) -> np.ndarray:
-    """Areas, float64 [n], of polygons [n, K, 2]."""
-    (x, y), (after_x, after_y) = np.moveaxis(points, -1, 0), np.moveaxis(np.roll(points, -1, axis=1), -1, 0)
-    return np.abs((x * after_y - after_x * y).sum(axis=-1)) / 2
 
 
 def _fault(

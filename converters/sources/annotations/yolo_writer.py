@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, OBJECT_AREA, OBJECT_LABEL
-from shardfeed.converters.shards.place_objects import polygon_areas
+from shardfeed.converters.images.pixels import polygon_areas
 from shardfeed.converters.sources.annotations.yolo_reader import label_keys
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
