@@ -44,12 +44,16 @@ import numpy as np
 import pytest
 from object_images import image_file
 from PIL import Image
+from sources import reader as reader_of
 
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, OBJECT_TEXT, RASTER
 from shardfeed.converters import ColumnOptions, convert, open_source
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources import handles
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.readers import READERS
+from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.schema import FILENAME, TEXT
@@ -655,6 +659,62 @@ def _write_something(reader: str, folder: Path) -> Builder:
     said = {name: value for name, value in values.items() if name in builder.says}
     builder.write(folder, {"a": [{"image": image_file(seed=i), "key": f"{i:04}", **said} for i in range(2)]})
     return builder
+
+
+@pytest.mark.parametrize("reader", BUILDERS)
+def test_an_empty_folder_and_what_is_not_there_are_nobodys(tmp_path: Path, reader: str) -> None:
+    recognise, read = reader_of(reader)
+    for path in (tmp_path, tmp_path / "nothing"):
+        assert recognise(path) is None
+        with pytest.raises(UsageError):
+            read(path)
+
+
+_READ_IN_PLACE = [
+    name for name, one in BUILDERS.items() if one.kind is ColumnOptions and name not in ("mat", "parquet")
+]
+
+
+@pytest.mark.parametrize("reader", _READ_IN_PLACE)
+def test_a_file_that_changes_after_it_was_opened_costs_its_images(tmp_path: Path, reader: str) -> None:
+    source = open_source(tmp_path / _write_something(reader, tmp_path).path, reader=reader)
+    for path in (path for path in tmp_path.rglob("*") if path.is_file()):
+        os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+    with pytest.raises(RejectedError) as caught:
+        read_image(source[0])
+    assert caught.value.code == RejectCode.SOURCE_CHANGED
+
+
+@pytest.mark.parametrize("reader", BUILDERS)
+def test_a_source_by_a_relative_path_is_read_from_another_directory(
+    tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    builder = _write_something(reader, tmp_path / "in")
+    monkeypatch.chdir(tmp_path)
+    options = builder.kind(**(builder.masks if builder.says == {"mask"} else {}))
+    source = open_source(Path("in") / builder.path, reader=reader, options=options)
+    monkeypatch.chdir("/")
+    assert len([read_image(source[i]) for i in range(len(source))]) == 2
+
+
+@pytest.mark.parametrize("reader", ["hdf5", "lmdb"])
+def test_open_files_are_closed_before_a_fork(tmp_path: Path, reader: str) -> None:
+    """Parent and child each open their own: HDF5 would share the position, and LMDB refuse."""
+    source = open_source(tmp_path / _write_something(reader, tmp_path).path, reader=reader)
+    expected = [read_image(source[i]) for i in range(2)]
+    assert handles._open
+    child = os.fork()
+    if not child:
+        try:
+            fresh = not handles._open
+            same = all([read_image(source[i]) for i in range(2)] == expected for _ in range(20))
+            os._exit(0 if same and fresh else 1)
+        finally:
+            os._exit(2)
+    for _ in range(20):
+        assert [read_image(source[i]) for i in range(2)] == expected
+    assert os.waitpid(child, 0)[1] == 0
 
 
 # Beside the files of a reader, others that it looks for.

@@ -24,7 +24,6 @@ from webdataset import ShardWriter, TarWriter
 import shardfeed
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters import convert, open_source
-from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.files.parts import FilePart
 from shardfeed.converters.sources.files.tar import members
 from shardfeed.converters.sources.options import ColumnOptions
@@ -443,16 +442,6 @@ def test_what_is_no_tar(tmp_path: Path) -> None:
     assert recognise(str(tmp_path / "nothing"), PLAIN) is None
     with pytest.raises(UsageError, match=r"no \.tar or .* file in it"):
         read(str(tmp_path), PLAIN)
-
-
-def test_a_tar_that_changes(tmp_path: Path) -> None:
-    path = tar_of(tmp_path / "a.tar", pictures(2))
-    image = read(str(path), PLAIN)[0].image
-    os.utime(path, ns=(1, 1))
-    assert callable(image)
-    with pytest.raises(RejectedError) as caught:
-        image()
-    assert caught.value.code is RejectCode.SOURCE_CHANGED
 
 
 def test_splits_that_some_tars_do_not_say(tmp_path: Path) -> None:

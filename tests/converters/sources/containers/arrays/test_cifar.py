@@ -111,10 +111,3 @@ def test_faults(tmp_path: Path, images, labels) -> None:
         read(str(tmp_path), PLAIN)
     with pytest.raises(UsageError, match="columns is for named columns"):
         read(str(tmp_path), ColumnOptions(columns={"image": "x"}))
-
-
-def test_nothing_there(tmp_path: Path) -> None:
-    (tmp_path / "train.bin").write_bytes(b"of something else")
-    assert recognise(str(tmp_path), PLAIN) is None
-    with pytest.raises(UsageError, match=r"has none of data_batch_1\.bin"):
-        read(str(tmp_path), PLAIN)

@@ -1,7 +1,6 @@
 """HDF5 files, each written by h5py."""
 
 import io
-import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -124,25 +123,6 @@ def test_a_folder_of_files(tmp_path: Path, pixels, labels, check_samples) -> Non
     source = read_file(str(tmp_path))
     check_samples(source, np.concatenate([pixels[8:], pixels[:8]]), np.concatenate([labels[8:], labels[:8]]))
     assert [source[i].split for i in (0, 4)] == ["test", "train"]
-
-
-def test_a_fork_reads_for_itself(tmp_path: Path, pixels) -> None:
-    """Open files are closed before a fork, and parent and child each open their own."""
-    chunked = save(tmp_path / "a.h5", {"images": pixels}, chunks=(3, 5, 7, 3), compression="gzip")
-    source = read_file(chunked)
-    expected = [source[i].image() for i in range(12)]  # type: ignore[operator]
-    assert handles._open
-    child = os.fork()
-    if not child:
-        try:
-            fresh = not handles._open
-            same = all([source[i].image() for i in range(12)] == expected for _ in range(20))  # type: ignore[operator]
-            os._exit(0 if same and fresh else 1)
-        finally:
-            os._exit(2)
-    for _ in range(20):
-        assert [source[i].image() for i in range(12)] == expected  # type: ignore[operator]
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_few_files_stay_open(tmp_path: Path, pixels) -> None:
@@ -269,17 +249,6 @@ def test_cut_files(tmp_path: Path, pixels) -> None:
             read(str(path), PLAIN)
     path.write_bytes(b"something else")
     assert recognise(str(path), PLAIN) is None
-
-
-def test_a_file_that_changed(tmp_path: Path, pixels) -> None:
-    path = save(tmp_path / "a.h5", {"images": pixels})
-    image = read(path, PLAIN)[0].image
-    assert callable(image)
-    image()
-    os.utime(path, ns=(0, os.stat(path).st_mtime_ns + 1))
-    with pytest.raises(RejectedError) as caught:
-        image()
-    assert caught.value.code == RejectCode.SOURCE_CHANGED
 
 
 def test_damaged_chunks(tmp_path: Path, pixels) -> None:

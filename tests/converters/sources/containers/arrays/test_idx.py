@@ -173,9 +173,3 @@ def test_names_of_classes_without_labels_advise_no_column(tmp_path: Path, gray) 
     save(tmp_path, "train-images-idx3-ubyte", gray)
     with pytest.raises(UsageError, match="class_names is for labels, and no image has any; leave the option out"):
         open_source(tmp_path, options=ColumnOptions(class_names=["a"]))
-
-
-def test_nothing_there(tmp_path: Path) -> None:
-    assert recognise(str(tmp_path), PLAIN) is None
-    with pytest.raises(UsageError, match="no file named like train-images-idx3-ubyte"):
-        read(str(tmp_path), PLAIN)

@@ -1,6 +1,5 @@
 """NumPy's files, each written by NumPy."""
 
-import os
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -11,7 +10,6 @@ import pytest
 from sources import reader
 
 from shardfeed.converters import ColumnOptions
-from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
@@ -230,18 +228,6 @@ def test_cut_files(tmp_path: Path, pixels, labels) -> None:
             read(str(tmp_path / "x.npy"), PLAIN)
 
 
-def test_a_file_that_changed(tmp_path: Path, pixels, labels) -> None:
-    np.savez(tmp_path / "a.npz", images=pixels, labels=labels)
-    image = read(str(tmp_path / "a.npz"), PLAIN)[0].image
-    assert callable(image)
-    image()
-    state = os.stat(tmp_path / "a.npz")
-    os.utime(tmp_path / "a.npz", ns=(0, state.st_mtime_ns + 1))
-    with pytest.raises(RejectedError) as caught:
-        image()
-    assert caught.value.code == RejectCode.SOURCE_CHANGED
-
-
 def test_a_compressed_file_is_unpacked_once(tmp_path: Path, pixels, labels, check_samples) -> None:
     """Into a folder that lives as long as the source."""
     np.savez_compressed(tmp_path / "a.npz", images=pixels, labels=labels)
@@ -270,28 +256,8 @@ def test_a_damaged_member(tmp_path: Path, pixels, labels) -> None:
         read(str(path), PLAIN)
 
 
-def test_nothing_there(tmp_path: Path) -> None:
-    assert recognise(str(tmp_path), PLAIN) is None
-    with pytest.raises(UsageError, match=r"no \.npz or \.npy file"):
-        read(str(tmp_path), PLAIN)
-
-
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, pixels) -> None:
     np.save(tmp_path / "images.npy", pixels)
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "images.npy").symlink_to(tmp_path / "images.npy")
     assert recognise(str(tmp_path / "inner"), PLAIN) is None
-
-
-@pytest.mark.parametrize("name", ["x_train.npy", "a.npz", "."])
-def test_relative_paths(tmp_path: Path, pixels, labels, check_samples, name: str, monkeypatch) -> None:
-    """And a source whose reader goes elsewhere."""
-    monkeypatch.chdir(tmp_path)
-    if name == "a.npz":
-        np.savez(name, images=pixels, labels=labels)
-    else:
-        np.save("x_train.npy", pixels)
-        np.save("y_train.npy", labels)
-    source = read(name, PLAIN)
-    monkeypatch.chdir("/")
-    check_samples(source, pixels, labels)

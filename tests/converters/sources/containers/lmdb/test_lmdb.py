@@ -17,7 +17,6 @@ from sources import reader
 
 from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources import handles
 from shardfeed.converters.sources.rare import lmdb as database
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import MissingExtraError, UsageError
@@ -327,23 +326,6 @@ def test_a_file_that_changed(tmp_path: Path) -> None:
     again[0].image()  # type: ignore[operator]
 
 
-def test_a_fork_reads_for_itself(tmp_path: Path) -> None:
-    """LMDB would refuse to open in a child what its parent has open."""
-    source = read_path(save(tmp_path / "a", lsun()))
-    expected = [source[i].image() for i in range(COUNT)]  # type: ignore[operator]
-    assert handles._open
-    child = os.fork()
-    if not child:
-        try:
-            fresh = not handles._open
-            same = [source[i].image() for i in range(COUNT)] == expected  # type: ignore[operator]
-            os._exit(0 if same and fresh else 1)
-        finally:
-            os._exit(2)
-    assert [source[i].image() for i in range(COUNT)] == expected  # type: ignore[operator]
-    assert os.waitpid(child, 0)[1] == 0
-
-
 def test_a_file_that_is_mapped_anew_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = read(save(tmp_path / "a", lsun()), PLAIN)
     monkeypatch.setattr(database, "_MOST_MAPPED", 1)
@@ -363,12 +345,6 @@ def test_a_database_that_this_process_has_open(tmp_path: Path) -> None:
         pytest.raises(UsageError, match="close it where this process has it open"),
     ):
         read(path, PLAIN)
-
-
-def test_nothing_there(tmp_path: Path) -> None:
-    assert recognise(str(tmp_path), PLAIN) is None
-    with pytest.raises(UsageError, match="is not an LMDB database"):
-        read(str(tmp_path), PLAIN)
 
 
 def test_without_lmdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
