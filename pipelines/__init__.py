@@ -9,6 +9,7 @@
     detection, segmentation, boxes_to_source, masks_to_source         transforms of boxes and masks, and their inverses
     multi_hot, draw_caption                                     transforms of labels and captions
     Global, Stream, Stored, Blocks, order_samples               orders of the samples
+    shapes_of_area                                              shapes of batches for `Global(shapes=...)`
     mix, cached, Cache                                          several datasets as one; a copy on a faster disk
     prefetch_threads, prefetch_processes, prefetch_ray, as_dataset    batches of any Python producer
     WaitRecorder                                                how long each step waited for its batch
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.orders.choices import Stream as Stream
     from shardfeed.pipelines.orders.choose_order import order_samples as order_samples
     from shardfeed.pipelines.orders.position import Position as Position
+    from shardfeed.pipelines.orders.shapes import shapes_of_area as shapes_of_area
     from shardfeed.pipelines.prefetch import prefetch_processes as prefetch_processes
     from shardfeed.pipelines.prefetch import prefetch_ray as prefetch_ray
     from shardfeed.pipelines.prefetch import prefetch_threads as prefetch_threads

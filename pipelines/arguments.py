@@ -11,6 +11,9 @@ import numpy as np
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.declared import Range
 from shardfeed.errors import UsageError, escape
+from shardfeed.pipelines.geometry import BY_ORDER, Crop
+from shardfeed.pipelines.orders.order import Order
+from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
@@ -22,10 +25,27 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Samples)
 
 
-def image_size(size: Size) -> tuple[int, int]:
-    """(height, width) in pixels."""
+# The crop of a batch that has a shape, unless another is given: the largest window of its aspect ratio, at the centre.
+WHOLE: Any = {"area": (1.0, 1.0), "aspect_ratio": (1.0, 1.0)}
+
+
+def image_size(size: Size | None) -> tuple[int, int]:
+    """(height, width) in pixels; None: the shape that the order gives each batch."""
+    if size is None:
+        return BY_ORDER
     height, width = size if isinstance(size, tuple | list) else (size, size)
     return int(height), int(width)
+
+
+def check_size(order: Order, crop: Crop) -> None:
+    """Raise UsageError unless exactly one of them, the order or the crop, says how large images become."""
+    if (crop.target == BY_ORDER) == isinstance(order, ShapeOrder):
+        return
+    if crop.target == BY_ORDER:
+        problem, remedy = "got none, and all batches of this order are of one size", "or order=Global(shapes=...)"
+        raise UsageError("image_size", problem, f"give one, for example 224, {remedy}")
+    problem = f"got {crop.target[0]} x {crop.target[1]} pixels, and Global(shapes=...) gives each batch its own size"
+    raise UsageError("image_size", problem, "leave the size out, also of a crop, as in letterbox()")
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
@@ -57,15 +77,22 @@ def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -
 
 
 def image_or_transform(
-    samples: S, image_size: Size | None, transform: T | None, labelled: Callable[[Size], T], label: str
+    samples: S,
+    image_size: Size | None,
+    transform: T | None,
+    labelled: Callable[[Size | None], T],
+    label: str,
+    *,
+    sized: bool = False,
 ) -> tuple[S, list[str] | None, T]:
     """Return the samples, the features to parse (None: all) and the transform.
 
     The transform is `labelled(image_size)`, to image and label, for the samples with a label; or the caller's, for all
-    samples. Raises UsageError unless exactly one of the two is given, and unless `label` is one number per record, or
-    tags.
+    samples. `sized`: whether the order gives each batch its size; then both may be None.
+
+    Raises UsageError unless exactly one of the two is given, and unless `label` is one number per record, or tags.
     """
-    if image_size is not None and transform is None:
+    if transform is None and (image_size is not None or sized):
         return *images_and_labels(samples, label, stacklevel=6), labelled(image_size)
     if transform is not None and image_size is None:
         return samples, None, transform

@@ -12,7 +12,16 @@ from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
 from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.arguments import S, Size, check_image_feature, check_shared_batch, images_and_labels, tag_count
+from shardfeed.pipelines.arguments import (
+    WHOLE,
+    S,
+    Size,
+    check_image_feature,
+    check_shared_batch,
+    check_size,
+    images_and_labels,
+    tag_count,
+)
 from shardfeed.pipelines.arguments import image_size as checked_size
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher, reads_in_turn
 from shardfeed.pipelines.decoding.batch import ReusedMemory
@@ -42,9 +51,9 @@ def array_batches(
     samples: SamplesLike,
     *,
     batch_size: Count,
-    image_size: Size,
-    area: tuple[float, float] = AREA,
-    aspect_ratio: tuple[float, float] = ASPECT_RATIO,
+    image_size: Size | None = None,
+    area: tuple[float, float] | None = None,
+    aspect_ratio: tuple[float, float] | None = None,
     flip: bool = True,
     letterbox: bool = False,
     seed: Seed = 0,
@@ -70,8 +79,10 @@ def array_batches(
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
-        image_size: size of the crops in pixels: one side, or (height, width).
-        area, aspect_ratio, flip: of the crops, as in `random_resized_crop`.
+        image_size: size of the crops in pixels: one side, or (height, width). None: the shape of the batch, with
+            `order=Global(shapes=...)`.
+        area, aspect_ratio, flip: of the crops, as in `random_resized_crop`. None: as there; if the order has shapes,
+            (1, 1), so that crops are centred, and as large as the shape's aspect ratio allows.
         letterbox: whether the whole image is resized to fit and padded with 0, instead of cropped.
         seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
@@ -109,8 +120,10 @@ def array_batches(
                 loss = model(images / 255, labels)
     """
     size = checked_size(image_size)
-    crop = Letterbox(size, 0) if letterbox else RandomCrop(size, RandomWindow(area, aspect_ratio), flip)
-    if letterbox and (area, aspect_ratio, flip) != (AREA, ASPECT_RATIO, True):
+    usual = WHOLE if image_size is None else {"area": AREA, "aspect_ratio": ASPECT_RATIO}
+    window = RandomWindow(area or usual["area"], aspect_ratio or usual["aspect_ratio"])
+    crop = Letterbox(size, 0) if letterbox else RandomCrop(size, window, flip)
+    if letterbox and (area, aspect_ratio, flip) != (None, None, True):
         raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
     order = default_order(samples, Global()) if order is None else order
     if order == "stream" or isinstance(order, Stream):
@@ -121,6 +134,7 @@ def array_batches(
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
+    check_size(chosen, crop)
     arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks)
     options: Any = {"damaged": damaged, "workers": workers, "process": process, "start_step": start_step}
     return TrainingArrays(arranged, chosen, crop, parts, **options)

@@ -30,11 +30,15 @@ _AT_ONCE = 2  # batches: one is read, or its last images are made, while the dec
 
 
 class Records(NamedTuple):
-    """Serialized records [k], their seeds, int64 [k, 2], and the place of the record in a row, for errors."""
+    """Serialized records [k], their seeds, int64 [k, 2], and the place of the record in a row, for errors.
+
+    `shape`: of the batch, if its order decides it.
+    """
 
     payloads: list[bytes]
     seeds: np.ndarray
     where: Callable[[int], str]
+    shape: tuple[int, int] | None = None
 
 
 class DrawnReader:
@@ -55,7 +59,7 @@ class DrawnReader:
         `note` is called with the error of each damaged record, which is left out; None: it raises. What is repeated in
         its place is in another pass, and so gets another crop. Raises IntegrityError if too many are damaged.
         """
-        samples, (indices, passes) = self.samples, drawn
+        samples, (indices, passes, shape) = self.samples, drawn
         self.load(chunk)
         with reading(samples, chunk):
             if note is None:
@@ -67,7 +71,7 @@ class DrawnReader:
         if not payloads and not self._may_be_empty:
             raise IntegrityError(samples.name, f"{len(drawn.indices)} records of one batch are all damaged")
         seeds = self.order.sample_seeds(passes, samples.places(indices))
-        return Records(payloads, seeds, lambda row: samples.where(int(indices[row])))
+        return Records(payloads, seeds, lambda row: samples.where(int(indices[row])), shape)
 
     def load(self, chunk: int | None) -> None:
         """Read a window of blocks into the page cache, block by block: random reads are slow where it is used."""
@@ -110,7 +114,7 @@ class ImageMaker:
     def __call__(self, records: Records) -> Batch:
         """Return the images with their views, and the rest of the records. Raises RecordError for one not decodable."""
         try:
-            return self._decoder(records.payloads, records.seeds)
+            return self._decoder.at(records.shape)(records.payloads, records.seeds)
         except UndecodableError as error:
             row = next(row for row, payload in enumerate(records.payloads) if payload is error.payload)
             raise _of_record(records, row, error.why) from None

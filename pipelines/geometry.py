@@ -8,7 +8,7 @@ One `View`, drawn by the image's transform, applies to all parts of a sample.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -249,11 +249,14 @@ def _sources(start: int, extent: int, content_start: int, content: int, target: 
     return np.where((place >= 0) & (place < content), nearest, -1)
 
 
+BY_ORDER = (0, 0)  # the target of a crop whose size is the shape that an order gives each batch
+
+
 class Crop:
     """A rule that chooses the window of an image to resize to `target`, (height, width) in pixels. Pickles.
 
-    `draws`: whether views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or padded with
-    the value `fill`.
+    A target `BY_ORDER` becomes one by `at`. `draws`: whether views are drawn at random. `mirrors`, `letterboxes`:
+    whether a view may be mirrored, or padded with the value `fill`.
     """
 
     target: tuple[int, int]
@@ -261,6 +264,19 @@ class Crop:
     mirrors: bool = False
     letterboxes: bool = False
     fill: int = 0
+
+    def at(self, shape: tuple[int, int] | None) -> "Crop":
+        """Return the crop to the shape of a batch; itself if it has a size. Raises UsageError if there is neither."""
+        if self.target != BY_ORDER:
+            return self
+        if shape is None:
+            remedy = "give a size to the crop, or order=Global(shapes=...) to the loader"
+            raise UsageError("size", "the crop has no size, and the order gives none to a batch", remedy)
+        return self._to(shape)
+
+    def _to(self, shape: tuple[int, int]) -> "Crop":
+        made: Any = self
+        return replace(made, target=shape)
 
     def view(self, height: int, width: int) -> View:
         """Return the view of an image of this size, unless views are drawn."""
@@ -285,7 +301,10 @@ class Crop:
 
 @dataclass(frozen=True)
 class RandomCrop(Crop):
-    """A random window, mirrored half of the time if `flip` is set."""
+    """A random window, mirrored half of the time if `flip` is set.
+
+    Without a size, its aspect ratio is a factor of the shape's.
+    """
 
     target: tuple[int, int]
     window: RandomWindow
@@ -295,6 +314,9 @@ class RandomCrop(Crop):
     @property
     def mirrors(self) -> bool:  # type: ignore[override]  # it is never set
         return self.flip
+
+    def _to(self, shape: tuple[int, int]) -> Crop:
+        return replace(self, target=shape, window=self.window.times(shape[1] / shape[0]))
 
     def choice(self, numbers: np.ndarray) -> ChooseView:
         return partial(self._view, numbers)

@@ -34,19 +34,21 @@ _PLUS = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 class SampleSeed(int):
     """A sample's own seed in its epoch: an int, 0 to 2^63 - 1, for any generator, and the numbers drawn from it.
 
-    `uniform`: float32 [24], of 0..1, what the TensorFlow pipeline draws for the same sample in the same epoch.
+    `uniform`: float32 [24], of 0..1, what the TensorFlow pipeline draws for the same sample in the same epoch. `shape`:
+    (height, width) of the sample's batch, if its order decides it, as `Global(shapes=...)` does.
     """
 
     uniform: np.ndarray
+    shape: tuple[int, int] | None = None
 
 
-def sample_seeds(seeds: np.ndarray) -> list[SampleSeed]:
+def sample_seeds(seeds: np.ndarray, shape: tuple[int, int] | None = None) -> list[SampleSeed]:
     """Seeds of samples from the order's seeds, int64 [k, 2]. In one call, because one seed takes as long as all."""
     made = []
     numbers = hashed(seeds[:, 0], seeds[:, 1]) >> np.uint64(1)
     for number, uniform in zip(numbers.tolist(), uniform_numbers(seeds), strict=True):
         seed = SampleSeed(number)
-        seed.uniform = uniform
+        seed.uniform, seed.shape = uniform, shape
         made.append(seed)
     return made
 
@@ -91,6 +93,7 @@ class RandomWindow:
     """
 
     def __init__(self, area: tuple[float, float], aspect_ratio: tuple[float, float]) -> None:
+        self._given = area, aspect_ratio
         for place, span, most in (("area", area, 1.0), ("aspect_ratio", aspect_ratio, math.inf)):
             least, greatest = span
             if not 0 < least <= greatest <= most:
@@ -99,6 +102,11 @@ class RandomWindow:
         low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
         self._half_ratio = np.float32(low), np.float32(high - low)
         self._farthest = np.float32(1 / aspect_ratio[0]), np.float32(aspect_ratio[1])
+
+    def times(self, ratio: float) -> "RandomWindow":
+        """The same with aspect ratios times `ratio`."""
+        area, (least, most) = self._given
+        return RandomWindow(area, (least * ratio, most * ratio))
 
     def draw(self, numbers: np.ndarray, height: int, width: int) -> Window:
         """The window of an image of this size. `numbers`: a row of `uniform_numbers`."""

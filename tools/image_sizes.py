@@ -1,13 +1,18 @@
-"""Image sizes of a split, its most expensive images, and the time to decode all of them."""
+"""Image sizes of a split, its most expensive images, the time to decode all of them, and shapes for them."""
 
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import SplitInfo
+from shardfeed.pipelines.orders.shapes import Shape, ShapeFit, by_ratio, shapes_of_area
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, FORMAT, HEIGHT, WIDTH
-from shardfeed.text import number
+from shardfeed.text import number, table
 
 _SHOWN = 3
 # Nanoseconds of one core to decode a pixel, by Pillow 12 on an AMD EPYC, the best of three over up to 300 images of
@@ -83,3 +88,22 @@ def sizes_text(sizes: ImageSizes) -> str:
         parts.append(f"{sizes.half:,} of {number(sizes.images, 'image')} have half of all pixels")
     parts.append(f"{sizes.pixels / 1e6:,.1f} million pixels, decoded in about {sizes.decode_s:,.1f} s on one core")
     return ", ".join(parts)
+
+
+def read_shapes(text: str) -> list[Shape]:
+    """Parse what is typed for `--shapes`, sorted by aspect ratio. Raises UsageError."""
+    if not re.fullmatch(r"(\d{1,5}x\d{1,5},)+\d{1,5}x\d{1,5}|\d{1,5}x\d{1,5}(/[1-9]\d{0,4})?", text):
+        problem = f"got {escape(text)!r}, expected HEIGHTxWIDTH, like 512x768,768x512, or one and a step, 1024x1024/64"
+        raise UsageError(argument("shapes"), problem)
+    listed, _, step = text.partition("/")
+    shapes = [(int(height), int(width)) for height, width in (pair.split("x") for pair in listed.split(","))]
+    return by_ratio(shapes_of_area(math.prod(shapes[0]), step=int(step)) if step else shapes)
+
+
+def shapes_text(found: Sequence[ShapeFit], square: ShapeFit) -> str:
+    """A table of how images fit into shapes, and a sentence beside squares."""
+    rows: list[list[object]] = [["height x width", "ratio", "images", "cut away", "enlarged"]]
+    for (height, width), images, cut, enlarged in found:
+        rows.append([f"{height}x{width}", f"{width / height:.2f}", images, f"{cut:.1%}", f"{enlarged:.0%}"])
+    cut = sum(each.cut * each.images for each in found) / max(1, square.images)
+    return f"{table(rows)}\n  cropping cuts away {cut:.1%} of an image on average; to a square {square.cut:.1%}"

@@ -194,7 +194,7 @@ def pytorch_run() -> str:
 def order() -> str:
     """Draw samples, shards, an order and its steps."""
     epoch = GlobalOrder("0" * 32, SAMPLES, BATCH, SAMPLES - SAMPLES % BATCH, SEED)
-    places, _ = epoch.draw(0, np.arange(epoch.epoch_samples))
+    places = epoch.draw(0, np.arange(epoch.epoch_samples)).indices
     left = sorted(set(range(SAMPLES)) - set(places.tolist()))
     drawing = Drawing(
         478,

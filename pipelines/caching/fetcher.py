@@ -36,7 +36,8 @@ from shardfeed.pipelines.caching.sparse import (
     free_range,
     leftovers_in,
 )
-from shardfeed.pipelines.orders.order import IndexedOrder, order_from_json
+from shardfeed.pipelines.orders.order import IndexedOrder
+from shardfeed.pipelines.orders.position import order_from_json
 from shardfeed.processes import keep_heap
 from shardfeed.readers.dataset import Dataset
 from shardfeed.storage.address import located

@@ -7,6 +7,7 @@ image.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -89,6 +90,14 @@ class BatchDecoder:
             for at, view, other in zip(rest, *self._one_by_one(rest, payloads, seeds, images), strict=True):
                 views[at], others[at] = view, other
         return Batch(images, views, others)
+
+    def at(self, shape: tuple[int, int] | None) -> "BatchDecoder":
+        """The decoder of a batch of this shape, with the same threads; itself if the crop has a size."""
+        if (crop := self._crop.at(shape)) is self._crop:
+            return self
+        made = copy(self)
+        made._crop, made._compiled = crop, self._compiled and compiled_decoder(crop, self.keys, self._like_cuda)
+        return made
 
     def close(self) -> None:
         """Have the threads end. Other threads may still call: they then decode themselves."""

@@ -11,6 +11,7 @@ from typing import Literal
 
 from shardfeed.declared import Positive, checked
 from shardfeed.errors import UsageError
+from shardfeed.pipelines.orders.shapes import Shape, by_ratio
 
 Weights = Mapping[str, float] | Sequence[float]
 
@@ -58,19 +59,31 @@ class Global:
             without a class form the class named "", the last in this order.
         epoch_samples: number of samples in an epoch, from 1 to all of them; if drawn by class or by part, any number.
             None: the number of all samples.
+        shapes: each batch has images of one of these (height, width), in pixels; an image's aspect ratio decides in
+            which. Loaders then get no size: see docs/orders.md. None: all batches are of one size.
 
-    Raises UsageError for weights that are negative, not finite or all 0, and for an epoch of fewer than 1 sample.
+    Raises UsageError for weights that are negative, not finite or all 0, for an epoch of fewer than 1 sample, for two
+    shapes of one aspect ratio, and for shapes together with another option.
 
     Example:
         train_batches(data["train"], batch_size=256, image_size=224, order=Global(balance="class"))
         train_batches(data["train"], batch_size=256, image_size=224, order=Global(weights={"cat": 3, "dog": 1}))
+        train_batches(data["train"], batch_size=64, order=Global(shapes=[(512, 768), (768, 512), (640, 640)]))
     """
 
     balance: str | None = None
     weights: Weights | None = None
     epoch_samples: Positive | None = None
+    shapes: Sequence[Shape] | None = None
 
     def __post_init__(self) -> None:
+        if self.shapes is not None:
+            by_ratio(self.shapes)
+            if (self.balance, self.weights, self.epoch_samples) != (None, None, None):
+                problem = (
+                    "got shapes together with balance, weights or epoch_samples: with shapes, every image comes once"
+                )
+                raise UsageError("shapes", problem, "leave the others out, or the shapes")
         if self.weights is not None:
             numbers = list(self.weights.values() if isinstance(self.weights, Mapping) else self.weights)
             sound = all(isinstance(number, Real) and 0 <= number < math.inf for number in numbers)
@@ -117,6 +130,11 @@ OrderName = Literal["stream", "global", "blocks", "stored"]
 OrderLike = OrderObject | OrderName
 
 _BY_NAME: Mapping[str, type[OrderObject]] = {"stream": Stream, "global": Global, "blocks": Blocks, "stored": Stored}
+
+
+def has_shapes(order: OrderLike | None) -> bool:
+    """Whether the order gives each batch its own size."""
+    return isinstance(order, Global) and order.shapes is not None
 
 
 def order_object(order: OrderLike) -> OrderObject:

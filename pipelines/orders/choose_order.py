@@ -10,12 +10,14 @@ from shardfeed.declared import Count, Seed, checked
 from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, apportion
 from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
-from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StratifiedOrder, StreamOrder
+from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder
+from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, by_ratio, nearest
+from shardfeed.pipelines.orders.strata import StratifiedOrder
 from shardfeed.pipelines.samples import Mixture, Samples, SamplesLike
 from shardfeed.readers.columns import rarest_classes
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
-from shardfeed.schema import LABEL
+from shardfeed.schema import HEIGHT, LABEL, WIDTH
 
 SHUFFLE_RECORDS = 16_384  # buffer if memory allows: 1 GB of 64 KB photos, filled in seconds from a local disk
 SHUFFLE_SHARE = 1 / 4  # maximum share of the memory: the model's host memory and decoded batches need the rest
@@ -34,8 +36,8 @@ def order_samples(
 ) -> tuple[Samples, Order]:
     """Return (samples, order), where `order` computes the indices into `samples` that each step uses.
 
-    Neither TensorFlow nor PyTorch is needed. The returned samples are `samples` itself; if classes are balanced, they
-    are the same samples, class by class.
+    Neither TensorFlow nor PyTorch is needed. The returned samples are `samples` itself; if classes are balanced, or
+    batches have shapes, they are the same samples, class by class or shape by shape.
 
     Args:
         samples: a split, a part of one, or a `mix`.
@@ -58,6 +60,8 @@ def order_samples(
         raise UsageError(f"split {samples.name}", f"it has {len(samples)} samples, expected at most 2^40")
     wanted = order_object(default_order(samples, Stream()) if order is None else order)
     if isinstance(wanted, Global):
+        if wanted.shapes is not None:
+            return _by_shape(samples, batch_size, seed, wanted.shapes, drop_remainder)
         if isinstance(samples, Mixture) or wanted.balance is not None or wanted.weights is not None:
             if not drop_remainder:
                 raise UsageError("drop_remainder", "got False, expected True with balance, weights or a mixture")
@@ -112,6 +116,31 @@ def _whole_batches(samples: Samples, batch_size: int, count: int, other_remedy: 
         problem = f"got {batch_size}, expected at most {count}, the samples per epoch of split {samples.name}"
         raise UsageError("batch_size", problem, f"use a smaller batch{other_remedy}")
     return count // batch_size * batch_size
+
+
+def _by_shape(
+    samples: Samples, batch_size: int, seed: int, shapes: Sequence[Shape], drop_remainder: bool
+) -> tuple[Samples, Order]:
+    if isinstance(samples, Mixture):
+        problem = "got a mixture, whose parts are drawn by weight"
+        raise UsageError("shapes", problem, "`shardfeed merge` makes one dataset of several")
+    which = nearest(*image_sides(samples), ordered := by_ratio(shapes))
+    length = _epoch_samples(samples, batch_size, None, drop_remainder)
+    view = samples.select(np.argsort(which, kind="stable"))
+    heights, widths = zip(*ordered, strict=True)
+    strata = tuple(np.bincount(which, minlength=len(ordered)).tolist())
+    return view, ShapeOrder(view.fingerprint, len(view), batch_size, length, seed, heights, widths, strata)
+
+
+def image_sides(split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """Heights and widths of the images, int64 [n] each. Raises UsageError if the records do not say them."""
+    if missing := [key for key in (HEIGHT, WIDTH) if split.schema.key(key) is None]:
+        problem = f"the records have no {missing[0]!r}, and the aspect ratio decides the shape"
+        raise UsageError("shapes", problem, "leave shapes out, or convert the images again")
+    sides = split.column(HEIGHT), split.column(WIDTH)
+    if len(split) and min(side.min() for side in sides) < 1:
+        raise UsageError("shapes", f"an image of split {split.name} has a height or a width below 1", "remove it")
+    return sides
 
 
 def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) -> tuple[Samples, Order]:

@@ -9,29 +9,30 @@ An order has a readable repr, converts to JSON and back, and stores the fingerpr
 gives the same samples on every machine and in every release.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.orders.arithmetic import floor_sum, golden_stride, hashed, permuted
+from shardfeed.pipelines.orders.arithmetic import hashed, permuted
 
-# Purpose of a key: two uses of one seed must not draw the same numbers.
-_EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)
+# Purpose of a key: two uses of one seed must not draw the same numbers. `strata` has 6 to 9, `shapes` 10 to 12.
+_EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION = range(1, 6)
 
 
 class DrawnSamples(NamedTuple):
     """Samples at some positions, int64 [k].
 
     `indices`: of the samples, 0 to samples - 1. `passes`: number of completed passes over the sample's stratum (all
-    samples, if there is one): the epoch, unless samples are drawn by quota.
+    samples, if there is one): the epoch, unless samples are drawn by quota. `shape`: (height, width) of the batch, if
+    the order decides it.
     """
 
     indices: np.ndarray
     passes: np.ndarray
+    shape: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,17 @@ class IndexedOrder(Order):
         """Chunks per epoch; the last one may be smaller."""
         return -(-self.epoch_samples // self.chunk)
 
+    def shape(self, step: int) -> tuple[int, int] | None:
+        """The (height, width) of the images of a step; None if the order does not decide it."""
+        del step
+
     def drawn(self, step: int, part: int = 0, parts: int = 1) -> DrawnSamples:
         """Draw the samples of step `step` of the run; if `parts` share a batch, only share `part`."""
         epoch, number = divmod(step, self.steps_per_epoch)
         start = number * self.batch_size
         positions = np.arange(start, min(start + self.batch_size, self.epoch_samples))
-        return self.draw(epoch, positions[in_share(positions, self.batch_size, part, parts)])
+        drawn = self.draw(epoch, positions[in_share(positions, self.batch_size, part, parts)])
+        return drawn._replace(shape=self.shape(step))
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> np.ndarray:
         """Return the samples, int64 [k], for `drawn`."""
@@ -189,88 +195,6 @@ class BlockOrder(IndexedOrder):
 def _drawn_window(order: BlockOrder, epoch: int, number: int) -> np.ndarray:
     """The samples of a window, for all its batches: computed for each batch, they take five times as long."""
     return order.indices(epoch, np.arange(number * order.window, min((number + 1) * order.window, order.samples)))
-
-
-@dataclass(frozen=True)
-class StratifiedOrder(IndexedOrder):
-    """A fixed number of samples of each stratum (a class, a part of a mixture) per epoch, evenly in each batch.
-
-    `strata`: number of samples of each; they are numbered stratum by stratum. `quotas`: number of positions of an epoch
-    for each; together `epoch_samples`, whole batches. From each stratum a batch gets the quota divided by the steps,
-    rounded down or up; the batches with one more are spread evenly over the epoch. All samples of a stratum are used
-    once, in random order and across epochs, before any repeats; then they are used in another order.
-
-    The positions of an epoch are listed stratum by stratum and dealt to the batches in turn: with T steps, batch t gets
-    positions t, t + T, t + 2T... Step s uses batch (stride * s + turn) mod T, with a stride near T over the golden
-    ratio, so that batches with neighbouring t are far apart in time. In each epoch, the strata are listed again, and
-    the positions within a batch permuted.
-    """
-
-    kind = "stratified"
-    most_steps: ClassVar[int] = 2**31  # of an epoch: their square is counted in 64 bits
-
-    strata: tuple[int, ...]
-    quotas: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.strata) != len(self.quotas) or sum(self.strata) != self.samples:
-            raise ValueError("expected a quota for each stratum, and strata that hold all samples")
-        if sum(self.quotas) != self.epoch_samples or self.epoch_samples % self.batch_size:
-            raise ValueError("expected quotas that add up to the whole batches of an epoch")
-        if any(quota and not size for size, quota in zip(self.strata, self.quotas, strict=True)):
-            raise ValueError("a stratum without samples has a quota")
-        if self.steps_per_epoch > self.most_steps:
-            raise ValueError(f"expected at most 2^31 steps per epoch, got {self.steps_per_epoch}")
-
-    def __str__(self) -> str:
-        shares = ", ".join(f"{quota / self.epoch_samples:.3g}" for quota in self.quotas[:8])
-        return f"{super().__str__()}; shares {shares}{', ...' if len(self.quotas) > 8 else ''}"
-
-    def draw(self, epoch: int, positions: np.ndarray) -> DrawnSamples:
-        count = self.steps_per_epoch
-        steps, slots = np.divmod(positions, self.batch_size)
-        stride = golden_stride(count)
-        turn = int(hashed(self.seed, _TURN, epoch) % np.uint64(count))
-        batches = (stride * steps + turn) % count
-        cards = batches + count * permuted(slots, self.batch_size, hashed(self.seed, _SLOTS, epoch, steps))
-        quotas, sizes = np.array(self.quotas, np.int64), np.array(self.strata, np.int64)
-        laid_out = permuted(np.arange(len(quotas)), len(quotas), hashed(self.seed, _STRATA, epoch))
-        ends = np.cumsum(quotas[laid_out])
-        found = np.searchsorted(ends, cards, "right")
-        strata = laid_out[found]
-        quota, first = quotas[strata], ends[found] - quotas[strata]
-        # Positions that its stratum had before: in earlier epochs, in earlier steps, in this batch. Each batch gets
-        # quota // count positions, and batches less than quota % count after the first get one more.
-        offset, more = (turn - first) % count, quota % count
-        before = steps * (quota // count) + floor_sum(steps, count, stride, offset)
-        before += steps - floor_sum(steps, count, stride, offset - more + count)
-        within = (cards - first - (batches - first) % count) // count
-        passes, places = np.divmod(epoch * quota + before + within, sizes[strata])
-        starts = np.cumsum(sizes) - sizes
-        indices = starts[strata] + permuted(places, sizes[strata], hashed(self.seed, _PASS, strata, passes))
-        return DrawnSamples(indices, passes)
-
-
-ORDERS: Mapping[str, type[Order]] = {
-    order.kind: order for order in (StreamOrder, StoredOrder, GlobalOrder, BlockOrder, StratifiedOrder)
-}
-
-
-def order_from_json(value: Any) -> Order:
-    """The inverse of `Order.to_json`. Raises UsageError on anything else."""
-    try:
-        kind = ORDERS[value["kind"]]
-        given: dict[str, Any] = {
-            name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name != "kind"
-        }
-        for field in fields(kind):
-            numbers = given[field.name] if isinstance(given[field.name], tuple) else (given[field.name],)
-            expected = str if field.name == "dataset" else int
-            if any(type(number) is not expected for number in numbers):
-                raise ValueError(f"{field.name} is {given[field.name]!r}")
-        return kind(**given)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError("order", f"not a saved order: {type(error).__name__}: {error}") from None
 
 
 def progress(order: Order, step: int, *, endless: bool) -> str:

@@ -6,11 +6,14 @@ would silently repeat some samples and skip others.
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from shardfeed.errors import IntegrityError, OrderMismatchError
-from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder, order_from_json
+from shardfeed.errors import IntegrityError, OrderMismatchError, UsageError
+from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder
+from shardfeed.pipelines.orders.shapes import ShapeOrder
+from shardfeed.pipelines.orders.strata import StratifiedOrder
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import write_file
 
@@ -18,6 +21,28 @@ _FORMAT = 1
 _LONG = 60  # characters of a value shown in an error
 
 _OF_EVERY_ORDER = {field.name for field in fields(Order)}
+
+
+ORDERS: Mapping[str, type[Order]] = {
+    order.kind: order for order in (StreamOrder, StoredOrder, GlobalOrder, BlockOrder, StratifiedOrder, ShapeOrder)
+}
+
+
+def order_from_json(value: Any) -> Order:
+    """The inverse of `Order.to_json`. Raises UsageError on anything else."""
+    try:
+        kind = ORDERS[value["kind"]]
+        given: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name != "kind"
+        }
+        for field in fields(kind):
+            numbers = given[field.name] if isinstance(given[field.name], tuple) else (given[field.name],)
+            expected = str if field.name == "dataset" else int
+            if any(type(number) is not expected for number in numbers):
+                raise ValueError(f"{field.name} is {given[field.name]!r}")
+        return kind(**given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError("order", f"not a saved order: {type(error).__name__}: {error}") from None
 
 
 @dataclass(frozen=True)

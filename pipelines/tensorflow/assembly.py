@@ -19,9 +19,10 @@ from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_thr
 from shardfeed.pipelines.engine import DrawnReader, Records
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder
+from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Samples, where_found
 from shardfeed.pipelines.tensorflow.decode import image_checker, tensorflow_decodes
-from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
+from shardfeed.pipelines.tensorflow.host_decoding import check_shapes, images_on_host
 from shardfeed.processes import limit_arenas
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
@@ -144,6 +145,8 @@ def assemble_batches(
     on_host = None
     if image == ENCODED and has_image and look is None:
         on_host = images_on_host(samples, transform, parallelism)
+    check_shapes(order, transform, on_host)
+    alike = isinstance(order, ShapeOrder)  # samples of a batch, and not those of two: only our own transforms make them
 
     def seeded(seed: tf.Tensor, record: Any) -> tuple[tf.Tensor, tf.Tensor]:  # of a stream: a sample, or a batch
         return tf.stack([seed, record[0]], -1), record[1]
@@ -165,7 +168,7 @@ def assemble_batches(
         return made if batch_transform is None else (made, ready[0])
 
     def batched(records: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-        return _batch(records.map(function, num_parallel_calls=_IN_FLIGHT * parallelism), size, whole, pad)
+        return _batch(records.map(function, num_parallel_calls=_IN_FLIGHT * parallelism), size, whole, pad, alike)
 
     limit_arenas(parallelism)
     how, in_turn = _ReadOptions(start_step, share, damaged, fill), reads_in_turn(samples, order)
@@ -288,8 +291,12 @@ def _streamed(
     return records.skip(skipped) if skipped else records, read
 
 
-def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float | None) -> tf.data.Dataset:
-    """`samples` in batches of `size`, padded with `pad` unless that is None."""
+def _batch(
+    samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float | None, alike: bool
+) -> tf.data.Dataset:
+    """`samples` in batches of `size`, padded with `pad` unless that is None, or those of a batch are `alike`."""
+    if alike:
+        return samples.batch(size, drop_remainder=drop_remainder)
     specs = tf.nest.flatten(samples.element_spec)
     if pad is None:
         for spec in specs:

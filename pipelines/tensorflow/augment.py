@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.declared import Range, checked
-from shardfeed.pipelines.arguments import Size, image_size
+from shardfeed.pipelines.arguments import WHOLE, Size, image_size
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.pipelines.tensorflow.views import ViewTensors
@@ -55,7 +55,8 @@ class GraphTransform:
         return images
 
     def see(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ViewTensors]:
-        """The image, and its view: the window of the stored image that it shows."""
+        """The image, and its view: the window of the stored image that it shows. Raises UsageError without a size."""
+        self.crop.at(None)
         choose, mirrored = self._draw(seed)
         decoded = decode_window(features, choose, antialias=self.antialias)
         image = resized(decoded.pixels, decoded.target, antialias=self.antialias)
@@ -74,7 +75,7 @@ class GraphTransform:
 
 @checked
 def random_resized_crop(
-    size: Size,
+    size: Size | None = None,
     *,
     area: tuple[float, float] = AREA,
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
@@ -87,7 +88,8 @@ def random_resized_crop(
     Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
-        size: pixels, one side or (height, width).
+        size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`;
+            `aspect_ratio` is then relative to it.
         area: the window's fraction of the image area, (min, max) within 0..1, drawn uniformly.
         aspect_ratio: the window's width over its height, (min, max), drawn uniformly on a logarithmic scale. If ten
             draws do not fit into the image (because it is very long), the window is centred and as large as possible
@@ -115,6 +117,11 @@ def random_resized_crop(
         return lambda shape: (window(shape), tf.constant(crop.target)), coin < 0.5 if flip else None
 
     return GraphTransform(crop, draw, antialias=antialias)
+
+
+def usual_crop(size: Size | None) -> GraphTransform:
+    """The crop of training batches that are asked for by a size; None: the whole image, as far as a shape allows."""
+    return random_resized_crop(**WHOLE) if size is None else random_resized_crop(size)
 
 
 def random_windows(
@@ -161,14 +168,16 @@ def own_uniforms(seed: tf.Tensor, shape: Sequence[int] | tf.TensorShape) -> tf.T
 
 
 @checked
-def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> GraphTransform:
+def resize_center_crop(
+    size: Size | None = None, *, crop_fraction: float = 0.875, antialias: bool = False
+) -> GraphTransform:
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
     Returns uint8 [height, width, 3]. The window is centred and as large as possible with the aspect ratio of `size`,
     then scaled by `crop_fraction`.
 
     Args:
-        size: pixels, one side or (height, width).
+        size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
         crop_fraction: more than 0, at most 1. 0.875 is the same as resizing the image to cover 256 x 256 and cropping
             the centre 224 x 224.
         antialias: as in `random_resized_crop`.
@@ -192,7 +201,9 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 
 
 @checked
-def letterbox(size: Size, *, fill: Annotated[int, Range(0, 255)] = 0, antialias: bool = False) -> GraphTransform:
+def letterbox(
+    size: Size | None = None, *, fill: Annotated[int, Range(0, 255)] = 0, antialias: bool = False
+) -> GraphTransform:
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
     Returns uint8 [height, width, 3]. An image of h x w is resized to h' x w' = round(h * s) x round(w * s) pixels with
@@ -200,7 +211,7 @@ def letterbox(size: Size, *, fill: Annotated[int, Range(0, 255)] = 0, antialias:
     columns to the left. `detection` and `segmentation` transform boxes and segmentation masks in the same way.
 
     Args:
-        size: pixels, one side or (height, width).
+        size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
         fill: the padding's value in all channels, 0 to 255.
         antialias: as in `random_resized_crop`.
 

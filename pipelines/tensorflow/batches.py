@@ -16,7 +16,7 @@ from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
 from shardfeed.pipelines.samples import SamplesLike
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Transform, assemble_batches
-from shardfeed.pipelines.tensorflow.augment import random_resized_crop
+from shardfeed.pipelines.tensorflow.augment import usual_crop
 from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged
@@ -28,7 +28,7 @@ def train_batches(
     samples: SamplesLike,
     *,
     batch_size: Count,
-    image_size: Size,
+    image_size: Size | None = None,
     seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
@@ -59,7 +59,9 @@ def train_batches(
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per batch.
-        image_size: size of the crops in pixels: one side, or (height, width).
+        image_size: size of the crops in pixels: one side, or (height, width). With `order=Global(shapes=...)`, which
+            gives each batch its own size, leave it out: crops are then centred, and as large as its aspect ratio
+            allows.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
@@ -88,7 +90,7 @@ def train_batches(
     samples, keys = images_and_labels(samples, label)
     return make_batches(
         samples,
-        labelled(random_resized_crop(image_size), label, samples.schema),
+        labelled(usual_crop(image_size), label, samples.schema),
         batch_size=batch_size,
         seed=seed,
         order=order,

@@ -9,13 +9,13 @@ import tensorflow as tf
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, check_shared_batch, check_transforms, image_or_transform
-from shardfeed.pipelines.orders.choices import OrderLike
+from shardfeed.pipelines.orders.choices import OrderLike, has_shapes
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.samples import SamplesLike
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Share, Transform, assemble_batches
-from shardfeed.pipelines.tensorflow.augment import random_resized_crop
+from shardfeed.pipelines.tensorflow.augment import usual_crop
 from shardfeed.pipelines.tensorflow.batches import threads
 from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.processes import WorkerCount
@@ -101,7 +101,7 @@ def distribute(
         strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per step over all replicas, a multiple of the number of replicas.
-        image_size: size of the crops in pixels: one side, or (height, width).
+        image_size: as in `train_batches`.
         transform: instead of `image_size`: a function of a sample's features and its seed, as in `make_batches`.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
@@ -122,7 +122,12 @@ def distribute(
     """
     check_transforms(transform, batch_transform)
     samples, keys, transform = image_or_transform(
-        samples, image_size, transform, lambda size: labelled(random_resized_crop(size), label, samples.schema), label
+        samples,
+        image_size,
+        transform,
+        lambda size: labelled(usual_crop(size), label, samples.schema),
+        label,
+        sized=has_shapes(order),
     )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)

@@ -11,12 +11,16 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.budget import cpu_budget
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import check_size
 from shardfeed.pipelines.decoding.pixels import has_opencv
 from shardfeed.pipelines.engine import ImageMaker, Records
 from shardfeed.pipelines.geometry import Crop
+from shardfeed.pipelines.orders.order import Order
+from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.augment import GraphTransform
-from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, ViewTensors, row_view
+from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, ViewTensors, row_view, static_sides
 from shardfeed.readers.tensorflow.indexed import ParseSpec, python_map
 
 _MOST_WAITING = 4  # batches read and made at once, all held in memory
@@ -60,10 +64,28 @@ def images_on_host(samples: Samples, transform: Any, parallelism: int) -> "HostI
     return HostImages(samples, transform, image.crop, parallelism)
 
 
+def check_shapes(order: Order, transform: Any, on_host: "HostImages | None") -> None:
+    """Raise UsageError unless exactly one, the order or a crop, says how large images become, and it is possible."""
+    image = getattr(transform, "image", None)
+    if isinstance(image, GraphTransform):
+        check_size(order, image.crop)
+    if not isinstance(order, ShapeOrder) or on_host is not None:
+        return
+    remedy = "use array_batches or torch_loader"  # for formats that TensorFlow does not decode
+    if not isinstance(image, GraphTransform):
+        remedy = "give crops, detection or segmentation of this package, without a size, or use array_batches"
+    elif image.antialias:
+        remedy = "leave out antialias=True"
+    elif not has_opencv():
+        remedy = "pip install opencv-python-headless"
+    problem = "got Global(shapes=...), and TensorFlow's operations make the images, all of one size"
+    raise UsageError("order", problem, remedy)
+
+
 class HostImages:
     """Makes (seeds int64 [b, 2], serialized records without their images [b], images uint8 [b, height, width, 3]).
 
-    For a transform that follows views (`follows`), also the views, int32 [b, 11], see `row_view`. `keys`: the features
+    For a transform that follows views (`follows`), also the views, int32 [b, 13], see `row_view`. `keys`: the features
     that the records lack. `waiting`: number of TensorFlow's threads that wait for our threads meanwhile.
     """
 
@@ -103,7 +125,7 @@ class HostImages:
         self, numbers: tf.data.Dataset, read: Callable[..., Records], size: int | None, *, in_turn: bool
     ) -> tf.data.Dataset:
         """Make a batch of what `read` returns for each of `numbers`. `size`: b, None if it varies."""
-        specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *self._crop.target, 3], tf.uint8)]
+        specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *static_sides(self._crop.target), 3], tf.uint8)]
         if self.follows:
             specs.append(([size, VIEW_NUMBERS], tf.int32))
         types = tuple(tf.TensorSpec(*spec) for spec in specs)
@@ -115,5 +137,5 @@ class HostImages:
         made = records.seeds, np.array(batch.others, object), batch.images
         if not self.follows:
             return made
-        rows = [(*view.size, *view.window, *view.content, view.mirrored) for view in batch.views]
+        rows = [(*view.size, *view.window, *view.content, *view.target, view.mirrored) for view in batch.views]
         return *made, np.array(rows, np.int32).reshape(-1, VIEW_NUMBERS)

@@ -279,11 +279,11 @@ def _crowd(features: Mapping[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:
     return tf.concat([found, tf.zeros([count - tf.shape(found)[0]], tf.int64)], 0)
 
 
-def formatted(boxes: tf.Tensor, form: str, target: tuple[int, int]) -> tf.Tensor:
+def formatted(boxes: tf.Tensor, form: str, target: tuple[Any, Any]) -> tf.Tensor:
     """xmin, ymin, xmax, ymax in pixels as one of Keras' formats."""
     if form.startswith("rel_"):
         height, width = target
-        boxes = boxes / tf.constant([width, height, width, height], tf.float32)
+        boxes = boxes / tf.cast(tf.stack([width, height, width, height]), tf.float32)
     return tf.stack(box_columns(form, *tf.unstack(boxes, axis=1)), 1)
 
 
@@ -295,7 +295,9 @@ def _masks(encoded: tf.Tensor, view: ViewTensors) -> tf.Tensor:
         with tf.control_dependencies([_same_size(pixels, view)]):
             return tf.cast(see_raster(pixels, view, 0) > 0, tf.uint8)
 
-    return tf.map_fn(mask, encoded, fn_output_signature=tf.TensorSpec(view.target, tf.uint8))
+    signature = tf.TensorSpec(views.static_sides(view.target), tf.uint8)
+    none = tf.zeros([0, *view.target], tf.uint8)  # `map_fn` cannot make it of sides that an order decides
+    return tf.cond(tf.size(encoded) > 0, lambda: tf.map_fn(mask, encoded, fn_output_signature=signature), lambda: none)
 
 
 def _values(png: tf.Tensor, view: ViewTensors, dtype: tf.DType) -> tf.Tensor:

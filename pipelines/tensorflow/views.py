@@ -5,34 +5,42 @@ bit.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from shardfeed.pipelines.geometry import LEAST_SIDE, Crop
+from shardfeed.pipelines.geometry import BY_ORDER, LEAST_SIDE, Crop
 
 
 class ViewTensors(NamedTuple):
     """`geometry.View` as tensors.
 
     `size`: int32 [2], height and width of the image. `window`, `content`: int32 [4], top, left, height, width; of the
-    image, and of the target. `target`: (height, width). `mirrored`: bool []; None: never.
+    image, and of the target. `target`: (height, width); int32 [] each, if the order decides them. `mirrored`: bool [];
+    None: never.
     """
 
     size: tf.Tensor
     window: tf.Tensor
     content: tf.Tensor
-    target: tuple[int, int]
+    target: tuple[Any, Any]
     mirrored: tf.Tensor | None
 
 
-VIEW_NUMBERS = 11  # of a view in one row: size, window, content, and whether it is mirrored
+def static_sides(target: tuple[Any, Any]) -> tuple[int | None, int | None]:
+    """(height, width) of a view's target as TensorFlow knows them without running; None for what an order decides."""
+    height, width = (side if isinstance(side, int) and side else None for side in target)
+    return height, width
+
+
+VIEW_NUMBERS = 13  # of a view in one row: size, window, content, target, and whether it is mirrored
 
 
 def row_view(row: tf.Tensor, crop: Crop) -> ViewTensors:
-    """The view by `crop` that a row of numbers encodes, int32 [11]."""
-    size, window, content, mirrored = tf.split(row, [2, 4, 4, 1])
-    return ViewTensors(size, window, content, crop.target, mirrored[0] > 0 if crop.mirrors else None)
+    """The view by `crop` that a row of numbers encodes, int32 [13]."""
+    size, window, content, target, mirrored = tf.split(row, [2, 4, 4, 2, 1])
+    sides = (target[0], target[1]) if crop.target == BY_ORDER else crop.target
+    return ViewTensors(size, window, content, sides, mirrored[0] > 0 if crop.mirrors else None)
 
 
 class SeenBoxTensors(NamedTuple):
@@ -53,7 +61,7 @@ def see_boxes(boxes: Sequence[tf.Tensor], view: ViewTensors, min_visible: float)
     whole = places[:, 1] - places[:, 0]
     visible = (sides[:, 0] * sides[:, 1]) / (whole[:, 0] * whole[:, 1])
     content = tf.cast(tf.reverse(view.content[2:], [0]), tf.float32)
-    least = tf.constant([LEAST_SIDE * side for side in reversed(view.target)], tf.float32)
+    least = LEAST_SIDE * tf.cast(tf.stack(view.target[::-1]), tf.float32)
     kept = tf.where(tf.reduce_all(sides * content >= least, 1) & (visible >= min_visible))[:, 0]
     seen, visible = tf.gather(seen, kept), tf.gather(visible, kept)
     if view.mirrored is not None:
@@ -90,7 +98,7 @@ def see_raster(pixels: tf.Tensor, view: ViewTensors, padding: int) -> tf.Tensor:
     seen = (rows >= 0)[:, None] & (columns >= 0)
     picked = tf.gather(tf.gather(pixels, tf.maximum(rows, 0)), tf.maximum(columns, 0), axis=1)
     picked = tf.where(seen, picked, tf.cast(padding, pixels.dtype))
-    return tf.ensure_shape(picked, view.target)
+    return tf.ensure_shape(picked, static_sides(view.target))
 
 
 def source_pixels(view: ViewTensors) -> tuple[tf.Tensor, tf.Tensor]:

@@ -34,7 +34,7 @@ _WITH_BOXES = "for boxes, masks and key points, call it in your own transform (d
 
 @checked
 def random_resized_crop(
-    size: Size,
+    size: Size | None = None,
     *,
     area: tuple[float, float] = AREA,
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
@@ -47,7 +47,8 @@ def random_resized_crop(
     TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
-        size: pixels, one side or (height, width).
+        size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`;
+            `aspect_ratio` is then relative to it.
         area: the window's fraction of the image area, (min, max) within 0..1, drawn uniformly.
         aspect_ratio: the window's width over its height, (min, max), drawn uniformly on a logarithmic scale. If ten
             draws do not fit into the image (because it is very long), the window is centred and as large as possible
@@ -68,12 +69,14 @@ def random_resized_crop(
 
 
 @checked
-def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
+def resize_center_crop(
+    size: Size | None = None, *, crop_fraction: float = 0.875, antialias: bool = True
+) -> "GeometricTransform":
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
     The transform is picklable and returns uint8 [3, height, width]. The window is centred and as large as possible with
     the aspect ratio of `size`, then scaled by `crop_fraction`: 0.875 is the same as resizing the image to cover 256 x
-    256 and cropping the centre 224 x 224.
+    256 and cropping the centre 224 x 224. `size` None: the shape of the batch, with `order=Global(shapes=...)`.
 
     `antialias`: as in `random_resized_crop`. Evaluate with the same value as in training.
 
@@ -87,7 +90,9 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 
 
 @checked
-def letterbox(size: Size, *, fill: Annotated[int, Range(0, 255)] = 0, antialias: bool = True) -> "GeometricTransform":
+def letterbox(
+    size: Size | None = None, *, fill: Annotated[int, Range(0, 255)] = 0, antialias: bool = True
+) -> "GeometricTransform":
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
     The transform is picklable and returns uint8 [3, height, width]. An image of h x w is resized to h' x w' =
@@ -95,7 +100,7 @@ def letterbox(size: Size, *, fill: Annotated[int, Range(0, 255)] = 0, antialias:
     rows of padding above and (width - w') // 2 columns to the left. `detection` returns the scale and offset.
 
     Args:
-        size: pixels, one side or (height, width).
+        size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
         fill: the padding's value in all channels, 0 to 255.
         antialias: as in `random_resized_crop`.
 
@@ -126,10 +131,11 @@ class GeometricTransform(ViewTransform[torch.Tensor]):
 
     def draw(self, seed: int) -> ChooseView:
         """Make the function from a sample's seed to its view."""
-        if not self.crop.draws:
-            return self.crop.choice(np.empty(0, np.float32))
+        crop = self.crop.at(getattr(seed, "shape", None))
+        if not crop.draws:
+            return crop.choice(np.empty(0, np.float32))
         own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
-        return self.crop.choice(own.uniform)
+        return crop.choice(own.uniform)
 
     @property
     def image(self) -> "GeometricTransform":  # type: ignore[override]  # it is never set

@@ -9,14 +9,15 @@ from typing import Any
 
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import S, Size, check_shared_batch, images_and_labels
+from shardfeed.pipelines.arguments import WHOLE, S, Size, check_shared_batch, check_size, images_and_labels
 from shardfeed.pipelines.caching.client import read_through_fetcher
 from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.objects import SchemaTransform
-from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
+from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream, has_shapes
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
+from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.ranks import Ranks, RanksLike
 from shardfeed.pipelines.samples import SamplesLike, SplitLike
 from shardfeed.pipelines.torch.encoded import check_decode
@@ -73,7 +74,9 @@ def torch_loader(
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per step on all ranks together, a multiple of the number of ranks.
-        image_size: size of the crops in pixels: one side, or (height, width).
+        image_size: size of the crops in pixels: one side, or (height, width). With `order=Global(shapes=...)`, which
+            gives each batch its own size, leave it out: crops are then centred, and as large as its aspect ratio
+            allows.
         transform: instead of `image_size`, called in a worker as `transform(record, seed)`. `record` is a dict like
             `split[i]`, `seed` is the sample's own seed in this epoch, an int from 0 to 2^63 - 1, for any generator.
             `transform` must be picklable if workers are spawned. `detection(...)` and `segmentation(...)` are such
@@ -127,12 +130,15 @@ def torch_loader(
     if order == "stream" or isinstance(order, Stream):
         problem = f"got {order!r}, an order that only TensorFlow's batches have"
         raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
+    if has_shapes(order) and [image_size, transform, image_transform].count(None) == 3:
+        image_transform = random_resized_crop(**WHOLE)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
     _check_decode(decode, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
+    _check_size(chosen, made, decode)
     read = DrawnReader(read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks), chosen)
     plan = _plan(workers, made, collate_fn, batch_size, process)
     return TorchLoader(
@@ -263,6 +269,7 @@ def _every_sample(
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
+    _check_size(stored, made, decode)
     plan = _plan(workers, made, collate_fn, batch_size, process)
     read = DrawnReader(read_through_fetcher(split, stored), stored, fill=False, may_be_empty=process.ranks == 1)
     return SampleLoader(
@@ -327,6 +334,19 @@ def _check_decode(decode: Decode, transform: Transform, collate_fn: Any) -> None
         got, remedy = "antialias=False", "leave it out: the GPU resizes with antialiasing"
     if got and decode != "cpu":
         raise UsageError("decode", f"got {decode!r} and {got}", remedy)
+
+
+def _check_size(order: IndexedOrder, transform: Transform, decode: Decode) -> None:
+    """Raise UsageError unless exactly one, the order or the transform's crop, says how large images become."""
+    if isinstance(transform, ViewTransform) and isinstance(transform.image, GeometricTransform):
+        check_size(order, transform.image.crop)
+    if isinstance(order, ShapeOrder):
+        shown = "and order=Global(shapes=...), which gives each batch its own size"
+        if isinstance(transform, ImageTransformed):
+            remedy = "call it in a function of a record and a seed, transform=, which finds the size in seed.shape"
+            raise UsageError("image_transform", f"got {type(transform.image_transform).__name__} {shown}", remedy)
+        if decode != "cpu":
+            raise UsageError("decode", f"got {decode!r} {shown}", "leave it out")
 
 
 def _plan(

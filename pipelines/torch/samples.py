@@ -55,17 +55,17 @@ def runs_no_python(transform: Any) -> bool:
 
 
 class StepKeys(list[Key]):
-    """Keys of a batch, and its chunk of the order, if any; in the process that drew it, also its step and source."""
+    """Keys of a batch, and its chunk of the order and shape, if any; where it was drawn, also its step and source."""
 
     step = 0
     source: Any = None  # the `SharedSteps`
 
-    def __init__(self, keys: Iterable[Key], chunk: int | None) -> None:
+    def __init__(self, keys: Iterable[Key], chunk: int | None, shape: tuple[int, int] | None = None) -> None:
         super().__init__(keys)
-        self.chunk = chunk
+        self.chunk, self.shape = chunk, shape
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StepKeys, (list(self), self.chunk)
+        return StepKeys, (list(self), self.chunk, self.shape)
 
 
 class FetchedBatch(list[Any]):
@@ -231,7 +231,8 @@ class _Maker:
 
     def samples(self, keys: Sequence[Key], chunk: int | None, left_out: list[RecordError] | None) -> list[Any]:
         """Read and transform the samples; damaged records raise, or their errors are appended to `left_out`."""
-        drawn = DrawnSamples(*np.array(keys, np.int64).reshape(-1, 2).T)
+        indices, passes = np.array(keys, np.int64).reshape(-1, 2).T
+        drawn = DrawnSamples(indices, passes, getattr(keys, "shape", None))
         records = self._read(drawn, chunk, None if left_out is None else left_out.append)
         if not records.payloads:
             return []
@@ -271,7 +272,8 @@ class _Maker:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # as in workers: without workers, two threads for an image only wait
         try:
-            for row, (payload, seed) in enumerate(zip(records.payloads, sample_seeds(records.seeds), strict=True)):
+            seeds = sample_seeds(records.seeds, records.shape)
+            for row, (payload, seed) in enumerate(zip(records.payloads, seeds, strict=True)):
                 try:
                     made.append(self._transform(self._parse(payload), seed))
                 except IntegrityError as error:  # CRC right, content not

@@ -22,9 +22,9 @@ from shardfeed.pipelines.orders.order import (
     GlobalOrder,
     IndexedOrder,
     StoredOrder,
-    StratifiedOrder,
     StreamOrder,
 )
+from shardfeed.pipelines.orders.strata import StratifiedOrder
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import FILENAME, LABEL
 from shardfeed.storage.storage import LocalStorage
@@ -223,7 +223,7 @@ def test_a_name_is_short_for_an_object(name: OrderName, order: Any) -> None:
 
 def test_objects_are_values() -> None:
     assert Stream(7) == Stream(buffer=7) != Stream(8)
-    assert repr(Global(balance="class")) == "Global(balance='class', weights=None, epoch_samples=None)"
+    assert repr(Global(balance="class")) == "Global(balance='class', weights=None, epoch_samples=None, shapes=None)"
     with pytest.raises(dataclasses.FrozenInstanceError):
         Blocks().buffer = 3  # type: ignore[misc]
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.arithmetic import apportion
 from shardfeed.pipelines.orders.order import (
-    ORDERS,
     BlockOrder,
     GlobalOrder,
     IndexedOrder,
     Order,
     StoredOrder,
-    StratifiedOrder,
     StreamOrder,
     in_share,
-    order_from_json,
 )
+from shardfeed.pipelines.orders.position import ORDERS, order_from_json
+from shardfeed.pipelines.orders.shapes import ShapeOrder
+from shardfeed.pipelines.orders.strata import StratifiedOrder
 
 DATASET = "0123456789abcdef" * 2
 
@@ -36,14 +36,16 @@ def made(kind: str, samples: int, batch_size: int, seed: int = 5) -> IndexedOrde
     common = (DATASET, samples, batch_size, whole, seed)
     if kind == "blocks":
         return BlockOrder(*common, 3, 12)
+    if kind == "shapes":
+        return ShapeOrder(*common, (30, 20, 10), (10, 20, 30), (samples // 3, samples - samples // 3 - 1, 1))
     if kind == "stratified":
         strata = (samples - samples // 3 - 1, samples // 3, 1)
         return StratifiedOrder(*common, strata, apportion(whole, [0.5, 0.3, 0.2]))
     return {"stored": StoredOrder, "global": GlobalOrder}[kind](*common)
 
 
-INDEXED = ("stored", "global", "blocks", "stratified")
-SHUFFLED = ("global", "blocks", "stratified")
+INDEXED = ("stored", "global", "blocks", "stratified", "shapes")
+SHUFFLED = ("global", "blocks", "stratified", "shapes")
 
 
 def whole_epoch(order: IndexedOrder, epoch: int) -> np.ndarray:
@@ -294,6 +296,7 @@ GOLDEN = {
     "global": [18, 7, 15, 34, 30, 37],
     "blocks": [3, 20, 21, 16, 18, 4],
     "stratified": [33, 0, 16, 27, 39, 1],
+    "shapes": [0, 5, 1, 4, 8, 6],
 }
 SEED = 8590521112268632634
 
@@ -309,7 +312,7 @@ def test_a_new_process_with_another_hash_seed_draws_the_same() -> None:
     order = made("stratified", 100, 8)
     code = (
         "import json, sys\n"
-        "from shardfeed.pipelines.orders.order import order_from_json\n"
+        "from shardfeed.pipelines.orders.position import order_from_json\n"
         "order = order_from_json(json.loads(sys.stdin.read()))\n"
         "print([order.batch(step).tolist() for step in range(40)])\n"
         "assert 'tensorflow' not in sys.modules\n"

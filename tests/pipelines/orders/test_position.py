@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError, OrderMismatchError, UsageError
 from shardfeed.pipelines import Global, Position, order_samples
-from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, StratifiedOrder, StreamOrder
+from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, StreamOrder
+from shardfeed.pipelines.orders.strata import StratifiedOrder
 from shardfeed.readers import Dataset
 
 ORDER = GlobalOrder("ab" * 16, 1000, 8, 1000, 3)

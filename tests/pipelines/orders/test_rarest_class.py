@@ -20,7 +20,8 @@ from shardfeed.converters.sources.classes import Numbering
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.errors import RecordError, UsageError
 from shardfeed.pipelines import Global, Position, cached, mix, order_samples
-from shardfeed.pipelines.orders.order import IndexedOrder, StratifiedOrder
+from shardfeed.pipelines.orders.order import IndexedOrder
+from shardfeed.pipelines.orders.strata import StratifiedOrder
 from shardfeed.readers import Dataset, Split, columns
 from shardfeed.readers.columns import rarest, rarest_classes
 from shardfeed.schema import LABEL, Feature, Schema

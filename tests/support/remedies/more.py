@@ -139,6 +139,11 @@ def many_classes(box: Box) -> None:
     Way("--prefix", 4),
     Way("shardfeed remove", 1, fill={"shardfeed remove": "shardfeed remove other new --key cat/0.jpg"}),
 )
+@advises(
+    "pipelines/orders/choose_order.py: `shardfeed merge` makes one dataset of several",
+    lambda: shaped(),
+    Way("shardfeed merge", 4, fill={"shardfeed merge": "shardfeed merge a c new"}),
+)
 def datasets_to_merge(box: Box) -> None:
     box.folder("first", "cat dog", 1)
     box.folder("second", "cat dog", 1, 1)
@@ -238,6 +243,13 @@ def mixed() -> None:
     from shardfeed.pipelines import mix
 
     mix([(shardfeed.open(name)["train"], 1) for name in ("a", "b")])
+
+
+def shaped() -> None:
+    from shardfeed.pipelines import Global, mix, order_samples
+
+    both = mix([(shardfeed.open(name)["train"], 1) for name in ("a", "c")])
+    order_samples(both, batch_size=2, order=Global(shapes=[(16, 24), (24, 16)]))
 
 
 def loader(**kinds: Any) -> None:
