@@ -619,11 +619,7 @@ class Drawn:
     """A source of one's own: images made when a worker asks for them."""
 
     schema = Schema(
-        {
-            LABEL: Feature("int64"),
-            TEXT: Feature("bytes"),
-            "image/size": Feature("float32", (None,)),
-        },
+        {LABEL: Feature("int64"), TEXT: Feature("bytes"), "image/size": Feature("float32", (None,))},
         {LABEL: ("a", "b")},
     )
 

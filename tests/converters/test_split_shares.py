@@ -54,10 +54,7 @@ def test_ten_thousand_random_class_sizes_and_shares() -> None:
 
 
 @settings(max_examples=100)
-@given(
-    st.lists(st.integers(0, 10), min_size=1, max_size=12),
-    st.lists(st.integers(1, 12), min_size=1, max_size=6),
-)
+@given(st.lists(st.integers(0, 10), min_size=1, max_size=12), st.lists(st.integers(1, 12), min_size=1, max_size=6))
 def test_tiny_classes_and_simple_fractions(sizes: list[int], parts: list[int]) -> None:
     """Where shares of classes are often whole numbers, no other number will do."""
     check_counts(sizes, [Fraction(part, sum(parts)) for part in parts])

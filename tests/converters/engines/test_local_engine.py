@@ -237,9 +237,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> 
 @pytest.mark.long
 @pytest.mark.promise(5)
 @pytest.mark.parametrize(
-    ("images", "options", "count"),
-    [(300, ["--workers", "2"], 3), (30, ["--shards", "30"], 1)],
-    ids=["spawn", "fork"],
+    ("images", "options", "count"), [(300, ["--workers", "2"], 3), (30, ["--shards", "30"], 1)], ids=["spawn", "fork"]
 )
 def test_ctrl_c_while_workers_start_prints_one_line(
     folder: Callable[..., Path], tmp_path: Path, images: int, options: list[str], count: int

@@ -20,16 +20,7 @@ from reconverted_export import converted_again, records
 
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, XMIN
-from shardfeed.converters import (
-    ImageFolder,
-    LabelOptions,
-    Sample,
-    adopt,
-    convert,
-    export,
-    open_source,
-    survey,
-)
+from shardfeed.converters import ImageFolder, LabelOptions, Sample, adopt, convert, export, open_source, survey
 from shardfeed.converters.existing import export_dataset as exporting
 from shardfeed.converters.planning.samples import OwnSamples
 from shardfeed.converters.sources.options import options_of

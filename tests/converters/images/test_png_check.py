@@ -154,10 +154,7 @@ def damaged_chunks(data: bytes, draw: random.Random) -> bytes:
 @pytest.mark.parametrize("rounds", [300, pytest.param(20_000, marks=pytest.mark.torture)])
 @pytest.mark.parametrize("spoil", [damaged_stream, damaged_rows, damaged_chunks])
 def test_what_passes_tensorflow_decodes(
-    spoil: Callable[[bytes, random.Random], bytes],
-    rounds: int,
-    seed: int,
-    torture_result: Callable[..., None],
+    spoil: Callable[[bytes, random.Random], bytes], rounds: int, seed: int, torture_result: Callable[..., None]
 ) -> None:
     """Damage that no CRC shows: an encoder's mistake, or a file that was put together anew."""
     import tensorflow as tf

@@ -223,11 +223,7 @@ def test_what_is_rejected_is_added_to_what_was(folders: tuple[Path, Path, Path],
 
 @pytest.mark.parametrize("error", [errno.EXDEV, errno.EMLINK, errno.EPERM])
 def test_where_no_links_can_be_files_are_copied(
-    error: int,
-    old: Path,
-    folders: tuple[Path, Path, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    error: int, old: Path, folders: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: str, final: str) -> None:
         raise OSError(error, os.strerror(error))

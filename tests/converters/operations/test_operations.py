@@ -13,17 +13,7 @@ from datasets import here, payloads, scenes, sound
 from foreign_tfrecords import picture
 
 import shardfeed
-from shardfeed.converters import (
-    ImageFolder,
-    ImageOptions,
-    Shares,
-    append,
-    convert,
-    merge,
-    relabel,
-    remove,
-    reshard,
-)
+from shardfeed.converters import ImageFolder, ImageOptions, Shares, append, convert, merge, relabel, remove, reshard
 from shardfeed.converters.existing.class_map import joined
 from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetSource, Opened, SourcePart
 from shardfeed.converters.existing.record_change import RecordChange

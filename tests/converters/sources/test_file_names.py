@@ -37,8 +37,7 @@ def test_class_then_number(tmp_path: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("3_cat.jpg", "cat"), ("0003-golden_retriever.jpg", "golden_retriever"), ("3 cat2.png", "cat2")],
+    ("name", "text"), [("3_cat.jpg", "cat"), ("0003-golden_retriever.jpg", "golden_retriever"), ("3 cat2.png", "cat2")]
 )
 def test_number_then_class(tmp_path: Path, name: str, text: str) -> None:
     source = FileNames(plant(tmp_path, name, "1_other.jpg"))
@@ -133,10 +132,7 @@ def test_a_class_list_is_checked(tmp_path: Path) -> None:
     [
         ("(", "pattern: '(' is not a valid regular expression: missing ), unterminated subpattern at position 0"),
         (r"(\w+)_.*", "has no group 'label'"),
-        (
-            r"(?P<label>x+)_.*",
-            "no file name matches the pattern '(?P<label>x+)_.*'; names are for example cat_1.jpg",
-        ),
+        (r"(?P<label>x+)_.*", "no file name matches the pattern '(?P<label>x+)_.*'; names are for example cat_1.jpg"),
         (r"(?P<label>z?).*", "no file name matches"),
     ],
 )

@@ -40,12 +40,7 @@ def place(tmp_path: Path) -> Path:
     ],
 )
 def test_what_a_path_means(
-    name: str,
-    options: dict[str, Any],
-    kind: type,
-    names: tuple[str, ...],
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, options: dict[str, Any], kind: type, names: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
     source = open_source(name, options=options_of(options))
@@ -87,12 +82,7 @@ def test_what_cannot_be_meant(
     ],
 )
 def test_images_without_labels(
-    name: str,
-    options: dict[str, Any],
-    kind: type,
-    keys: list[bytes],
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, options: dict[str, Any], kind: type, keys: list[bytes], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
     source = open_source(name, options=options_of({"unlabelled": True, **options}))

@@ -163,10 +163,7 @@ RULES: dict[str, Rule] = {
         kept={"label": ["0", "1"]},
     ),
     "a caption of nothing": Rule(
-        {"caption"},
-        {"a": [{"caption": "a"}, {"caption": " "}]},
-        left_out={"E_LINE": 1},
-        kept={"captions": [["a"], []]},
+        {"caption"}, {"a": [{"caption": "a"}, {"caption": " "}]}, left_out={"E_LINE": 1}, kept={"captions": [["a"], []]}
     ),
     "a category that is null": Rule(
         {"objects", "null"},
@@ -258,10 +255,7 @@ RULES: dict[str, Rule] = {
         options={"unit": "fractions"},
     ),
     "a number that is not there": Rule(
-        {"number"},
-        {"a": [{"number": 1.5}, {"number": None}]},
-        rejected={"E_NO_LABEL": 1},
-        kept={"number": [1.5]},
+        {"number"}, {"a": [{"number": 1.5}, {"number": None}]}, rejected={"E_NO_LABEL": 1}, kept={"number": [1.5]}
     ),
     "a number beyond float32": Rule(
         {"number", "double"}, {"a": [{"number": 1.5}, {"number": 1e300}]}, refused="fits float32"
@@ -270,9 +264,7 @@ RULES: dict[str, Rule] = {
         {"number", "mixed", "int"}, {"a": [{"number": 1}, {"number": 2**70}]}, refused="fits int64"
     ),
     "a whole number that float32 cannot say": Rule(
-        {"number", "mixed", "int"},
-        {"a": [{"number": 2**24 + 1}, {"number": 0.5}]},
-        refused="float32 cannot represent",
+        {"number", "mixed", "int"}, {"a": [{"number": 2**24 + 1}, {"number": 0.5}]}, refused="float32 cannot represent"
     ),
     "labels that are not wanted": Rule(
         {"label", "unlabelled"},

@@ -57,10 +57,7 @@ def test_splits_have_one_list_of_classes_in_any_order(export: Path, tmp_path: Pa
     assert source.schema.class_names == {LABEL: ("cat", "dog", "wet")}
     assert [(s.key, s.code) for s in source.findings.rejected] == [(b"train/gone.jpg", "E_MISSING")]
     assert source.findings.rejected[0].reason == "train/_classes.csv:5: no such file"
-    assert source.findings.notes[1:] == [
-        "duplicate rows: 1 (line 4)",
-        "image files without a row: 1 (train/c.jpg)",
-    ]
+    assert source.findings.notes[1:] == ["duplicate rows: 1 (line 4)", "image files without a row: 1 (train/c.jpg)"]
     convert(source, tmp_path / "out", workers=1, max_bad=1)
     data: Any = shardfeed.open(tmp_path / "out")
     found = {record[FILENAME]: record[LABEL].tolist() for record in data["train"]}

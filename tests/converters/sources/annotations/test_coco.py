@@ -14,15 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import shardfeed
-from shardfeed.annotations import (
-    BOX,
-    CAPTION,
-    IS_CROWD,
-    OBJECT_AREA,
-    OBJECT_LABEL,
-    OBJECT_MASK,
-    Keypoints,
-)
+from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, Keypoints
 from shardfeed.converters import AnnotationOptions, convert, open_source
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
@@ -255,11 +247,7 @@ def test_annotations_without_ids_are_told_by_their_place(tmp_path: Path) -> None
         ("categories", {"id": 2, "name": "a\nb"}, "expected one line"),
         ("categories", 3, "entry 3: got 3, expected an object"),
         ("images", {"id": 7, "file_name": "d.png"}, '"images", entry 3: the id 7 is already that of a.png'),
-        (
-            "images",
-            {"id": 8, "file_name": "a.png"},
-            "entry 3: a.png refers to a.png, which is listed before (entry 1)",
-        ),
+        ("images", {"id": 8, "file_name": "a.png"}, "entry 3: a.png refers to a.png, which is listed before (entry 1)"),
         ("images", {"id": 8, "file_name": "images/a.png"}, "images/a.png refers to a.png, which is listed before"),
         ("images", {"id": None, "file_name": "d.png"}, "its id is None, expected a number"),
         ("images", {"id": 8}, "its file_name is None, expected a name"),
@@ -331,10 +319,7 @@ def test_names_of_images(tmp_path: Path) -> None:
     assert found == {
         "/etc/f.png": ("E_PATH_ESCAPE", "it points outside the root"),
         "../g.png": ("E_PATH_ESCAPE", "it points outside the root"),
-        "C:\\h.png": (
-            "E_PATH_ESCAPE",
-            "an absolute path, expected a path below the root",
-        ),
+        "C:\\h.png": ("E_PATH_ESCAPE", "an absolute path, expected a path below the root"),
         "http://x.org/e.png": ("E_PATH_ESCAPE", "a URL: nothing is downloaded"),
         "nowhere.png": ("E_MISSING", "no such file"),
         "\\ud800.png": ("E_MISSING", "no such file: its name is not text"),

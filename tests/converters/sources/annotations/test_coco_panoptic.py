@@ -299,10 +299,7 @@ def test_a_bad_box_is_listed_and_its_pixels_stay(tmp_path: Path) -> None:
         (5, "E_LINE"),
         ({"image_id": [], "segments_info": []}, "E_ORPHAN"),
         ({"image_id": 5, "file_name": "5.png", "segments_info": 5}, "E_LINE"),
-        (
-            {"image_id": 5, "segments_info": [{"id": 1, "category_id": 1, "bbox": [0, 0, 2, 2]}]},
-            "E_ORPHAN",
-        ),
+        ({"image_id": 5, "segments_info": [{"id": 1, "category_id": 1, "bbox": [0, 0, 2, 2]}]}, "E_ORPHAN"),
     ],
 )
 def test_entries_that_say_nothing(tmp_path: Path, entry: Any, code: str) -> None:

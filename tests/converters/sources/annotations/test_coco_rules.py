@@ -14,16 +14,7 @@ from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import UsageError
 from shardfeed.schema import Schema
-from tests.converters.sources.annotations.test_coco import (
-    NAMES,
-    PERSON,
-    bad,
-    left_out,
-    of_coco,
-    opened,
-    plant,
-    scene,
-)
+from tests.converters.sources.annotations.test_coco import NAMES, PERSON, bad, left_out, of_coco, opened, plant, scene
 
 from repository import ROOT
 

@@ -218,11 +218,7 @@ FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
     ([{**ONE, "key": 3}], {}, "dicts[0]: key: got int, expected a relative name"),
     ([ONE, {"image": "./a.png"}], {}, "dicts[1]: has the key 'a.png' of dicts[0]; keys must be unique"),
     ([{**ONE, "boxs": []}], {}, "dicts[0]: got 'boxs', an unknown key; did you mean 'boxes'?"),
-    (
-        [{**ONE, "weather": 1}],
-        {},
-        "dicts[0]: got 'weather', an unknown key; list it in numbers or texts; known",
-    ),
+    ([{**ONE, "weather": 1}], {}, "dicts[0]: got 'weather', an unknown key; list it in numbers or texts; known"),
     ([{**ONE, "split": "a/b"}], {}, "dicts[0]: split: "),
     ([{**ONE, "labels": ["x"]}], {}, "dicts[0]: got 'labels' without 'boxes'; give 'boxes', or 'tags' for classes"),
     ([{**ONE, "boxes": [[1, 2, 3]]}], {}, "dicts[0]: boxes: got [[1, 2, 3]], expected a list with [left, top, right,"),

@@ -58,10 +58,7 @@ def test_a_folder_is_recognised(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ([{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}], "these are predictions: give"),
-        (
-            {"images": [{"id": 1, "file_name": "a"}], "categories": []},
-            'it has no "annotations", like a test set',
-        ),
+        ({"images": [{"id": 1, "file_name": "a"}], "categories": []}, 'it has no "annotations", like a test set'),
     ],
 )
 def test_what_is_almost_one_is_refused_with_what_is_missing(tmp_path: Path, content: Any, said: str) -> None:
@@ -171,10 +168,7 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
         ({"boxes_on": "up"}, "boxes_on: got 'up', expected 'upright' or 'stored'"),
         ({"voc_origin": 2}, "voc_origin: got 2"),
         ({"reader": "coco", "pattern": "x"}, "pattern is for folder, but this is read as coco"),
-        (
-            {"reader": "folder", "tasks": ["masks"]},
-            "tasks is for coco, yolo, voc and others",
-        ),
+        ({"reader": "folder", "tasks": ["masks"]}, "tasks is for coco, yolo, voc and others"),
         ({"boxes_on": "stored"}, "boxes_on is for coco, yolo, voc and others"),
     ],
 )

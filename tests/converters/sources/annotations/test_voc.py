@@ -76,12 +76,7 @@ def apart(root: Path) -> Path:
     return root
 
 
-BUILDERS: dict[str, Callable[[Path], Path]] = {
-    "devkit": devkit,
-    "beside": beside,
-    "roboflow": roboflow,
-    "apart": apart,
-}
+BUILDERS: dict[str, Callable[[Path], Path]] = {"devkit": devkit, "beside": beside, "roboflow": roboflow, "apart": apart}
 
 
 class TestContract(SourceContract):

@@ -450,10 +450,7 @@ def test_two_descriptions_are_refused(tmp_path: Path) -> None:
         ({"obj.data": "train = train.txt\ntrain = train.txt\n"}, r"obj.data:2: train appears twice"),
         ({"obj.data": "classes = 3\ntrain = train.txt\nnames = obj.names\n"}, "got '3', and 2 names in obj.names"),
         ({"obj.data": "train = train.txt\nnames = no.names\n"}, "no file 'no.names'"),
-        (
-            {"obj.data": "train = gone.txt\nnames = obj.names\n"},
-            "train: 'gone.txt' is not in .*give the folder of",
-        ),
+        ({"obj.data": "train = gone.txt\nnames = obj.names\n"}, "train: 'gone.txt' is not in .*give the folder of"),
         ({"obj.names": "cat\n\ndog\n"}, r"obj.names:2:1"),
     ],
 )

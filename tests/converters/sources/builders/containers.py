@@ -147,11 +147,7 @@ _MARKS = frozenset({"mask", "marks", "hot"})
 _OF_EXAMPLES = (_VALUES | {"lists", "absent"} | _MARKS) - {"id", "null"}
 _MASKS = {"columns": {"mask": "mask"}, "class_names": MASKED}
 BUILDERS = {
-    "parquet": Builder(
-        parquet,
-        _VALUES | {"lists", "keys", "double"} | _MARKS,
-        masks=_MASKS,
-    ),
+    "parquet": Builder(parquet, _VALUES | {"lists", "keys", "double"} | _MARKS, masks=_MASKS),
     "tfrecord": Builder(tfrecord, _OF_EXAMPLES, fractions=True, masks=_MASKS),
     "arrayrecord": Builder(arrayrecord, _OF_EXAMPLES, fractions=True, masks=_MASKS),
     "mds": Builder(mds, _VALUES | {"lists", "keys", "double", "mixed"} | _MARKS, masks=_MASKS),

@@ -264,10 +264,7 @@ BAD: dict[str, tuple[Mapping[str, bytes], str]] = {
         "the files of the sample '1' are not adjacent .*--sort=name",
     ),
     "a pickle": ({"1.png": b"", "1.pyd": b""}, "the column pyd is a pickle.*write it as cls, txt or json"),
-    "no image": (
-        {"1.txt": b"", "1.cls": b"0"},
-        "no image in its first samples: txt, cls; write the image of",
-    ),
+    "no image": ({"1.txt": b"", "1.cls": b"0"}, "no image in its first samples: txt, cls; write the image of"),
     "two images": ({"1.png": b"", "1.jpg": b""}, "the sample '1' has more than one image: png, jpg"),
     "two images by other names": ({"1.a.png": b"", "1.b.jpg": b""}, "several images in its first samples: a.png"),
     "no sample": ({"README": b""}, "no sample in it"),

@@ -14,13 +14,7 @@ from object_images import encoded
 from PIL import Image
 
 import shardfeed
-from shardfeed.annotations import (
-    BOX,
-    KEYPOINT_X,
-    KEYPOINT_Y,
-    OBJECT_LABEL,
-    OBJECT_MASK,
-)
+from shardfeed.annotations import BOX, KEYPOINT_X, KEYPOINT_Y, OBJECT_LABEL, OBJECT_MASK
 from shardfeed.converters import convert, from_dicts
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import info_of

@@ -609,8 +609,7 @@ def test_remedies_follow_from_the_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "expected"),
-    [([b"ant", b"bee"], [[0, 1], [0, 1]]), ([b"bee"], [1, 1]), (None, [1, 1])],
+    ("texts", "expected"), [([b"ant", b"bee"], [[0, 1], [0, 1]]), ([b"bee"], [1, 1]), (None, [1, 1])]
 )
 def test_a_text_for_each_number_shows_numbers_of_classes(
     tmp_path: Path, texts: list[bytes] | None, expected: list[Any]
