@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from shardfeed.converters import ImageFolder, ImageOptions
+from shardfeed.converters.planning import plan as planning
+from shardfeed.converters.planning import samples
 from shardfeed.converters.planning.options import PlanOptions, SplitBy
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.split_shares import draw
@@ -178,13 +180,15 @@ def test_equal_keys_far_apart_are_found() -> None:
             make_plan(Twice(), PlanOptions(), buckets=buckets)
 
 
-def test_a_column_of_names_that_is_taken_for_splits() -> None:
+def test_a_column_of_names_that_is_taken_for_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     class Named(Many):
         def __getitem__(self, i: int) -> Sample:
             return replace(super().__getitem__(i), split=f"s{i}")
 
-    with pytest.raises(UsageError, match=r"source\[32768\]: names one more split, 's32768'; there may be 32,768"):
-        make_plan(Named(33_000), PlanOptions())
+    assert np.iinfo(samples._ROW["split"]).max == samples.MOST_SPLITS - 1
+    monkeypatch.setattr(planning, "MOST_SPLITS", 1000)
+    with pytest.raises(UsageError, match=r"source\[1000\]: names one more split, 's1000'; there may be 1,000"):
+        make_plan(Named(1001), PlanOptions())
 
 
 @pytest.mark.long

@@ -22,61 +22,6 @@ def test_names_are_sorted_as_bytes() -> None:
     assert numbering.notes == ("classes that differ only in case: 1 (Z and z)",)
 
 
-def test_unicode_twins_are_one_class() -> None:
-    numbering = number_classes(["cafe\u0301", "caf\u00e9", "bar"])
-    assert numbering.names == ("bar", "caf\u00e9")
-    assert numbering.labels["cafe\u0301"] == numbering.labels["caf\u00e9"] == 1
-    assert len(numbering.notes) == 1
-    assert "Unicode form" in numbering.notes[0]
-
-
-def test_integers_0_to_k_are_kept() -> None:
-    numbering = number_classes([str(i) for i in range(11)])
-    assert numbering.names == tuple(map(str, range(11)))  # sorted as text, 10 would be label 2
-    assert numbering.labels["10"] == 10
-    assert number_classes(["00", "01"]).labels == {"00": 0, "01": 1}
-
-
-@pytest.mark.parametrize(
-    ("values", "value", "words"),
-    [
-        (["1", "3", "2"], "1", "got 3 integer labels from 1 to 3, expected 0 to 2: labels start at 1, not at 0"),
-        (["0", "1", "3"], "3", "got 3 integer labels from 0 to 3, expected 0 to 2: label 2 is missing"),
-        (["0", "-1"], "-1", "got the label -1, expected 0 or more"),
-        (["7"], "7", "got 1 integer labels from 7 to 7, expected 0 to 0: labels start at 7, not at 0"),
-    ],
-)
-def test_other_integers_are_refused_loudly(values: list[str], value: str, words: str) -> None:
-    with pytest.raises(BadLabelError) as caught:
-        number_classes(values)
-    assert caught.value.value == value
-    assert caught.value.problem == words
-
-
-def test_labels_from_1_offer_both_remedies() -> None:
-    with pytest.raises(BadLabelError) as caught:
-        number_classes(["1", "2", "3"])
-    assert UsageError("place", "problem", caught.value.remedy).remedy == (
-        "give class_names: '1' to '3' makes label 1 the class 0; 4 names, with 'background' first, keep the numbers"
-    )
-    # Both do what they say.
-    assert number_classes(["1", "2", "3"], ("1", "2", "3")).labels == {"1": 0, "2": 1, "3": 2}
-    assert number_classes(["1", "2", "3"], ("background", "a", "b", "c")).labels == {"1": 1, "2": 2, "3": 3}
-
-
-def test_folders_may_be_named_by_other_integers_with_a_note() -> None:
-    numbering = number_classes(["1", "2", "10"], integers="names")
-    assert numbering.names == ("1", "10", "2")
-    assert "label 1 is 10" in numbering.notes[0]
-    assert number_classes(["1", "0"], integers="names").notes == ()
-
-
-def test_a_class_list_sets_the_order() -> None:
-    assert number_classes(["cat"], ("dog", "cat")).labels == {"cat": 1}
-    assert number_classes(["cafe\u0301"], ("dog", "caf\u00e9")).labels == {"cafe\u0301": 1}
-    assert number_classes(["cat"], ("dog", "cat")).names == ("dog", "cat")
-
-
 @pytest.mark.promise(27)
 def test_integers_index_a_class_list_unless_it_names_integers() -> None:
     assert number_classes(["1", "0"], ("dog", "cat")).labels == {"1": 1, "0": 0}
@@ -87,14 +32,6 @@ def test_integers_index_a_class_list_unless_it_names_integers() -> None:
         number_classes(["-1"], ("dog", "cat"))
     with pytest.raises(BadLabelError, match="got the class '0'"):
         number_classes(["0"], ("1", "2"))
-
-
-def test_an_unknown_class_is_refused() -> None:
-    with pytest.raises(BadLabelError) as caught:
-        number_classes(["dog", "cta"], ("cat", "dog"))
-    assert caught.value.value == "cta"
-    assert caught.value.problem == "got the class 'cta', expected one of the class list (cat, dog)"
-    assert caught.value.remedy == "did you mean 'cat'?"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\u2028b", "\udce9", "a\0", ""])

@@ -110,16 +110,6 @@ def test_other_folders_say_nothing(tmp_path: Path) -> None:
     assert source[0].split is None
 
 
-def test_integer_labels_follow_the_rule(tmp_path: Path) -> None:
-    plant(tmp_path, *(f"{label}_x{label}.jpg" for label in range(11)))
-    pattern = r"(?P<label>\d+)_.*"
-    assert {key: int(text) for key, text in texts(FileNames(tmp_path, pattern=pattern)).items()}["10_x10.jpg"] == 10
-    (tmp_path / "0_x0.jpg").unlink()
-    with pytest.raises(UsageError) as caught:
-        FileNames(tmp_path, pattern=pattern)
-    assert str(caught.value).startswith(f"{tmp_path}/1_x1.jpg: got 10 integer labels from 1 to 10, expected 0 to 9")
-
-
 def test_a_class_list_is_checked(tmp_path: Path) -> None:
     plant(tmp_path, "cat_1.jpg", "dog_1.jpg")
     assert FileNames(tmp_path, class_names=["dog", "cat"])[0].features[LABEL] == 1

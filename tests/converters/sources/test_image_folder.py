@@ -87,14 +87,6 @@ def test_a_class_list_sets_order_and_is_checked(tmp_path: Path) -> None:
         ImageFolder(tmp_path, class_names=["cat", "dgo"])
 
 
-def test_folders_from_1_are_names_with_a_note(tmp_path: Path) -> None:
-    source = ImageFolder(plant(tmp_path, *(f"{i}/x.jpg" for i in range(1, 11))))
-    assert source.schema.class_names[LABEL][:2] == ("1", "10")
-    assert "label 1 is 10; --class-names (in Python class_names) sets another order" in source.findings.notes[0]
-    ordered = ImageFolder(tmp_path, class_names=[str(i) for i in range(1, 11)])
-    assert [label for key, _, label, _ in told(ordered) if key == "10/x.jpg"] == [9]
-
-
 def test_an_empty_class_folder_is_a_class_and_told(tmp_path: Path) -> None:
     plant(tmp_path, "a/x.jpg", "c/x.jpg")
     (tmp_path / "b").mkdir()

@@ -143,13 +143,6 @@ def test_everything_that_a_dict_may_say(images: Path, tmp_path: Path) -> None:
     assert data.class_counts[LABEL] == (1, 1)
 
 
-def test_a_class_may_be_its_number(images: Path) -> None:
-    source = say(images, {"image": "a.png", "label": 1}, {"image": "b.png", "label": 0}, class_names=["x", "y"])
-    assert [(s.features[LABEL], s.features[TEXT]) for s in source] == [(1, b"y"), (0, b"x")]
-    assert source.schema.features[LABEL] == Feature("int64", (), "label")
-    assert say(images, {"image": "a.png", "tags": np.array([1, 0])}).schema.class_names[LABEL] == ("0", "1")
-
-
 def test_the_classes_of_images_that_are_not_there_count(images: Path) -> None:
     """Whether a file is there changes no label of others."""
     dicts = [{"image": name, "label": label} for label, name in enumerate(("a.png", "gone.png", "b.png"))]

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.converters import ColumnOptions, open_source
+from shardfeed.converters import open_source
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import MissingExtraError, UsageError
-from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
 io = pytest.importorskip("scipy.io")
@@ -41,15 +40,6 @@ def test_splits(tmp_path: Path, pixels, labels, check_samples, compressed: bool,
     order = [*range(8, 12), *range(8)]
     check_samples(source, pixels[order], labels[order])
     assert [source[i].split for i in (3, 4)] == ["test", "train"]
-
-
-def test_labels_from_one_on(tmp_path: Path, pixels, labels) -> None:
-    path = save(tmp_path / "a.mat", pixels, labels + 1)
-    with pytest.raises(UsageError, match="label_offset=1"):
-        open_source(path)
-    source = open_source(path, options=ColumnOptions(label_offset=1))
-    assert source.schema.class_names[LABEL] == ("1", "2", "3")
-    assert source[0].features[LABEL] == 0
 
 
 def test_what_holds_no_images(tmp_path: Path, pixels) -> None:

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 from foreign_tfrecords import picture, write
-from object_images import put
 
-from shardfeed.converters import ColumnOptions, LabelOptions, adopt, from_dicts, survey
+from shardfeed.converters import ColumnOptions, adopt, survey
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.class_names import in_label_order, names_beside, read_named_classes
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.tools.cli import main
@@ -90,49 +88,13 @@ def test_forms_that_are_not_clear_are_refused(tmp_path: Path, name: str, text: s
         read_named_classes(tmp_path / name)
 
 
-NUMBERED = [
-    (0, "0: dog\n1: cat\n"),
-    (1, "1: dog\n2: cat\n"),
-    (0, '{"dog": 0, "cat": 1}'),
-    (1, '{"1": "dog", "2": "cat"}'),
-]
-
-
-@pytest.mark.parametrize(("first", "text"), NUMBERED)
-def test_every_reader_numbers_classes_as_their_file_does(tmp_path: Path, first: int, text: str) -> None:
-    """Label files, class folders, from_dicts and containers; masks and YOLO count from 0, and refuse others."""
-    names = tmp_path / "names.txt"
-    names.write_text(text)
-    for i in range(4):
-        path = tmp_path / "photos" / ["dog", "cat"][i % 2] / f"{i}.png"
-        put(path, picture(i))
-    photos = sorted((tmp_path / "photos").rglob("*.png"))
-    (tmp_path / "l.csv").write_text(
-        "path,label\n" + "".join(f"{p},{first + (p.parent.name == 'cat')}\n" for p in photos)
-    )
-    write(tmp_path / "tf" / "train.tfrecord", [{"image": picture(i), "label": first + i % 2} for i in range(4)])
-    dicts = [{"image": p, "label": first + (p.parent.name == "cat")} for p in photos]
-    sources = {
-        "labels": open_source(tmp_path / "photos", options=LabelOptions(labels=tmp_path / "l.csv", class_names=names)),
-        "folders": open_source(tmp_path / "photos", options=LabelOptions(class_names=names)),
-        "dicts": from_dicts(dicts, class_names=names, root=tmp_path),
-        "records": open_source(tmp_path / "tf", options=ColumnOptions(class_names=names)),
-    }
-    for name, source in sources.items():
-        assert source.schema.class_names == {LABEL: ("dog", "cat")}, name
-        labels = [int(str(source[i].features[LABEL])) for i in range(4)]
-        assert labels == ([0, 1, 0, 1] if name == "records" else [1, 1, 0, 0]), name
-    if first:
-        note = "labels 1 to 2 become 0 to 1: the class list counts from 1"
-        assert note in info_of(sources["labels"]).findings.notes
-        with pytest.raises(LabelFileError, match="numbers its classes from 1, but here they count from 0"):
-            class_list(names, from_zero=True)
-
-
-def test_class_lists_with_gaps_are_refused(tmp_path: Path) -> None:
+def test_class_lists_with_gaps_or_another_first_number_are_refused(tmp_path: Path) -> None:
     (tmp_path / "names.json").write_text('{"0": "cat", "2": "dog"}')
     with pytest.raises(LabelFileError, match="have the numbers 0, 2, without 1"):
         class_list(tmp_path / "names.json")
+    (tmp_path / "names.json").write_text('{"1": "cat", "2": "dog"}')
+    with pytest.raises(LabelFileError, match="numbers its classes from 1, but here they count from 0"):
+        class_list(tmp_path / "names.json", from_zero=True)
 
 
 def test_files_that_name_no_class(tmp_path: Path) -> None:

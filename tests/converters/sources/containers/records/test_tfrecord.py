@@ -122,31 +122,6 @@ def test_names_of_its_own(tmp_path: Path) -> None:
         read(tmp_path, columns={**given, "label": "w"})
 
 
-@pytest.mark.parametrize(
-    ("numbers", "options", "expected"),
-    [
-        ([0, 1, 2], {}, [0, 1, 2]),
-        ([1, 2, 3], {"label_offset": 1}, [0, 1, 2]),
-        ([1, 2, 3], {}, "3 integer labels from 1 to 3, .*; if 1 is the first class, give label_offset=1"),
-        ([0, 1, 2], {"label_offset": 1}, "expected 1 to 3: labels start at 0, not at 1; if 0 is the first class"),
-        ([0, 2], {}, "2 integer labels from 0 to 2, .*: label 1 is missing; give class_names"),
-        ([0, 2], {"class_names": ("a", "b", "c")}, [0, 2]),
-        ([1, 3], {"class_names": ("a", "b", "c")}, "got the label 3, expected 0 to 2, .*label_offset=1"),
-        ([1, 3], {"class_names": ("a", "b", "c"), "label_offset": 1}, [0, 2]),
-        ([5, 6], {}, "label_offset=5"),
-    ],
-)  # fmt: skip
-def test_numbers_without_names(
-    tmp_path: Path, numbers: list[int], options: dict[str, Any], expected: list[int] | str
-) -> None:
-    write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": n} for n in numbers])
-    if isinstance(expected, str):
-        with pytest.raises(UsageError, match=expected):
-            read(tmp_path, **options)
-    else:
-        assert labels(read(tmp_path, **options)) == expected
-
-
 def test_a_list_is_no_label_map(tmp_path: Path) -> None:
     """It says no numbers: whether its first class is 0 or 1 nobody knows."""
     write(tmp_path / "in" / "a.tfrecord", [{"image": picture(n), "label": n} for n in (1, 2)])
