@@ -522,11 +522,6 @@ def test_arguments(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
         ("order", {"order": "stream"}),
         ("ranks", {"ranks": 2}),
         ("batch_size", {"batch_size": 9, "ranks": Ranks(0, 2)}),
-        ("label", {"label": "nothing"}),
-        ("damaged", {"damaged": 3}),
-        ("workers", {"workers": 0}),
-        ("start_step", {"start_step": -1}),
-        ("image_size", {"image_size": 0}),
         ("area", {"area": (0.5, 2.0)}),
         ("features", {"features": "image/height"}),
     ):

@@ -699,7 +699,6 @@ def test_next_run_removes_memory_of_killed_runs(web: WebServer) -> None:
         shutil.copytree(web.folder / "flowers", web.folder / name)
         program = [sys.executable, "-c", LEFT, f"{web.url}/{name}"]
         process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
         return process, Path(process.stdout.readline().strip())
 
     (dead, left), (alive, kept) = run("dead"), run("alive")

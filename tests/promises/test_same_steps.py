@@ -112,7 +112,6 @@ def train(
             stack.callback(process.kill)
         for rank, process in enumerate(processes):
             waiting = {ranks for ranks, _, _ in runs if replicas or rank < ranks}
-            assert process.stdout is not None
             while waiting:
                 line = process.stdout.readline()
                 assert line.endswith(b"\n"), log.read_text()[-3000:]

@@ -91,8 +91,6 @@ class World:
                 )
             )
             stack.callback(process.kill)
-            assert process.stdin is not None
-            assert process.stdout is not None
             for line in process.stdout:
                 printed.write(line)
                 printed.flush()
@@ -160,7 +158,6 @@ def test_the_search_finds_a_secret(world: World, known: dict[str, str]) -> None:
     (place / known["signature"]).mkdir()
     program = [sys.executable, "-c", "print(flush=True); input()", f"--token={known['session token']}"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         process.stdout.readline()  # until it runs, /proc may show no command line
         world.look()
         process.communicate(b"\n")

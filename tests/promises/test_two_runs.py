@@ -193,7 +193,6 @@ def swap_under_a_reader(root: Path, base: Path, shards: list[int]) -> tuple[int,
         names = [record[FILENAME].decode() for record in shardfeed.open(base / "out")["train"]]  # type: ignore[union-attr]
         assert sorted(names) == sorted(os.fsdecode(source[i].key) for i in range(len(source)))
         expected.append(f"{count} {hashlib.sha256(repr(names).encode()).hexdigest()}")
-        assert process.stdout is not None
         assert process.stdout.readline().strip() == expected[-1], "each is read, and the next comes while it is"
     (base / "stop").touch()
     assert process is not None

@@ -72,8 +72,6 @@ def opener(temporary: Path) -> Iterator[Opener]:
     temporary.mkdir(exist_ok=True)
     command = [sys.executable, str(SUPPORT / "hostile_server.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
         assert server.stdout.readline() == "ready\n"
         yield Opener(server, temporary)
-        assert server.stdin is not None
         server.stdin.close()

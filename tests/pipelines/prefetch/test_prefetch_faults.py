@@ -190,7 +190,6 @@ def started(call: str, tmp_path: Path) -> subprocess.Popen[str]:
         env=child_environment(),
         start_new_session=True,
     )
-    assert child.stdout is not None
     assert child.stdout.readline() == "taken\n", child.communicate()[1]
     return child
 
@@ -280,14 +279,12 @@ def test_a_fork_of_the_consumer_holds_no_worker(how: str, tmp_path: Path, nothin
     command = [sys.executable, str(script), str(file)]
     pipe = subprocess.PIPE
     consumer = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=child_environment())
-    assert consumer.stdout is not None
     fork = int(consumer.stdout.readline())
     try:
         assert file.read_text().count("x") == 1
         if how == "kill":
             consumer.kill()
         else:
-            assert consumer.stdin is not None
             consumer.stdin.close()
         until(lambda: file.read_text().count("x") == 2)  # its `finally` ran
     finally:

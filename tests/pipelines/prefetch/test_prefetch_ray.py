@@ -168,7 +168,6 @@ def test_the_end_of_the_consumer(connected: Any, tmp_path: Path, number: signal.
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py"), connected.address]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert child.stdout is not None
     taken, actors = child.stdout.readline(), len(living_actors())
     os.killpg(child.pid, number)
     _, errors = child.communicate(timeout=60)

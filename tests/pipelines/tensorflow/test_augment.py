@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 from object_images import encoded
 
-from shardfeed.errors import UsageError
 from shardfeed.pipelines import letterbox, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.tensorflow.augment import ImageTransform
 from shardfeed.schema import ENCODED, FORMAT
@@ -165,27 +164,3 @@ def test_letterbox_shows_the_whole_image() -> None:
     assert found[5:45, :, 0].min() <= 2
     assert found[..., 0].max() >= 246
     assert found[..., 1].max() >= 196
-
-
-@pytest.mark.parametrize("size", [0, -3, (3, 0), (1, 2, 3), 2.5, "224", (2.0, 2)])
-@pytest.mark.parametrize("make", [random_resized_crop, resize_center_crop, letterbox])
-def test_bad_sizes(make: type, size: object) -> None:
-    with pytest.raises(UsageError, match="size: got"):
-        make(size)
-
-
-@pytest.mark.parametrize("span", [(0, 1), (0.5, 0.2), (0.5, 1.5), (-1, 1)])
-def test_bad_areas(span: tuple[float, float]) -> None:
-    with pytest.raises(UsageError, match="area: got"):
-        random_resized_crop(8, area=span)
-
-
-def test_other_bad_arguments() -> None:
-    with pytest.raises(UsageError, match="aspect_ratio: got"):
-        random_resized_crop(8, aspect_ratio=(0, 1))
-    for fraction in (0, 1.1, -1):
-        with pytest.raises(UsageError, match="crop_fraction: got"):
-            resize_center_crop(8, crop_fraction=fraction)
-    for fill in (-1, 256):
-        with pytest.raises(UsageError, match="fill: got"):
-            letterbox(8, fill=fill)

@@ -248,30 +248,16 @@ def test_ragged_features_without_padding_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size: got 0"),
-        ({"batch_size": 2.5}, "batch_size: got 2.5"),
         ({"batch_size": 1000}, r"batch_size: got 1000, expected at most 1\d\d, .*split train"),
         ({"order": Stream(epoch_samples=1000)}, "epoch_samples: got 1000, expected at most"),
         ({"order": Global(epoch_samples=7)}, "batch_size: got 8, expected at most 7"),
-        ({"order": "shuffled"}, "order: got 'shuffled', expected Stream or .* or 'stream' or 'global' or"),
-        ({"seed": -1}, "seed: got -1"),
-        ({"seed": 1.5}, "seed: got 1.5"),
-        ({"seed": 2**63}, "seed: got"),
         ({"start_step": 0, "drop_remainder": False}, "start_step: got 0 with drop_remainder=False"),
-        ({"start_step": -1}, "start_step: got -1"),
-        ({"workers": 0}, "workers: got 0"),
         ({"keys": ["image/lable"]}, "keys: got 'image/lable'.*image/class/label"),
     ],
 )
 def test_bad_arguments(train: Split, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make_batches(train, place, **({"batch_size": 8} | options))
-
-
-@pytest.mark.parametrize("label", ["image/class/lable", FILENAME])
-def test_label_that_is_no_number_is_refused(train: Split, label: str) -> None:
-    with pytest.raises(UsageError, match=r"label: got .*there is 'image/class/label', 'image/height', 'image/width'"):
-        train_batches(train, batch_size=8, image_size=8, label=label)
 
 
 @pytest.mark.promise(27)

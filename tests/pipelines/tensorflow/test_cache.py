@@ -698,10 +698,8 @@ def test_processes_that_start_at_once(train: Split, tmp_path: Path, kind: str) -
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     children = [subprocess.Popen(command, text=True, **pipes) for _ in range(3)]
     for child in children:
-        assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
     for child in children:
-        assert child.stdin is not None
         child.stdin.write("\n")
         child.stdin.flush()
     found = []

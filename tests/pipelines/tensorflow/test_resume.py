@@ -115,18 +115,6 @@ def test_after_pickling_the_order_and_the_samples(flowers: Dataset) -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"start_step": -1}, "start_step: got -1"),
-        ({"start_step": 1.5}, "start_step: got 1.5"),
-    ],
-)
-def test_bad_arguments(flowers: Dataset, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        train_batches(flowers["train"], batch_size=8, image_size=8, **options)
-
-
 def test_damage_names_its_record(flowers: Dataset, tmp_path: Any) -> None:
     import shutil
 

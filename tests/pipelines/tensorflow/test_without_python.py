@@ -55,7 +55,6 @@ def service() -> Iterator[str]:
     """Address of a tf.data service, whose worker is another process, without this package."""
     command = [sys.executable, "-c", SERVICE]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.kill()
 

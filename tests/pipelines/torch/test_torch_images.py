@@ -218,12 +218,3 @@ def test_without_opencv(monkeypatch: pytest.MonkeyPatch) -> None:
     assert random_resized_crop(8).antialias
     with pytest.raises(MissingExtraError, match=r"antialias=False: OpenCV cannot be imported; pip install opencv"):
         letterbox(8, antialias=False)
-
-
-def test_arguments_are_checked() -> None:
-    with pytest.raises(UsageError, match="size: got"):
-        random_resized_crop(0)
-    with pytest.raises(UsageError, match="area"):
-        random_resized_crop(8, area=(0.5, 1.5))
-    with pytest.raises(UsageError, match="crop_fraction"):
-        resize_center_crop(8, crop_fraction=0)

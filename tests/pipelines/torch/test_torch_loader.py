@@ -658,8 +658,6 @@ def test_a_transform_runs_in_workers_alone(flowers: Dataset) -> None:
         ({"transform": None}, "expected exactly one"),
         ({"transform": None, "image_size": 8, "label": "image/filename"}, "label"),
         ({"ranks": Ranks(0, 5)}, "a multiple of the 5 ranks; use 10 or 15"),
-        ({"workers": -1}, "workers"),
-        ({"start_step": -1}, "start_step"),
         ({"batch_size": 1000}, "batch_size.*use a smaller batch, or, in make_batches, drop_remainder=False"),
     ],
 )

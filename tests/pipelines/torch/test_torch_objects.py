@@ -354,17 +354,8 @@ def test_missing_features_are_refused(scenes: Dataset, flowers: Dataset) -> None
     with pytest.raises(UsageError, match="cannot be flipped"):
         detection(CROP, keypoints=True).bind(cannot_mirror)
     detection(straight, keypoints=True).bind(cannot_mirror)
-    with pytest.raises(UsageError, match=r"image: got .*random_resized_crop"):
-        detection(lambda record, seed: None)  # type: ignore[arg-type]
-    for options, message in [
-        ({"boxes": "cxcywh"}, "boxes: got 'cxcywh', expected 'xyxy' or 'yxyx'"),
-        ({"boxes": "yxyx", "tv": True}, "expected one of xyxy, xywh, center_xywh with tv=True"),
-        ({"crowd": "flag"}, "crowd: got 'flag', expected 'keep' or 'drop'"),
-        ({"min_visible": 1.5}, "min_visible: got 1.5"),
-        ({"label_offset": -1}, "label_offset: got -1"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            detection(CROP, **options)
+    with pytest.raises(UsageError, match="expected one of xyxy, xywh, center_xywh with tv=True"):
+        detection(CROP, boxes="yxyx", tv=True)
     with pytest.raises(UsageError, match=r"dtype: got torch\.float32"):
         segmentation(CROP, dtype=torch.float32)
     with pytest.raises(UsageError, match="void: got 256"):

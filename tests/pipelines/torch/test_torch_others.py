@@ -314,16 +314,6 @@ def test_collate_fn_and_damaged_records(flowers: Dataset, tmp_path: Path) -> Non
     assert len(skip.found) == 1
 
 
-@pytest.mark.parametrize("make", [torch_loader, torch_eval_loader])
-def test_a_dataset_or_a_path_where_a_split_is_expected(flowers: Dataset, make: Any) -> None:
-    with pytest.raises(UsageError, match=r"""give data\["train"\] or data\["validation"\]"""):
-        make(flowers, batch_size=8, image_size=16)
-    with pytest.raises(UsageError, match=r"""got the path 'flowers'.*shardfeed.open\('flowers'\)\["train"\]"""):
-        make("flowers", batch_size=8, image_size=16)
-    with pytest.raises(UsageError, match=r"(samples|split): got list, expected a split"):
-        make([1, 2], batch_size=8, image_size=16)
-
-
 TWO = """
 import sys
 import accelerate

@@ -300,7 +300,6 @@ def test_ctrl_c_gives_one_traceback(flowers: Dataset, wait: float) -> None:
     code = PROGRAM + "torch_loader = shardfeed.torch_loader; print('begun', flush=True); keep_going()"
     program = [sys.executable, "-c", code, flowers.directory]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as trainer:
-        assert trainer.stdout is not None
         assert trainer.stdout.readline() == "begun\n"
         time.sleep(wait)
         trainer.send_signal(signal.SIGINT)

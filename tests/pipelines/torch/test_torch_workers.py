@@ -333,7 +333,6 @@ def test_ctrl_c_gives_one_traceback(method: str, moment: str, flowers: Dataset, 
     environment = os.environ | {"PYTHONPATH": str(SUPPORT)}
     options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
     with subprocess.Popen(program, start_new_session=True, **options) as trainer:
-        assert trainer.stdout is not None
         assert moment in iter(lambda: trainer.stdout.readline().strip(), "")
         os.killpg(trainer.pid, signal.SIGINT)
         errors = trainer.communicate()[1]  # until the last worker has closed it
@@ -365,7 +364,6 @@ def test_no_worker_outlives_a_killed_trainer(method: str, flowers: Dataset, tmp_
     script.write_text(TRAINER)
     program = [sys.executable, str(script), flowers.directory, method]
     with subprocess.Popen(program, stdout=subprocess.PIPE) as trainer:
-        assert trainer.stdout is not None
         workers = [Path("/proc", pid.decode()) for pid in trainer.stdout.readline().split()]
         assert len(workers) == 2
         assert all(worker.exists() for worker in workers)
