@@ -12,6 +12,7 @@
     append, merge, filter, split, relabel, remove, reshard, MakingOptions
                                                                 a new dataset from existing ones
     export, Exported                                            a dataset to the files of other tools
+    card, CardOptions                                           croissant.json and a dataset card
     adopt, rebuild, Rebuilt, survey, Survey                     existing TFRecords
     salvage, Salvaged                                           the intact records of a damaged dataset
     push, Pushed, pull, Pulled                                  copies of a dataset to and from a bucket
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.filter import filter as filter
     from shardfeed.converters.existing.making import MakingOptions as MakingOptions
     from shardfeed.converters.existing.merge import merge as merge
+    from shardfeed.converters.existing.passport import CardOptions as CardOptions
+    from shardfeed.converters.existing.passport import card as card
     from shardfeed.converters.existing.pull import Pulled as Pulled
     from shardfeed.converters.existing.pull import pull as pull
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt

@@ -27,7 +27,7 @@ def llms_txt() -> str:
     title, claim, about = re.findall(r"\A# (.+)\n\n\*\*(.+)\*\*\n\n((?:.+\n)+)", index)[0]
     uses: dict[str, list[str]] = {}
     for use, links in re.findall(r"^\| ([a-z].+?) \| (.+) \|$", index, re.MULTILINE):
-        for page in re.findall(r"\]\(([^)]+)\)", links):
+        for page in re.findall(r"\]\(([^)#]+)", links):
             uses.setdefault(page, []).append(use)
     lines = [f"# {title}", "", f"> {claim}", "", about]
     for caption, names in re.findall(r"^:caption: (.+)\n\n((?:.+\n)+)```", index, re.MULTILINE):

@@ -14,7 +14,7 @@ from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, escape
 from shardfeed.formats.format import Walked
 from shardfeed.manifest import SplitInfo, read_manifest
-from shardfeed.naming import MANIFEST, is_dataset_file, is_shard
+from shardfeed.naming import CARD, CROISSANT, MANIFEST, is_dataset_file, is_shard
 from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.storage.address import located
 from shardfeed.storage.storage import LOCAL, FileInfo, Storage, not_a_file, sizes_by_name
@@ -86,7 +86,7 @@ def verify(
     for name in sorted(present - expected.keys()):
         if is_dataset_file(name):
             result.damages.append(Damage(name, "not part of the dataset"))
-        else:
+        elif name != CROISSANT and (name != CARD or CROISSANT not in present):
             result.strangers.append(name)
     strange = {name for name in expected.keys() & present if found[name] < 0}
     result.damages += [Damage(name, not_a_file(directory, name)) for name in sorted(strange)]

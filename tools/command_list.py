@@ -28,6 +28,7 @@ COMMANDS = {
     "salvage": "copy the undamaged records of a dataset to a new dataset",
     "rebuild": "restore missing or damaged indexes and columns",
     "adopt": "use existing TFRecords without copying them",
+    "card": "write croissant.json and a dataset card",
     "push": "copy a dataset to a bucket",
     "pull": "copy a dataset from a bucket or a web server",
     "demo": "convert, verify and train on drawn shapes, in a minute",
@@ -38,7 +39,7 @@ COMMANDS = {
 GROUPS = {
     "create and check a dataset": ("convert", "inspect", "verify", "preview", "report", "bench"),
     "derive datasets from datasets": ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export"),
-    "copy datasets to buckets and back": ("push", "pull"),
+    "publish, copy to buckets and back": ("card", "push", "pull"),
     "repair, and use existing TFRecords": ("salvage", "rebuild", "adopt"),
     "try and set up": ("demo", "completion"),
 }
@@ -69,6 +70,7 @@ EXAMPLES = {
     "salvage": ("shardfeed salvage damaged repaired",),
     "rebuild": ("shardfeed rebuild flowers",),
     "adopt": ("shardfeed adopt their-records --dry-run", "shardfeed adopt their-records out --label-key class"),
+    "card": ("shardfeed card flowers --license cc-by-4.0 --creator 'Ada Byron'",),
     "push": ("shardfeed push flowers s3://bucket/flowers",),
     "pull": ("shardfeed pull s3://bucket/flowers flowers",),
     "demo": ("shardfeed demo --epochs 20",),

@@ -140,3 +140,10 @@ def a_damaged_plan(box: Box) -> None:
     box.image("images/rose/7.jpg")
     (plan,) = box.root.rglob("plan.json")
     plan.write_text("{")
+
+
+@advises("converters/existing/passport.py: move it away, or give --replace", "card out", Way("--replace"))
+def a_card_of_yours(box: Box) -> None:
+    box.folder()
+    assert box.type("convert images out") == 0
+    box.write("out/README.md", "# Mine\n")

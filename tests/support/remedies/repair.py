@@ -168,6 +168,11 @@ def read_batches(limit: int) -> None:
     Way("shardfeed salvage", 4, fill=DIR),
     Way("shardfeed verify", fill=DIR, then=Way("shardfeed salvage", 4, fill=DIR)),
 )
+@advises(
+    "converters/existing/passport.py: `shardfeed verify DIR` names all damage",
+    "card out",
+    Way("shardfeed verify", fill=DIR, then=Way("shardfeed salvage", 4, fill=DIR)),
+)
 def two_damaged_records(box: Box) -> None:
     box.folder()
     assert box.type("convert images out") == 0

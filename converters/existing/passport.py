@@ -1,0 +1,278 @@
+"""Passport of a dataset: `croissant.json`, by Croissant 1.1, and a dataset card for the Hub.
+
+Both are made of the manifest and lie beside it, but are not part of the dataset: people edit a card. No image is
+decoded; shards are read for the SHA-256 that Croissant asks for, and compared with the manifest on the way.
+
+Sources: Croissant Format Specification, version 1.1; Hugging Face Hub documentation, "Dataset Cards".
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any
+
+from shardfeed.annotations import CAPTION, KEYPOINT_X, OBJECT_MASK
+from shardfeed.declared import Typed, checked
+from shardfeed.errors import IntegrityError, OutputExistsError, UsageError, argument
+from shardfeed.formats.container import column_names
+from shardfeed.manifest import Manifest, read_manifest
+from shardfeed.naming import CARD, CROISSANT, MANIFEST, shard_file
+from shardfeed.schema import LABEL
+from shardfeed.storage.checksum import extend_crc32c
+from shardfeed.storage.local import disk_errors, write_file
+from shardfeed.storage.storage import FileInfo, local_path
+from shardfeed.text import in_usual_order, number, size_text
+
+_PIECE = 8 << 20  # bytes of a file in memory
+_MOST_CLASSES = 200  # in a card; croissant.json has all
+_VALUES = {"int64": "cr:Int64", "float32": "cr:Float32", "bytes": "sc:Text"}
+_LOADED = ("parquet", "webdataset")  # by `datasets`, which needs to know which files are of which split
+_TERMS = (
+    *("annotation", "arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "excludes", "extract"),
+    *("field", "fileObject", "fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath"),
+    *("key", "md5", "parentField", "path", "readLines", "recordSet", "references", "regex", "repeated", "replace"),
+    *("samplingRate", "sdVersion", "separator", "source", "subField", "transform", "unArchive", "value"),
+)
+_CROISSANT = "http://mlcommons.org/croissant/"
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": _CROISSANT,
+    "rai": f"{_CROISSANT}RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    **{term: {"@container": "@language"} for term in ("name", "description")},
+    **{term: {"@id": f"cr:{term}", "@type": "@json"} for term in ("data", "examples")},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    **{term: f"cr:{term}" for term in _TERMS},
+}
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class CardOptions:
+    """Facts about a dataset that no manifest knows, for its card and its croissant.json.
+
+    `license`: a name, such as "cc-by-4.0" (the Hub's spelling), or a URL. `title`: default the dataset's name.
+    `sources`: where the images come from, in words or as URLs. `citation`: BibTeX. `published`: a date, YYYY-MM-DD.
+
+    Raises UsageError for a date of another form.
+
+    Example:
+        about = CardOptions(license="cc-by-4.0", title="Flowers", creators=["Ada Byron"], published="2026-11-27")
+    """
+
+    license: Annotated[str | None, Typed("license: the Hub's name of it, such as cc-by-4.0, or a URL", "NAME")] = None
+    title: Annotated[str | None, Typed("title of the card (default: the dataset's name)", "TEXT")] = None
+    description: Annotated[str | None, Typed("what the images show and what they are for", "TEXT")] = None
+    url: Annotated[str | None, Typed("page of the dataset", "URL")] = None
+    creators: Annotated[Sequence[str], Typed("person who made it; may be repeated", "NAME", flag="creator")] = ()
+    organizations: Annotated[Sequence[str], Typed("the same of a body", "NAME", flag="organization")] = ()
+    sources: Annotated[Sequence[str], Typed("where images come from; may be repeated", "TEXT", flag="source")] = ()
+    citation: Annotated[str | None, Typed("how to cite it, in BibTeX", "TEXT")] = None
+    published: Annotated[str | None, Typed("date of publication", "YYYY-MM-DD")] = None
+
+    def __post_init__(self) -> None:
+        try:
+            date.fromisoformat(self.published or "2026-11-27")
+        except ValueError:
+            raise UsageError("published", f"got {self.published!r}, expected a date", "write YYYY-MM-DD") from None
+
+    def missing(self) -> list[str]:
+        """The names of what Croissant requires and is not given."""
+        given = {"license": self.license, "url": self.url, "creators": self.creators or self.organizations}
+        return [name for name, value in {**given, "published": self.published}.items() if not value]
+
+
+@checked
+def card(
+    path: str | os.PathLike[str],
+    about: CardOptions | None = None,
+    *,
+    replace: bool = False,
+    progress: Callable[[int], object] = lambda size: None,
+) -> None:
+    """Write `croissant.json` and a dataset card, `README.md`, into the directory of a dataset.
+
+    All shards are read, and no image is decoded. `replace`: whether files of these names may be replaced. `progress`
+    is called with bytes that were read.
+
+    Raises UsageError if `path` is not a dataset, OutputExistsError, StorageError; IntegrityError, with nothing written,
+    if a shard is not what the manifest says.
+
+    Example:
+        card("flowers", CardOptions(license="cc-by-4.0", url="https://example.com/flowers"))
+    """
+    directory, about = local_path(path), about or CardOptions()
+    manifest = read_manifest(directory)
+    for file in (os.path.join(directory, name) for name in (CARD, CROISSANT)):
+        if os.path.lexists(file) and not replace:
+            raise OutputExistsError(file, "exists already", f"move it away, or give {argument('replace', True)}")
+    files = {MANIFEST: _digest(directory, MANIFEST, None, progress)}
+    for split in map(manifest.splits.__getitem__, in_usual_order(manifest.splits)):
+        for shard, info in enumerate(split.shards):
+            name = split.shard_file(shard)
+            files[name] = _digest(directory, name, info.data, progress)
+    described = json.dumps(_croissant(manifest, about, files), indent=1, ensure_ascii=False)
+    write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode())
+    write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode())
+
+
+def _digest(directory: str, name: str, info: FileInfo | None, progress: Callable[[int], object]) -> tuple[int, str]:
+    """Bytes and SHA-256 of a file. Raises IntegrityError if it is not `info`."""
+    path, size, crc, digest = os.path.join(directory, name), 0, 0, hashlib.sha256()
+    with disk_errors(path, "read"), open(path, "rb", buffering=0) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            size, crc = size + len(piece), extend_crc32c(crc, piece)
+            progress(len(piece))
+    if info is not None and (problem := info.difference(FileInfo(size, crc))):
+        raise IntegrityError(path, problem, "`shardfeed verify DIR` names all damage")
+    return size, digest.hexdigest()
+
+
+def _node(kind: str, id: str, **more: Any) -> dict[str, Any]:
+    return {"@type": f"cr:{kind}", "@id": id, "name": id, **more}
+
+
+def _croissant(manifest: Manifest, about: CardOptions, files: dict[str, tuple[int, str]]) -> dict[str, Any]:
+    """The content of croissant.json; `files`: bytes and SHA-256 of each file that it lists."""
+    shards = f"application/x-{'tar' if manifest.format == 'webdataset' else manifest.format}"
+    distribution = [
+        _node("FileObject", name, contentUrl=name, contentSize=f"{size} B", sha256=sha256, encodingFormat=shards)
+        for name, (size, sha256) in files.items()
+    ]
+    distribution[0]["encodingFormat"] = "application/json"  # the manifest
+    patterns = {re.sub(r"[^/]*(\.\w+)$", r"*\1", name) for name in files if name != MANIFEST}
+    link = about.license if _is_url(about.license) else {"@type": "CreativeWork", "name": about.license}
+    makers = [*(("Person", name) for name in about.creators), *(("Organization", name) for name in about.organizations)]
+    given = {
+        "license": about.license and link,
+        "url": about.url,
+        "creator": [{"@type": kind, "name": name} for kind, name in makers],
+        "datePublished": about.published,
+        "citeAs": about.citation,
+        "isBasedOn": [*about.sources],
+    }
+    return {
+        "@context": _CONTEXT,
+        "@type": "Dataset",
+        "conformsTo": f"{_CROISSANT}1.1",
+        "name": about.title or manifest.name,
+        "description": about.description or f"{_counts(manifest)}.",
+        **{key: value for key, value in given.items() if value},
+        "distribution": [*distribution, _node("FileSet", "shards", encodingFormat=shards, includes=sorted(patterns))],
+        "recordSet": [*_lists(manifest), _node("RecordSet", "records", field=[*_fields(manifest)])],
+    }
+
+
+def _lists(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """The record sets whose data is here: the splits, and the classes of each feature with class names."""
+    lists: dict[str, tuple[str, dict[str, Sequence[Any]]]]
+    lists = {"splits": ("cr:Split", {"name": in_usual_order(manifest.splits)})}
+    for key, names in manifest.schema.class_names.items():
+        lists[f"{key}/classes"] = ("sc:Enumeration", {"number": range(len(names)), "name": names})
+    for id, (kind, columns) in lists.items():
+        ids = [f"{id}/{column}" for column in columns]
+        fields = [_node("Field", one, dataType=f"sc:{'Integer' if one.endswith('number') else 'Text'}") for one in ids]
+        rows = [dict(zip(ids, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        yield _node("RecordSet", id, dataType=kind, key={"@id": ids[0]}, field=fields, data=rows)
+
+
+def _fields(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """The fields of a sample: its split, by the name of the file, and each feature."""
+    schema, files = manifest.schema, {"fileSet": {"@id": "shards"}}
+    before, _, after = shard_file("\0", 0, 1, manifest.format).partition("\0")
+    names, suffix = "|".join(in_usual_order(manifest.splits)), re.escape(os.path.splitext(after)[1])
+    # So simple that mlcroissant makes a glob of it, to read only the files of a split.
+    of_split = {"regex": f"{before}({names}){after[0]}.*{suffix}$"}
+    source: dict[str, Any] = {**files, "extract": {"fileProperty": "fullpath"}, "transform": of_split}
+    yield _node(
+        "Field", "records/split", dataType="sc:Text", source=source, references={"field": {"@id": "splits/name"}}
+    )
+    columns = column_names(schema) if manifest.format == "parquet" else {}
+    for key, feature in schema.features.items():
+        column, kind, more = columns.get(key, key), schema.kind(key), {}
+        if not feature.scalar:
+            more = {"isArray": True, "arrayShape": ",".join(str(side or -1) for side in feature.shape)}
+        source = {**files, "extract": {"column": column}}
+        types: Any = _VALUES[feature.dtype]
+        if kind in ("image", "raster", "mask"):
+            types, source = "sc:ImageObject", source | ({"transform": {"jsonPath": "bytes"}} if columns else {})
+            more |= {"repeated": True} if more else {}  # as mlcroissant 1.1 knows lists of images only by this
+        elif kind in ("label", "tags"):
+            types = [types, "cr:Label"]
+        yield _node("Field", f"records/{column}", dataType=types, source=source, **more)
+
+
+def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
+    """The lines of a dataset card. Texts in its head are JSON, which is YAML, too."""
+    schema, splits = manifest.schema, [manifest.splits[name] for name in in_usual_order(manifest.splits)]
+    title, total = about.title or manifest.name, sum(split.records for split in splits)
+    yield from ("---", f"pretty_name: {json.dumps(title, ensure_ascii=False)}")
+    if _is_url(about.license):
+        yield from ("license: other", "license_name: other", f"license_link: {json.dumps(about.license)}")
+    elif about.license:
+        yield f"license: {json.dumps(about.license.lower())}"
+    tasks = {
+        "image-classification": LABEL in schema.class_names,
+        "object-detection": any(schema.kind(key) == "box" for key in schema.features),
+        "image-segmentation": schema.raster is not None or OBJECT_MASK in schema.features,
+        "keypoint-detection": KEYPOINT_X in schema.features,
+        "image-to-text": CAPTION in schema.features,
+    }
+    yield f"task_categories: {json.dumps([task for task, has in tasks.items() if has])}"
+    upper = max(3, len(str(total)))  # digits; the Hub's categories are 10K<n<100K, 100K<n<1M, ...
+    low, high = (f"{10 ** (digits % 3)}{'_KMBT'[digits // 3]}" for digits in (upper - 1, upper))
+    yield f"size_categories: [{json.dumps(f'{low}<n<{high}' if total >= 1000 else 'n<1K')}]"
+    yield "tags: [shardfeed]"
+    if manifest.format in _LOADED:
+        yield from ("configs:", "- config_name: default", "  data_files:")
+        for split in splits:
+            yield from (f"  - split: {split.name}", f"    path: data/{split.name}-*")
+    yield from ("---", "", f"# {title}", "", *([about.description, ""] if about.description else []))
+    yield from (f"{_counts(manifest)}, {size_text(sum(split.size for split in splits))}.", "")
+    yield from _table(["split", "images", "bytes"], [[split.name, split.records, split.size] for split in splits])
+    for key, names in schema.class_names.items():
+        counts = [split.class_counts.get(key, [0] * len(names)) for split in splits]
+        rows = [[name, *(of_split[label] for of_split in counts)] for label, name in enumerate(names)]
+        yield from (f"## Classes of {key}: {len(names)}", "")
+        yield from _table(["class", *(split.name for split in splits)], rows[:_MOST_CLASSES])
+        if len(rows) > _MOST_CLASSES:
+            yield from (f"{CROISSANT} has all of them.", "")
+    if manifest.rejected:
+        codes = ", ".join(f"{count:,} {code}" for code, count in manifest.rejected.items())
+        yield from (f"Left out in the conversion, as they could not be used: {codes}.", "")
+    texts = {
+        "Read it": ["```python", "import shardfeed", "", 'data = shardfeed.open("DIR")', "```"],
+        "Sources": [f"- {source}" for source in about.sources],
+        "Made by": [f"- {name}" for name in (*about.creators, *about.organizations)],
+        "License": [about.license] if about.license else [],
+        "Citation": ["```bibtex", about.citation, "```"] if about.citation else [],
+    }
+    for heading, lines in texts.items():
+        if lines:
+            yield from (f"## {heading}", "", *lines, "")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """The lines of a table in Markdown, and an empty one."""
+    for row in (head, ["---", *["---:"] * (len(head) - 1)], *rows):
+        cells = (f"{cell:,}" if isinstance(cell, int) else str(cell).replace("|", "\\|") for cell in row)
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _counts(manifest: Manifest) -> str:
+    """How many images there are: `48 images in 2 splits`."""
+    total = sum(split.records for split in manifest.splits.values())
+    return f"{number(total, 'image')} in {number(len(manifest.splits), 'split')}"
+
+
+def _is_url(text: str | None) -> bool:
+    return (text or "").startswith(("http://", "https://"))
