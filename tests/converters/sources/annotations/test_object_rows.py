@@ -60,47 +60,6 @@ def open_images(root: Path) -> Path:
     return put(root / "boxes.csv", "\n".join([OPEN_IMAGES, *rows(line, "c,x,,,,,,,0,0,0,0,0")]))
 
 
-def automl(root: Path) -> Path:
-    uses = {"a": "TRAIN", "b": "UNASSIGNED", "c": "TEST", "d": "VALIDATION"}
-
-    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
-        left, right, top, bottom = box[0] / WIDTH, box[2] / WIDTH, box[1] / HEIGHT, box[3] / HEIGHT
-        corners = f"{left},{top},,,{right},{bottom},,"
-        if label == "dog":
-            corners = f"{left},{top},{right},{top},{right},{bottom},{left},{bottom}"
-        return f"{uses[name]},gs://bucket/deep/{name}.png,{label},{corners}"
-
-    draw(root / "images" / "deep")
-    return put(root / "all.csv", "\n".join(rows(line, "TEST,gs://bucket/deep/c.png,,,,,,,,,")))
-
-
-def retinanet(root: Path) -> Path:
-    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
-        return f"images/{name}.png,{','.join(map(str, box))},{label}"
-
-    draw(root / "images")
-    return put(root / "train.csv", "\n".join(rows(line, "images/c.png,,,,,")))
-
-
-def wheat(root: Path) -> Path:
-    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
-        left, top, right, bottom = box
-        return f'{name},60,40,"[{left}.0, {top}, {right - left}, {bottom - top}]",usask_1,{label}'
-
-    draw(root / "images")
-    header = "image_id,width,height,bbox,source,label"
-    return put(root / "train.csv", "\n".join([header, *rows(line, "c,60,40,,usask_1,")]))
-
-
-def roboflow(root: Path) -> Path:
-    for split, names in (("train", "ab"), ("valid", "c"), ("test", "d")):
-        draw(root / split, {name: SCENES[name] for name in names})
-        lines = [f"{name}.png,60,40,{label},{','.join(map(str, box))}" for name in names for label, box in SCENES[name]]
-        lines += ["c.png,60,40,,,,,"] if split == "valid" else []
-        put(root / split / "_annotations.csv", "\n".join([TENSORFLOW, *lines]))
-    return root
-
-
 def semicolons(root: Path) -> Path:
     table = tensorflow(root)
     text = table.read_text().replace(",", ";").replace("class", "Class").replace("filename", " FileName ")
@@ -125,10 +84,6 @@ def kaggle_runs(root: Path) -> Path:
 BUILDERS: dict[str, Callable[[Path], Path]] = {
     "tensorflow": tensorflow,
     "open_images": open_images,
-    "automl": automl,
-    "retinanet": retinanet,
-    "wheat": wheat,
-    "roboflow": roboflow,
     "semicolons": semicolons,
     "kaggle_runs": kaggle_runs,
 }
@@ -160,15 +115,9 @@ def test_every_dialect_gives_the_same_records(dialect: str, tmp_path: Path) -> N
         name: {key: value for key, value in values.items() if key in boxes} for name, values in stems(found).items()
     } == expected()
     assert (report.account.read, report.account.written) == (6, 6)
-    splits = {Path(key).stem: values["split"] for key, values in found.items()}
-    assert splits == {
-        "automl": {"a": "train", "b": "train", "c": "test", "d": "validation"},
-        "roboflow": {"a": "train", "b": "train", "c": "validation", "d": "test"},
-    }.get(dialect, dict.fromkeys("abcd", "train"))
+    assert {values["split"] for values in found.values()} == {"train"}
     notes = " ".join(report.notes)
-    assert ("matched without extension or folder: 4 ('b' is 'images/b.png')" in notes) == (
-        dialect in ("open_images", "wheat")
-    )
+    assert ("matched without extension or folder: 4 ('b' is 'images/b.png')" in notes) == (dialect == "open_images")
     if dialect == "open_images":
         d = next(values for key, values in found.items() if key.endswith("d.png"))
         assert (d[f"{OBJECTS}group_of"], d[f"{OBJECTS}truncated"]) == ([1, 1, 1], [0, 0, 0])
@@ -302,16 +251,17 @@ def test_automl_as_it_comes(tmp_path: Path) -> None:
             "TEST,gs://x/c.png,dog,0,0,0.5,0,0.5,0.5,0.1,0.5",
             "TEST,gs://x/c.png,dog,0,0,0.5,0,0.5,0.5,,",
             "TEST,gs://x/c.png,dog,0,0,0.5,0,0.5,0.5,0,0.5",
+            "UNASSIGNED,gs://x/d.png,dog,0,0,,,0.5,0.5,,",
         ]
     )
     report, found = converted(table(tmp_path / "rows", text), tmp_path / "out", max_bad={"objects": 2})
     assert {key: (values["split"], len(values[XMIN])) for key, values in found.items()} == {
-        "a.png": ("train", 1), "b.png": ("validation", 0), "c.png": ("test", 1),
+        "a.png": ("train", 1), "b.png": ("validation", 0), "c.png": ("test", 1), "d.png": ("train", 1),
     }  # fmt: skip
     assert [one.code for one in report.account.left_out] == ["E_LINE", "E_LINE"]
     assert "got 4 corners that are not an upright box" in report.account.left_out[0].reason
     without_use = "\n".join(line.partition(",")[2] for line in text.splitlines() if "b.png" not in line)
-    assert len(table(tmp_path / "again", without_use)) == 2
+    assert len(table(tmp_path / "again", without_use)) == 3
 
 
 def test_rows_without_coordinates_keep_an_image(tmp_path: Path) -> None:
@@ -456,7 +406,7 @@ def test_any_cell_is_a_region_or_refused(cell: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dialect", [name for name in BUILDERS if name not in ("roboflow", "semicolons")])
+@pytest.mark.parametrize("dialect", [name for name in BUILDERS if name != "semicolons"])
 def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_path: Path) -> None:
     path = BUILDERS[dialect](tmp_path / "rows")
     pieces = [b",", b'"', b"\n", b"", b"-1", b"nan", b"999", b"\xff", b"x", b"a.png", b"/", b"\0"]

@@ -57,17 +57,6 @@ def beside(root: Path, scenes: dict[str, Objects] | None = None, **of_xml: Any) 
     return root
 
 
-def roboflow(root: Path) -> Path:
-    """A folder for each split, XML files beside the images, and a text that is none."""
-    for split, names in (("train", "ab"), ("valid", "c"), ("test", "d")):
-        scenes = {name: SCENES[name] for name in names}
-        draw(root / split, scenes)
-        for name, objects in scenes.items():
-            put(root / split / f"{name}.xml", xml(objects, f"{name}.png"))
-    put(root / "README.roboflow.txt", "x")
-    return root
-
-
 def apart(root: Path) -> Path:
     """annotations/xmls and images, as the Oxford pets have it."""
     draw(root / "images")
@@ -76,7 +65,7 @@ def apart(root: Path) -> Path:
     return root
 
 
-BUILDERS: dict[str, Callable[[Path], Path]] = {"devkit": devkit, "beside": beside, "roboflow": roboflow, "apart": apart}
+BUILDERS: dict[str, Callable[[Path], Path]] = {"devkit": devkit, "beside": beside, "apart": apart}
 
 
 class TestContract(SourceContract):
@@ -104,10 +93,7 @@ def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> Non
     assert stems(found) == expected()
     assert (report.account.read, report.account.written) == (6, 6)
     splits = {Path(key).stem: values["split"] for key, values in found.items()}
-    assert splits == {
-        "devkit": {"a": "train", "b": "train", "c": "train", "d": "validation"},
-        "roboflow": {"a": "train", "b": "train", "c": "validation", "d": "test"},
-    }.get(layout, dict.fromkeys("abcd", "train"))
+    assert splits == dict.fromkeys("abcd", "train") | ({"d": "validation"} if layout == "devkit" else {})
     notes = " ".join(report.notes)
     assert ("images without an XML file, treated as images without objects: 1 (c.png)" in notes) == (layout == "beside")
 
