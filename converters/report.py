@@ -24,7 +24,7 @@ from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, a
 from shardfeed.formats.format import ShardInfo
 from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import dataset_name
-from shardfeed.schema import LABEL
+from shardfeed.schema import LABEL, PNG16
 from shardfeed.shard_table import ShardTable
 from shardfeed.storage.storage import FileInfo
 from shardfeed.text import in_usual_order, listing, number, some
@@ -329,7 +329,10 @@ def _kept_slow(progressive: int, manifest: Manifest) -> Iterator[str]:
         images = number(progressive, "progressive JPEG was", "progressive JPEGs were")
         slow = f"{images} kept, which decode 2.7 times slower than baseline JPEGs"
         yield f"{slow}: --baseline (in Python ImageOptions(baseline=True)) converts them without loss"
-    pngs, jpegs = (sum(split.formats.get(name, 0) for split in manifest.splits.values()) for name in ("png", "jpeg"))
+    kinds = PNG16, "png", "jpeg"
+    deep, pngs, jpegs = (sum(split.formats.get(kind, 0) for split in manifest.splits.values()) for kind in kinds)
+    if deep and pngs + jpegs:
+        yield f"{deep:,} of {deep + pngs + jpegs:,} images have 16 bits, and a batch has 16 or 8: select one of the two"
     if pngs and jpegs:
         mixed = f"{number(pngs, 'PNG is', 'PNGs are')} among {jpegs:,} JPEGs, but some readers only decode JPEG"
         yield f"{mixed}: --png-to-jpeg (in Python ImageOptions(png_to_jpeg=True)) stores all as JPEG"

@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 MOST_PIXELS = 65_535  # of a side: that of the largest JPEG
 Side = Annotated[int, Range(1, MOST_PIXELS)]
 Size = Side | tuple[Side, Side]
+Channels = Literal[1, 3]
 T = TypeVar("T")
 S = TypeVar("S", bound=Samples)
 

@@ -14,6 +14,7 @@ from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.arguments import (
     WHOLE,
+    Channels,
     S,
     Size,
     check_image_feature,
@@ -56,6 +57,7 @@ def array_batches(
     aspect_ratio: tuple[float, float] | None = None,
     flip: bool = True,
     letterbox: bool = False,
+    channels: Channels = 3,
     seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
@@ -68,8 +70,8 @@ def array_batches(
 ) -> "TrainingArrays":
     """Make batches for training as NumPy arrays, by threads ahead of their use. Each iteration is the next epoch.
 
-    Batches are (images uint8 [b, height, width, 3], labels int64 [b]), or a dict with `features` or `targets`. b is
-    `batch_size / ranks`. Neither TensorFlow nor PyTorch is needed.
+    Batches are (images uint8 [b, height, width, channels], labels int64 [b]), or a dict with `features` or `targets`. b
+    is `batch_size / ranks`. Images stored with 16 bits are uint16. Neither TensorFlow nor PyTorch is needed.
 
     With the same seed, order and global batch size, each step has the same samples and crop windows on any number of
     ranks, as in `train_batches` and `torch_loader`. Images are not antialiased: pixels equal those of `train_batches`,
@@ -84,6 +86,7 @@ def array_batches(
         area, aspect_ratio, flip: of the crops, as in `random_resized_crop`. None: as there; if the order has shapes,
             (1, 1), so that crops are centred, and as large as the shape's aspect ratio allows.
         letterbox: whether the whole image is resized to fit and padded with 0, instead of cropped.
+        channels: 3, or 1 for gray images, of which then no copies are made; of colours it is their brightness.
         seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
             dataset in a bucket `Blocks(block_bytes=8 << 20)`. "stream" is not supported.
@@ -122,7 +125,7 @@ def array_batches(
     size = checked_size(image_size)
     usual = WHOLE if image_size is None else {"area": AREA, "aspect_ratio": ASPECT_RATIO}
     window = RandomWindow(area or usual["area"], aspect_ratio or usual["aspect_ratio"])
-    crop = Letterbox(size, 0) if letterbox else RandomCrop(size, window, flip)
+    crop = Letterbox(size, 0, channels) if letterbox else RandomCrop(size, window, flip, channels)
     if letterbox and (area, aspect_ratio, flip) != (None, None, True):
         raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
     order = default_order(samples, Global()) if order is None else order
@@ -148,6 +151,7 @@ def eval_array_batches(
     image_size: Size,
     crop_fraction: float = _CROP_FRACTION,
     letterbox: bool = False,
+    channels: Channels = 3,
     label: str = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
@@ -166,7 +170,7 @@ def eval_array_batches(
         crop_fraction: share of the shorter side that is cropped at the centre.
         damaged: a `Skip`, which leaves out damaged records; a batch without any intact record is left out too, or
             raises IntegrityError with several ranks, which must have the same number of steps.
-        batch_size, image_size, letterbox, label, features, targets, workers, ranks: as in `array_batches`.
+        batch_size, image_size, letterbox, channels, label, features, targets, workers, ranks: as in `array_batches`.
 
     Raises:
         UsageError: as in `array_batches`, but for fewer samples than ranks instead of than a batch.
@@ -182,7 +186,7 @@ def eval_array_batches(
             rows += zip(batch["image/filename"], predict(batch["images"] / 255).argmax(1))
     """
     size = checked_size(image_size)
-    crop = Letterbox(size, 0) if letterbox else CenterCrop(size, crop_fraction)
+    crop = Letterbox(size, 0, channels) if letterbox else CenterCrop(size, crop_fraction, channels)
     if letterbox and crop_fraction != _CROP_FRACTION:
         raise UsageError("letterbox", "crop_fraction is of a centre crop", "leave one of the two out")
     split, parts = _parts(split, crop, label, features, targets)

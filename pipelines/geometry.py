@@ -255,11 +255,13 @@ BY_ORDER = (0, 0)  # the target of a crop whose size is the shape that an order 
 class Crop:
     """A rule that chooses the window of an image to resize to `target`, (height, width) in pixels. Pickles.
 
-    A target `BY_ORDER` becomes one by `at`. `draws`: whether views are drawn at random. `mirrors`, `letterboxes`:
-    whether a view may be mirrored, or padded with the value `fill`.
+    A target `BY_ORDER` becomes one by `at`. `channels`: of the result, 3, or 1 for brightness alone. `draws`: whether
+    views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or padded with the value
+    `fill`.
     """
 
     target: tuple[int, int]
+    channels: int = 3
     draws: bool = False
     mirrors: bool = False
     letterboxes: bool = False
@@ -309,6 +311,7 @@ class RandomCrop(Crop):
     target: tuple[int, int]
     window: RandomWindow
     flip: bool
+    channels: int = 3
     draws = True
 
     @property
@@ -337,6 +340,7 @@ class CenterCrop(Crop):
 
     target: tuple[int, int]
     crop_fraction: float
+    channels: int = 3
 
     def __post_init__(self) -> None:
         if not 0 < self.crop_fraction <= 1:
@@ -352,6 +356,7 @@ class Letterbox(Crop):
 
     target: tuple[int, int]
     fill: int
+    channels: int = 3
     letterboxes = True
 
     def view(self, height: int, width: int) -> View:

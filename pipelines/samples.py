@@ -1,6 +1,7 @@
 """Sources of batches: a split, or several splits mixed by weight."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.readers.split import Split
-from shardfeed.schema import FILENAME, Schema
+from shardfeed.schema import FILENAME, FORMAT, PNG16, Schema
 
 _PLACE_BITS = 40  # bits of a place within its part; the part's number is above them
 
@@ -182,6 +183,25 @@ def mix(parts: Annotated[Sequence[tuple[Split, float]], _PAIRS]) -> Mixture:
 def images_checked(samples: Samples) -> bool:
     """Whether all images, also those outside of a part of a split, were decoded when they were stored."""
     return all(split.shards.info.checked for split in (samples.parts if isinstance(samples, Mixture) else (samples,)))
+
+
+def pixel_dtype(samples: Samples) -> np.dtype:
+    """The dtype of the samples' pixels: uint16 if all images were stored with 16 bits, uint8 if none was.
+
+    Raises UsageError if only some were: what a level of the others means, nobody knows.
+    """
+    found: Counter[str] = Counter()
+    for split in samples.parts if isinstance(samples, Mixture) else (samples,):
+        formats: Any = split.formats
+        if PNG16 in formats and len(formats) > 1:  # the samples may be a part of them
+            formats = Counter(kind.decode() for kind in split.column(FORMAT))
+        found.update(formats)
+    deep = found.pop(PNG16, 0)
+    if deep and found.total():
+        problem = f"{deep:,} of {deep + found.total():,} images have 16 bits, the others 8"
+        remedy = f'split.select(split.column("{FORMAT}") == b"{PNG16}") has the former, with != the latter'
+        raise UsageError(samples.name, problem, remedy)
+    return np.dtype(np.uint16 if deep else np.uint8)
 
 
 def where_found(samples: Samples, payload: bytes) -> str:

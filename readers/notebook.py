@@ -88,7 +88,14 @@ def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Imag
         return Image.frombytes("RGB", (raw[1], raw[0]), encoded)
     with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:  # as loaders see it: no EXIF orientation
         image.draft("RGB", (side, side))
-        return image.convert("RGB")
+        return as_rgb(image)
+
+
+def as_rgb(image: "Image") -> "Image":
+    """Convert to RGB; of gray with 16 bits to the upper 8, where Pillow makes all above 255 white."""
+    if image.mode.startswith("I;16"):
+        image = image.point(lambda level: level / 256).convert("L")
+    return image.convert("RGB")
 
 
 def _table(rows: Sequence[Sequence[object]], *, head: bool = True) -> str:

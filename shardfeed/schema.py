@@ -18,7 +18,8 @@ from shardfeed.errors import UsageError, escape
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 ENCODED = "image/encoded"  # bytes: the JPEG or PNG file, or raw pixels: uint8 RGB, row-major [height, width, 3]
-FORMAT = "image/format"  # b"jpeg", b"png" or b"raw"
+FORMAT = "image/format"  # b"jpeg", b"png", b"png16" or b"raw"
+PNG16 = "png16"  # a PNG of 16 bits, gray or RGB, whose readers keep them
 HEIGHT = "image/height"  # int64, pixels, of the stored image
 WIDTH = "image/width"  # int64, pixels
 RESTARTS = "image/restarts"  # bytes: lengths of a seekable JPEG's rows of MCUs (jpeg.restarts); b"" for other images

@@ -162,8 +162,8 @@ def _print_changes(report: Report) -> None:
     reasons = [f"{what} {count:,}" for (what, asked), count in sorted(found.items()) if not asked]
     if reasons:
         changed = number(len({noted.key for noted in report.normalised if not noted.asked}), "image")
-        if any(Change.BITS_16 in reason for reason in reasons):
-            reasons[-1] += "; of 16 bits, 256 levels are left"
+        if cut := sum(count for (what, asked), count in found.items() if Change.BITS_16 in what and not asked):
+            reasons[-1] += f"; {cut:,} reduced from 16 to 8 bits: --keep-depth keeps those of PNG and TIFF"
         print(f"{changed} stored as upright RGB or grey of 8 bits, so that all loaders agree: {', '.join(reasons)}")
     for (what, asked), count in sorted(found.items()):
         if asked:

@@ -32,7 +32,7 @@ from shardfeed.naming import (
     dataset_name,
     label_names_file,
 )
-from shardfeed.schema import ENCODED, LABEL, Feature, Schema
+from shardfeed.schema import ENCODED, LABEL, PNG16, Feature, Schema
 from shardfeed.shard_table import ShardTable
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import NewFile, disk_errors, fsync_directory, remove_file, remove_tree, write_file
@@ -210,7 +210,8 @@ def tfds_files(
 
     `name`: NAME, or NAME/VERSION.
     """
-    features = {key: _feature(key, schema, image or ImageOptions()) for key in sorted(schema.features)}
+    deep = {kind for split in splits.values() for kind in split.formats} == {PNG16}
+    features = {key: _feature(key, schema, image or ImageOptions(), deep) for key in sorted(schema.features)}
     files = {"dataset_info.json": _json(_dataset_info(name, schema, splits, TFDS_FORMATS[to]))}
     files["features.json"] = _json(_of_class("features_dict.FeaturesDict", featuresDict={"features": features}))
     # `image/a.b` and `image/a/b` share one: then neither has names, but numbers.
@@ -255,7 +256,7 @@ def _of_class(name: str, **content: Any) -> dict[str, Any]:
     return {"pythonClassName": f"tensorflow_datasets.core.features.{name}", **content}
 
 
-def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
+def _feature(key: str, schema: Schema, image: ImageOptions, deep: bool) -> dict[str, Any]:
     feature = schema.features[key]
     is_image = key == schema.key(ENCODED) and schema.kind(key) == "image"
     if is_image and image.encode == "raw" and image.shape is None:
@@ -267,7 +268,7 @@ def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
         return _of_class("tensor_feature.Tensor", tensor={"shape": dimensions, "dtype": "uint8", "encoding": "bytes"})
     if is_image:
         # No encodingFormat: it would name one of the two formats, and TFDS decodes either by its content.
-        of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
+        of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint16" if deep else "uint8"}
         return _of_class("image_feature.Image", image=of_file)
     if schema.raster is not None and key == RASTER:
         # One channel: if asked for three, a decoder would add two.

@@ -248,7 +248,7 @@ def export(
         left_out=dict.fromkeys(losses.keys, 0) | {word: count for word, count in items.left_out.items() if count},
         renamed=written.renamed,
         notes=(*form.notes, *written.notes, *alike),
-        convert_commands=tuple(one.command(target, items.raw) for one in again),
+        convert_commands=tuple(one.command(target, items.stored) for one in again),
         dry_run=dry_run,
         seconds=time.monotonic() - started,
     )

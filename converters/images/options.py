@@ -94,6 +94,9 @@ class ImageOptions:
         bits: bits that the values of 16-bit gray images use, 9 to 16: 12 for most X-ray detectors, so that 4095 becomes
             white. An image with a larger value is an error (E_UNSUPPORTED), and so is a colour image of 16 bits if
             this is below 16.
+        keep_depth: PNG and TIFF images of 16 bits, gray or RGB, are stored as PNG of 16 bits (`image/format` "png16"),
+            and loaders give them as uint16. Other images are stored as without it. Not with "raw", `png_to_jpeg` and
+            `bits`.
         max_pixels: limit of height * width; larger images are rejected as E_TOO_LARGE before they are decoded.
         max_bytes: limit of the file size; larger files are rejected as E_TOO_LARGE before they are read.
         sha256: store the hash of every source file.
@@ -116,6 +119,7 @@ class ImageOptions:
     png_to_jpeg: Annotated[bool, Typed("store PNGs as JPEG, for readers that only decode JPEG")] = False
     background: Annotated[str | Rgb, Typed("colour behind transparent pixels; none drops alpha", "COLOR")] = "white"
     bits: Annotated[int, Range(9, 16), Typed("bits used by 16-bit gray images: 12 makes 4095 white", "N")] = 16
+    keep_depth: Annotated[bool, Typed("keep the 16 bits of PNG and TIFF images; batches are uint16")] = False
     max_pixels: Annotated[
         int, Range(1, MAX_PIXELS), Typed(f"reject larger images (default and maximum: {MAX_PIXELS})", "N")
     ] = MAX_PIXELS
@@ -129,6 +133,9 @@ class ImageOptions:
         for name in ("baseline", "png_to_jpeg", "seekable"):
             if getattr(self, name) and self.encode == "raw":
                 raise UsageError(name, "does not apply to raw pixels", "leave it out")
+        for name in ("encode", "png_to_jpeg", "bits"):
+            if self.keep_depth and getattr(self, name) not in ("keep", False, 16):
+                raise UsageError("keep_depth", f"with {argument(name)} images have 8 bits", "leave one of the two out")
         _ = self.background_rgb
 
     def _check_size(self) -> None:
@@ -191,6 +198,7 @@ class ImageOptions:
             "png_to_jpeg": self.png_to_jpeg,
             "background": "none" if self.background_rgb is None else list(self.background_rgb),
             **({"bits": self.bits} if self.bits != 16 else {}),
+            **({"keep_depth": True} if self.keep_depth else {}),
             "max_pixels": self.max_pixels,
             "max_bytes": self.max_bytes,
         }

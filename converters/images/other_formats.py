@@ -1,9 +1,9 @@
 """GIF, BMP, TIFF, WebP, AVIF, JPEG 2000, PNM and, by an extra, HEIF to pixels."""
 
 import io
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from PIL import Image, ImageFile
+from PIL import ImageFile
 from PIL.AvifImagePlugin import AvifImageFile
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
@@ -11,6 +11,7 @@ from PIL.Jpeg2KImagePlugin import Jpeg2KImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from shardfeed.converters.images.deep import deep_image
 from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
 from shardfeed.converters.images.options import WHITE, Change, Rgb
 from shardfeed.converters.images.other_headers import check_avif, check_gif, check_jpeg2000, check_webp
@@ -34,21 +35,29 @@ _BITS = {1: (Change.BITS_1,), 16: (Change.BITS_16,)}
 
 
 class LoadedImage(NamedTuple):
-    """Pixels of mode L or RGB, not upright yet, and what was found on the way.
+    """Pixels of mode L or RGB, or a `DeepImage`, not upright yet, and what was found on the way.
 
     changes: what makes the format unusual. orientation: EXIF, 1..8, still to be applied.
     warnings: sentences about oddities and what was lost. lossy: whether the source stores pixels with loss.
     """
 
-    pixels: Image.Image
+    pixels: Any
     changes: tuple[Change, ...]
     orientation: int
     warnings: tuple[str, ...]
     lossy: bool
 
 
-def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb | None = WHITE, bits: int = 16) -> LoadedImage:
-    """Decode one still image of `kind`; `background`, `bits` as in `gray_or_rgb`.
+def load_other(
+    kind: Kind,
+    data: bytes,
+    max_pixels: int,
+    background: Rgb | None = WHITE,
+    bits: int = 16,
+    *,
+    keep_depth: bool = False,
+) -> LoadedImage:
+    """Decode one still image of `kind`; `background`, `bits` as in `gray_or_rgb`, `keep_depth` as in `ImageOptions`.
 
     Raises RejectedError, on animations too.
     """
@@ -80,7 +89,7 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb | None 
         if isinstance(image, TiffImageFile):
             check_first_page(image)
             turned = image.tag_v2.get(ORIENTATION_TAG, 1) in range(2, 9)  # Pillow applies it while it loads
-        changes = [Change(kind)]
+        changes, deep = [Change(kind)], False
         if image.mode == "P" and kind != "gif":
             changes.append(Change.PALETTE)
         elif image.mode == "CMYK":
@@ -88,13 +97,17 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb | None 
         elif image.mode == "1":
             changes.append(Change.BITS_1)
         elif image.mode.startswith("I;16") or (bands is not None and bands.bits == 16):
-            changes.append(Change.BITS_16)
+            deep = keep_depth and kind == "tiff"
+            changes += [] if deep else [Change.BITS_16]
         if image.has_transparency_data:
             changes.append(Change.ALPHA)
         if turned:
             changes.append(Change.TURNED)
         image.load()
-        pixels, odd = gray_or_rgb(image, background, bits, wide=Change.BITS_16 in changes)
+        if deep:
+            pixels, odd = deep_image(image, data, background), ()
+        else:
+            pixels, odd = gray_or_rgb(image, background, bits, wide=Change.BITS_16 in changes)
         warnings = (*((problem,) if problem else ()), *(bands.dropped if bands else ()), *odd)
         return LoadedImage(pixels, tuple(changes), orientation, warnings, lossy)
 

@@ -17,13 +17,14 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from PIL import Image, ImageChops, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
+from shardfeed.converters.images.deep import DeepImage, deep_image
 from shardfeed.converters.images.jpeg import JpegHeader, clean_pixels, first_warning, without_metadata
 from shardfeed.converters.images.options import WHITE, Filter, ImageOptions, Rgb
 from shardfeed.converters.images.png import PngHeader, check_rows, only_pixels
@@ -40,6 +41,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+P = TypeVar("P", Image.Image, DeepImage)
 _CLEAR = 128  # alpha of the most opaque pixel, below which an image is hardly seen
 _DARK = 1 << 14  # values of 16 bits below it leave less than a quarter of the gray levels
 _settings = threading.RLock()  # Pillow's settings and the warning filters belong to the whole process
@@ -173,9 +175,9 @@ def is_upright(placement: Placement, size: tuple[int, int] | None, stated: bool 
 
 
 class Converted(NamedTuple):
-    """Pixels of mode L or RGB, and sentences about what was lost on the way."""
+    """Pixels of mode L or RGB, or a `DeepImage`, and sentences about what was lost on the way."""
 
-    pixels: Image.Image
+    pixels: Any
     warnings: tuple[str, ...]
 
 
@@ -273,13 +275,18 @@ def load_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.
     return fitted(pixels, fit, reduction) if fit else pixels
 
 
-def load_png(data: bytes, header: PngHeader, background: Rgb | None = WHITE, bits: int = 16) -> Converted:
-    """Gray or RGB pixels as stored; `background`, `bits` as in `gray_or_rgb`."""
+def load_png(
+    data: bytes, header: PngHeader, background: Rgb | None = WHITE, bits: int = 16, *, deep: bool = False
+) -> Converted:
+    """Gray or RGB pixels as stored; `background`, `bits` as in `gray_or_rgb`. `deep`: those of 16 bits, kept."""
     if header.bits == 16 and header.transparency:
         raise RejectedError(RejectCode.UNSUPPORTED, "PNG of 16 bits with a transparent color")
     check_rows(data, header)  # Pillow leaves rows that are missing black
-    image = PngImageFile(io.BytesIO(only_pixels(data, header)))
+    clean = only_pixels(data, header)
+    image = PngImageFile(io.BytesIO(clean))
     image.load()
+    if deep:
+        return Converted(deep_image(image, clean, background), ())
     return gray_or_rgb(image, background, bits, wide=header.bits == 16)
 
 
@@ -341,7 +348,7 @@ def _eight_bits(image: Image.Image, bits: int, warnings: list[str]) -> Image.Ima
     return image.point(lambda value: value * scale + 0.5).convert("L")
 
 
-def fitted(pixels: Image.Image, fit: Fit, reduction: float = 1.0) -> Image.Image:
+def fitted(pixels: P, fit: Fit, reduction: float = 1.0) -> P:
     """The part of `pixels` that `fit` means, at its size: by its filter where shrunk, bicubic where enlarged.
 
     `reduction`: pixels of the image that `fit` was made for, along a side, to one of `pixels`.
@@ -352,7 +359,7 @@ def fitted(pixels: Image.Image, fit: Fit, reduction: float = 1.0) -> Image.Image
     return pixels.resize(fit.size, how, (left, top, right, bottom))
 
 
-def upright(pixels: Image.Image, orientation: int) -> Image.Image:
+def upright(pixels: P, orientation: int) -> P:
     """`pixels` turned and mirrored as EXIF orientation 1..8 asks."""
     return pixels.transpose(_UPRIGHT[orientation]) if orientation != 1 else pixels
 

@@ -1,10 +1,11 @@
 """One image, checked, and normalised where some loader would read it wrong.
 
 Kept byte for byte: JPEG, gray or YCbCr, 8 bits, sequential or progressive, upright; PNG, gray or RGB, 8 bits, without
-transparency, upright. TensorFlow, DALI, Pillow and OpenCV agree on those. The rest is transcoded: to PNG, exactly,
-when the source is lossless or a JPEG of unusual colors (CMYK, YCCK, RGB: rare, and worth the bytes); to JPEG of
-quality 92 when it is a turned JPEG, a lossy WebP or an AVIF, which as PNG would be four to eight times their size.
-With `encode="raw"` nothing is kept and all of it becomes pixels. With `png_to_jpeg` all of it is JPEG.
+transparency, upright. TensorFlow, DALI, Pillow and OpenCV agree on those. With `keep_depth` also PNG of 16 bits. The
+rest is transcoded: to PNG, exactly, when the source is lossless or a JPEG of unusual colors (CMYK, YCCK, RGB: rare, and
+worth the bytes); to JPEG of quality 92 when it is a turned JPEG, a lossy WebP or an AVIF, which as PNG would be four to
+eight times their size. With `encode="raw"` nothing is kept and all of it becomes pixels. With `png_to_jpeg` all of it
+is JPEG.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from PIL import Image
 
 from shardfeed.converters.images import pixels as px
 from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
+from shardfeed.converters.images.deep import DeepImage
 from shardfeed.converters.images.jpeg import (
     JpegHeader,
     check_end_marker,
@@ -30,7 +32,7 @@ from shardfeed.converters.images.sniff import Kind, image_kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.errors import escape
 from shardfeed.formats.jpeg_restarts import restarts_cost, row_lengths
-from shardfeed.schema import RESTARTS
+from shardfeed.schema import PNG16, RESTARTS
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
 _JPEG_SIDE = 65_535  # pixels
@@ -43,7 +45,7 @@ _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
 class StoredImage:
     """Image as its record holds it.
 
-    encoded: the file, or the pixels. format: b"jpeg", b"png" or b"raw". height, width: pixels.
+    encoded: the file, or the pixels. format: b"jpeg", b"png", b"png16" or b"raw". height, width: pixels.
     changes: why `encoded` is not the source byte for byte; empty if it is.
     warnings: sentences about oddities that changed nothing.
     placement: where the pixels of the source's file are in it.
@@ -98,8 +100,8 @@ def raw_size(read: Callable[[], bytes], options: ImageOptions) -> int | None:
 def check_stored(data: bytes, kind: bytes | None, height: int, width: int, restarts: bytes = b"") -> None:
     """Raise RejectedError unless `data` has the format and size that its record states, and decodes completely.
 
-    `kind`: b"jpeg", b"png" or b"raw"; None if the record does not state which of the first two it is. `height`,
-    `width`: -1 if not stated. `restarts`: lengths that the record states for the pieces of a seekable JPEG.
+    `kind`: b"jpeg", b"png", b"png16" or b"raw"; None if the record does not state which of the first two it is.
+    `height`, `width`: -1 if not stated. `restarts`: lengths that the record states for the pieces of a seekable JPEG.
     """
     if restarts and restarts != row_lengths(data):
         raise RejectedError(RejectCode.CORRUPT, f"{RESTARTS} does not match the restart markers of the JPEG")
@@ -117,6 +119,8 @@ def check_stored(data: bytes, kind: bytes | None, height: int, width: int, resta
         header = read_png_header(data, MAX_PIXELS, "all")
     else:
         raise RejectedError(RejectCode.UNSUPPORTED, f"expected JPEG, PNG or raw pixels, got {found}")
+    if kind == PNG16.encode() and found == "png" and header.bits == 16:
+        found = PNG16
     declared = (kind or found.encode(), header.height if height < 0 else height, header.width if width < 0 else width)
     if (found.encode(), header.height, header.width) != declared:
         shape = f"{found} of {header.height} x {header.width} pixels"
@@ -203,9 +207,10 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
     warnings = (header.exif_problem,) if header.exif_problem else ()
 
     changes: list[Change] = []
+    deep = options.keep_depth and header.bits == 16
     if header.color_type == PALETTE:
         changes.append(Change.PALETTE)
-    elif header.bits != 8:
+    elif header.bits != 8 and not deep:
         changes.append(Change(f"{header.bits}-bit"))
     if header.color_type not in (GRAY, RGB, PALETTE) or header.transparency:
         changes.append(Change.ALPHA)
@@ -218,11 +223,12 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
         if options.check == "decode":
             px.check_pixels(data, header)
         placement = Placement(header.height, header.width)
-        return StoredImage(data, b"png", header.height, header.width, (), warnings, placement)
+        kind = PNG16.encode() if deep else b"png"
+        return StoredImage(data, kind, header.height, header.width, (), warnings, placement)
     placement = Placement(header.height, header.width, header.orientation, fit)
     with px.strict_decoding("png"):
         header = read_png_header(data, options.max_pixels, "header")  # with check="none" it stops before the pixels
-        pixels, odd = px.load_png(data, header, options.background_rgb, options.bits)
+        pixels, odd = px.load_png(data, header, options.background_rgb, options.bits, deep=deep)
         warnings += odd
         if fit:
             pixels = px.fitted(pixels, fit)
@@ -231,7 +237,8 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
 
 
 def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
-    loaded = load_other(kind, data, options.max_pixels, options.background_rgb, options.bits)
+    how = options.background_rgb, options.bits
+    loaded = load_other(kind, data, options.max_pixels, *how, keep_depth=options.keep_depth)
     changes, warnings = list(loaded.changes), loaded.warnings
     pixels = loaded.pixels
     with px.strict_decoding(kind):
@@ -246,7 +253,7 @@ def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
 
 
 def _stored(
-    pixels: Image.Image,
+    pixels: Image.Image | DeepImage,
     changes: list[Change],
     warnings: tuple[str, ...],
     placement: Placement,
@@ -261,6 +268,8 @@ def _stored(
     Of another source the JPEG has full colour resolution.
     """
     height, width = pixels.height, pixels.width
+    if isinstance(pixels, DeepImage):
+        return StoredImage(pixels.png(), PNG16.encode(), height, width, tuple(changes), warnings, placement)
     if options.encode == "raw":
         return StoredImage(px.raw_bytes(pixels), b"raw", height, width, (*changes, Change.RAW), warnings, placement)
     if not lossy and not options.png_to_jpeg:

@@ -11,8 +11,10 @@ import struct
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
 from json.encoder import encode_basestring_ascii
 from math import isqrt
@@ -284,6 +286,9 @@ def made_by(image: ImageOptions, to: str = NATIVE.name) -> dict[str, str]:
         codecs[transcode.PACKAGE] = transcode.tool_version()
     if image.seekable:
         check_coder()
+    if image.keep_depth:
+        with suppress(ImportError):  # without it colours of 16 bits are refused
+            codecs["opencv"] = import_module("cv2").__version__
     checker = {"simplejpeg": simplejpeg.__version__}
     return {"shardfeed": __version__, "pillow": PIL.__version__, **checker, **codecs, **shard_format(to).versions()}
 

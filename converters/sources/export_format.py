@@ -35,7 +35,7 @@ from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, 
 from shardfeed.kinds import KINDS
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, WIDTH, Schema
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, PNG16, SOURCE_ID, TEXT, WIDTH, Schema
 from shardfeed.text import in_usual_order, shell_quoted, some
 
 ALL = "all"
@@ -204,9 +204,10 @@ class ExportRecords:
         return self._item(self._data[split], 0)
 
     @property
-    def raw(self) -> bool:
-        """Whether any image is pixels."""
-        return any(self._data[name].formats.get("raw") for name in self.splits)
+    def stored(self) -> dict[str, Any]:
+        """The options by which images are stored again as they are: with pixels, with 16 bits."""
+        formats = {kind for name in self.splits for kind in self._data[name].formats}
+        return {"encode": "raw"} if "raw" in formats else {"keep_depth": True} if PNG16 in formats else {}
 
     @property
     def own_ids(self) -> bool:
@@ -306,14 +307,14 @@ class ReconvertCommand:
         options = {key: os.path.join(root, value) if key in _PATHS else value for key, value in self.options.items()}
         return os.path.join(root, self.path) if self.path else root, options
 
-    def command(self, root: str, raw: bool) -> str:
-        """The command that does it; `raw`: the records hold pixels."""
+    def command(self, root: str, stored: Mapping[str, Any]) -> str:
+        """The command that does it; `stored`: the options of images."""
         path, options = self.arguments(root)
-        options = {**options, "encode": "raw"} if raw else options
+        options |= stored
         words = ["shardfeed convert", shell_quoted(path), "NEW"]
         for key, value in options.items():
             flag = f"--{(key.removesuffix('s') if key.endswith('columns') else key).replace('_', '-')}"
-            words += [f"{flag} {shell_quoted(text)}" for text in _typed(key, value)]
+            words += [flag] if value is True else [f"{flag} {shell_quoted(text)}" for text in _typed(key, value)]
         return " ".join(words)
 
 

@@ -31,7 +31,7 @@ from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.processes import progress_bar
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, WIDTH
 from shardfeed.storage.local import built, discard, hidden_sibling, locked, make_directory
 from shardfeed.storage.objects import ObjectStorage
 from shardfeed.storage.storage import LOCAL, LocalStorage, sizes_by_name
@@ -162,6 +162,8 @@ def _plan(split: Split, cache: Cache) -> CopyPlan:
         if missing:
             problem = f"the records have no {', '.join(sorted(missing))}"
             raise UsageError("cache", f"got decoded=True, but {problem}", "use decoded=False")
+        if PNG16 in split.formats:
+            raise UsageError("cache", "got decoded=True, which makes 8 bits of 16", "use decoded=False")
         with needing_extra("cache"):
             import tensorflow as tf
 

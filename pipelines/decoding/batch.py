@@ -19,7 +19,7 @@ from shardfeed.pipelines.decoding.compiled import Allocate, compiled_decoder
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.released import Released
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH, Schema
 
 T = TypeVar("T")
 # Where images become pixels; "like_cuda": on the CPU, the pixels of "cuda".
@@ -27,11 +27,12 @@ Decode = Literal["cpu", "cuda", "like_cuda"]
 
 _MOST_OF_TASK = 16  # images: handing over a task costs as much as the Python code for an image
 _FREE = 2  # batches whose memory is kept while no one uses it
+UINT8 = np.dtype(np.uint8)
 _ALIGNED = 64  # bytes: arrays at multiples of this become tensors without a copy
 
 
 class Batch(NamedTuple):
-    """Batch of k records: images, uint8 [k, height, width, 3] or `Packed`, views, and Examples of other features."""
+    """Batch of k records: images, [k, height, width, channels] or `Packed`, views, and Examples of other features."""
 
     images: Any
     views: list[View]
@@ -49,9 +50,10 @@ class UndecodableError(Exception):
 class BatchDecoder:
     """Makes batches of the windows that `crop` cuts from images. Thread-safe.
 
-    `schema`: of the records. `formats`: all values of `image/format`. `threads`: images decoded at once; 0: by the
-    caller alone. `shrink`: see `fit`. `allocate`: makes the arrays of batches; None: memory is used again once nothing
-    refers to it. `like_cuda`: see `plan_view`. `keys`: the features that a batch's Examples omit.
+    `schema`: of the records. `formats`: all values of `image/format`. `dtype`: see `pixel_dtype`. `threads`: images
+    decoded at once; 0: by the caller alone. `shrink`: see `fit`. `allocate`: makes the arrays of batches; None: memory
+    is used again once nothing refers to it. `like_cuda`: see `plan_view`. `keys`: the features that a batch's Examples
+    omit.
     """
 
     def __init__(
@@ -61,11 +63,12 @@ class BatchDecoder:
         formats: Iterable[str],
         threads: int,
         *,
+        dtype: np.dtype = UINT8,
         shrink: Shrink | None = None,
         allocate: Allocate | None = None,
         like_cuda: bool = False,
     ) -> None:
-        self._crop, self._shrink, self._like_cuda = crop, shrink, like_cuda
+        self._crop, self._shrink, self._like_cuda, self._dtype = crop, shrink, like_cuda, dtype
         self._beside = (FORMAT, HEIGHT, WIDTH) if "raw" in formats else ()  # raw pixels have no header
         # The names of these features in the records, which may have them under aliases, and their usual names.
         named = {schema.key(name): name for name in (ENCODED, RESTARTS)}
@@ -74,11 +77,13 @@ class BatchDecoder:
         self._threads = max(1, threads)
         self._pool = ThreadPoolExecutor(threads, "shardfeed-decode") if threads else None
         self._allocate = allocate or ReusedMemory()
-        self._compiled = None if self._beside else compiled_decoder(crop, self.keys, like_cuda)
+        plain = not self._beside and crop.channels == 3 and dtype == UINT8
+        self._compiled = compiled_decoder(crop, self.keys, like_cuda) if plain else None
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
         """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
-        images = self._allocate((len(payloads), *self._crop.target, 3))
+        images = self._allocate((len(payloads), *self._crop.target, self._crop.channels * self._dtype.itemsize))
+        images = images.view(self._dtype)
         if self._compiled is None or self._crop.letterboxes or not len(payloads):
             views, others = self._one_by_one(range(len(payloads)), payloads, seeds, images)
             return Batch(images, views, others)
@@ -132,13 +137,13 @@ class BatchDecoder:
         return [part.result() for part in parts]
 
     def _make(self, payload: bytes, choose: ChooseView, image: np.ndarray) -> tuple[View, bytes]:
-        """Fill `image`, uint8 [height, width, 3]; return its view, and the rest of the record.
+        """Fill `image`, [height, width, channels]; return its view, and the rest of the record.
 
         Images are planned one after the other: planning several at once would hold the interpreter's lock for as long.
         """
         try:
             record, others = self._record(payload)
-            planned = plan_view(record, choose, like_cuda=self._like_cuda)
+            planned = plan_view(record, choose, like_cuda=self._like_cuda, gray=self._crop.channels == 1)
             pixels = planned.pixels()
         except IntegrityError as error:
             raise UndecodableError(payload, error) from None
@@ -147,7 +152,7 @@ class BatchDecoder:
 
     def _record(self, payload: bytes) -> tuple[dict[str, Any], bytes]:
         """The image of a record, as `plan_view` takes it, and the rest of the record. Raises IntegrityError."""
-        record: dict[str, Any] = {}
+        record: dict[str, Any] = {} if self._dtype == UINT8 else {FORMAT: PNG16.encode()}
         others = payload
         for key, name in self._names.items():
             value, others = cut_out(others, key)

@@ -28,7 +28,7 @@ from shardfeed.formats.jpeg_markers import EOI, FRAMES, SOS, MarkerError, header
 from shardfeed.formats.jpeg_restarts import are_in_turn, grid_of, piece_ends, restart_codes
 from shardfeed.pipelines.geometry import ChooseView, View, reduction
 from shardfeed.pipelines.windows import Window
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH
 
 PILLOW_ERRORS = (ValueError, OSError, SyntaxError, Image.DecompressionBombError)  # all that its decoders raise
 # Pixels around a window that are decoded, too: the decoder smooths subsampled color with the neighbours that it has.
@@ -61,7 +61,7 @@ class PlannedView(NamedTuple):
     def pixels(self) -> np.ndarray:
         """Decode the view's window: uint8 [h, w, 3], RGB, possibly shrunk by 2, 4 or 8, and a view of a larger array.
 
-        Raises IntegrityError if it does not decode.
+        With `gray` [h, w, 1]; of a PNG of 16 bits uint16. Raises IntegrityError if it does not decode.
         """
         try:
             return self.decode()
@@ -69,12 +69,15 @@ class PlannedView(NamedTuple):
             raise undecodable(self.encoded, error) from None
 
 
-def plan_view(record: Mapping[str, Any], choose: ChooseView, *, like_cuda: bool = False) -> PlannedView:
+def plan_view(
+    record: Mapping[str, Any], choose: ChooseView, *, like_cuda: bool = False, gray: bool = False
+) -> PlannedView:
     """The view that `choose` picks, by the size in the image's header.
 
     A JPEG is scaled if the content fits into the window 2, 4 or 8 times; the view's window is then in whole pixels of
     the smaller image, up to 7 pixels from the chosen one. `record`: `image/encoded`, bytes or a view of some;
     `image/format`, of raw pixels `image/height` and `image/width`, and of a seekable JPEG `image/restarts`.
+    `gray`: one channel: a JPEG's own brightness, of other colours (19595 R + 38470 G + 7471 B) / 65536, rounded.
     `like_cuda`: a JPEG has the pixels that a GPU makes: subsampled colors are repeated, not interpolated, and nothing
     is scaled. Raises IntegrityError if the header does not decode.
 
@@ -86,24 +89,51 @@ def plan_view(record: Mapping[str, Any], choose: ChooseView, *, like_cuda: bool 
         if record.get(FORMAT) == b"raw":
             pixels = np.frombuffer(encoded, np.uint8).reshape(record[HEIGHT], record[WIDTH], 3)
             view = choose(*pixels.shape[:2])
-            return PlannedView(view, partial(_cut, pixels, view.window), encoded)
+            return PlannedView(view, lambda: _with_channels(_cut(pixels, view.window), gray), encoded)
         if encoded[:3] == b"\xff\xd8\xff":
             shape = _jpeg_shape(encoded)
             if shape is not None:
-                return _plan_jpeg(encoded, choose(*shape), record.get(RESTARTS, b""), like_cuda)
+                return _plan_jpeg(encoded, choose(*shape), record.get(RESTARTS, b""), like_cuda, gray)
         image = Image.open(io.BytesIO(encoded))
     except PILLOW_ERRORS as error:
         raise undecodable(encoded, error) from None
     view = choose(image.height, image.width)
-    return PlannedView(view, lambda: _cut(_pillow_pixels(image), view.window), encoded)
+    if record.get(FORMAT) == PNG16.encode():
+        return PlannedView(view, lambda: _with_channels(_cut(_deep_pixels(image, encoded), view.window), gray), encoded)
+    return PlannedView(view, lambda: _cut(_pillow_pixels(image, gray), view.window), encoded)
 
 
-def _pillow_pixels(image: Image.Image) -> np.ndarray:
-    """uint8 [height, width, 3]."""
+def _pillow_pixels(image: Image.Image, gray: bool = False) -> np.ndarray:
+    """uint8 [height, width, 3], or with `gray` 1."""
     pixels = np.asarray(image)
     if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits: the upper 8 are used
-        return np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, 2)
-    return pixels if image.mode == "RGB" else np.asarray(image.convert("RGB"))
+        return _with_channels((pixels >> 8).astype(np.uint8), gray)
+    mode = "L" if gray else "RGB"
+    pixels = pixels if image.mode == mode else np.asarray(image.convert(mode))
+    return pixels[..., None] if gray else pixels
+
+
+def _deep_pixels(image: Image.Image, encoded: bytes | memoryview) -> np.ndarray:
+    """uint16 [height, width, 3], or of a gray image [height, width]. Raises ValueError for another image."""
+    if image.mode == "RGB":  # Pillow has 8 bits of colours
+        cv2: Any = import_module("cv2")
+        found = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_UNCHANGED)
+        found = None if found is None or found.ndim != 3 else found[..., 2::-1]
+    else:
+        found = np.asarray(image)
+    if found is None or found.dtype != np.uint16:
+        raise ValueError(f"its record says {PNG16}, and it is no such file")
+    return found
+
+
+def _with_channels(pixels: np.ndarray, gray: bool) -> np.ndarray:
+    """[h, w] or [h, w, 3] as [h, w, 3], or with `gray` as [h, w, 1], by Pillow's weights."""
+    if pixels.ndim == 2:
+        return pixels[..., None] if gray else np.repeat(pixels[..., None], 3, 2)
+    if not gray:
+        return pixels
+    bright = pixels @ np.array([19_595, 38_470, 7_471], np.uint32) + np.uint32(1 << 15)
+    return (bright >> 16).astype(pixels.dtype)[..., None]
 
 
 def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
@@ -115,7 +145,7 @@ def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
     return None if color in ("CMYK", "YCCK") else (int(height), int(width))
 
 
-def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes, like_cuda: bool) -> PlannedView:
+def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes, like_cuda: bool, gray: bool) -> PlannedView:
     """As `plan_view`."""
     window, content = view.window, view.content
     ratio = 1 if like_cuda else reduction((window.height, window.width), (content.height, content.width))
@@ -126,37 +156,37 @@ def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes, like_cu
     part = join_pieces(encoded, restarts, window, ratio) if restarts else None
     if part is not None:
         scaled = scaled._replace(top=scaled.top - part.top // ratio, left=scaled.left - part.left // ratio)
-        decode = partial(_decoded, part.data, part.data, part.height, part.width, ratio, scaled, like_cuda)
+        decode = partial(_decoded, part.data, part.data, part.height, part.width, ratio, scaled, like_cuda, gray)
     else:
         data, height = encoded, view.size[0]
         if encoded[-2:] == _END:  # a file without an end marker is truncated: let the decoder report it
             data, height = _shortened(encoded, height, window.top + window.height + MARGIN * ratio)
-        decode = partial(_decoded, data, encoded, height, view.size[1], ratio, scaled, like_cuda)
+        decode = partial(_decoded, data, encoded, height, view.size[1], ratio, scaled, like_cuda, gray)
     return PlannedView(view, decode, encoded)
 
 
 def _decoded(
-    data: _Data, whole: _Data, height: int, width: int, ratio: int, window: Window, like_cuda: bool
+    data: _Data, whole: _Data, height: int, width: int, ratio: int, window: Window, like_cuda: bool, gray: bool
 ) -> np.ndarray:
     """The window, in pixels of the output, of a JPEG of `height` x `width`, shrunk by `ratio`.
 
     `data`: the JPEG, or the rows of `whole` down to the window.
     """
     height, width = -(-height // ratio), -(-width // ratio)
-    pixels = None if data is whole else np.empty((height, width, 3), np.uint8)
-    decode = partial(simplejpeg.decode_jpeg, fastupsample=like_cuda)
+    pixels = None if data is whole else np.empty((height, width, 1 if gray else 3), np.uint8)
+    decode = partial(simplejpeg.decode_jpeg, colorspace="GRAY" if gray else "RGB", fastupsample=like_cuda)
     try:
         # Strict: otherwise a fatal error after a warning passes for a warning, with memory that was never written.
         pixels = decode(data, min_height=height, min_width=width, min_factor=ratio, buffer=pixels)
     except ValueError as error:  # the fatal error; only without one, when all pixels are written, the first warning
         if pixels is None or _LEFT_OVER not in str(error):
-            pixels = _judged_by_pillow(whole, ratio, error)
+            pixels = _judged_by_pillow(whole, ratio, error, gray)
             if like_cuda:  # it is no fatal error, and Pillow interpolates colors
                 pixels = decode(whole, strict=False)
     return _cut(pixels, window)
 
 
-def _judged_by_pillow(data: _Data, ratio: int, error: ValueError) -> np.ndarray:
+def _judged_by_pillow(data: _Data, ratio: int, error: ValueError, gray: bool) -> np.ndarray:
     """The pixels of a JPEG that simplejpeg complained about, shrunk by `ratio`. Raises `error` if Pillow refuses it.
 
     Pillow takes longer, but decides in conversions, too, and tells fatal errors from warnings. A program may have told
@@ -166,8 +196,8 @@ def _judged_by_pillow(data: _Data, ratio: int, error: ValueError) -> np.ndarray:
         raise error
     try:
         image = Image.open(io.BytesIO(data))
-        image.draft(None, (image.width // ratio, image.height // ratio))
-        return _pillow_pixels(image)
+        image.draft("L" if gray else None, (image.width // ratio, image.height // ratio))
+        return _pillow_pixels(image, gray)
     except PILLOW_ERRORS:
         raise error from None  # which says more
 
@@ -207,25 +237,27 @@ def has_opencv() -> bool:
     return True
 
 
-# From pixels, uint8 [h, w, 3], to others of a (height, width), in memory of their own, antialiased.
+# From pixels [h, w, channels] to others of a (height, width), in memory of their own, antialiased.
 Shrink = Callable[[np.ndarray, tuple[int, int]], np.ndarray]
 
 
 def fit(pixels: np.ndarray, view: View, image: np.ndarray, fill: int, shrink: Shrink | None = None) -> None:
-    """Fill `image`, uint8 [height, width, 3], the view's target, with `pixels`, uint8 [h, w, 3], its window.
+    """Fill `image`, [height, width, channels], the view's target, with `pixels`, [h, w, channels], its window.
 
-    `fill`: the value of padding. `shrink`: resizes; None: OpenCV does, without antialiasing. Raises ImportError if that
-    is not installed.
+    Both are uint8 or both uint16. `fill`: the value of padding of 255, which is white in both. `shrink`: resizes; None:
+    OpenCV does, without antialiasing. Raises ImportError if that is not installed.
     """
     top, left, height, width = view.content
     if (height, width) != view.target:
-        image.fill(fill)
+        image.fill(fill if image.dtype == np.uint8 else 257 * fill)
         image = image[top : top + height, left : left + width]
     if shrink is not None:
         resized = pixels if pixels.shape == image.shape else shrink(pixels, (height, width))
         image[:] = resized[:, ::-1] if view.mirrored else resized
         return
     cv2: Any = import_module("cv2")  # of an extra
+    if image.shape[2] == 1:  # which it leaves out
+        pixels, image = pixels[..., 0], image[..., 0]
     tall, wide = pixels.shape[:2]
     ratio = reduction((tall, wide), (height, width))
     if ratio > 1 and (tall, wide) == view.window[2:]:  # else the decoder has shrunk it

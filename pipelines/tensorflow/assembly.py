@@ -20,7 +20,7 @@ from shardfeed.pipelines.engine import DrawnReader, Records
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
-from shardfeed.pipelines.samples import Samples, where_found
+from shardfeed.pipelines.samples import Samples, pixel_dtype, where_found
 from shardfeed.pipelines.tensorflow.decode import image_checker, tensorflow_decodes
 from shardfeed.pipelines.tensorflow.host_decoding import check_shapes, images_on_host
 from shardfeed.processes import limit_arenas
@@ -34,7 +34,7 @@ from shardfeed.readers.tensorflow.indexed import (
     random_number,
 )
 from shardfeed.readers.tensorflow.stream import all_local, serialized_records, shuffled_places
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, WIDTH
 
 
 def data_options(cpus: int) -> tf.data.Options:
@@ -136,10 +136,12 @@ def assemble_batches(
     if image in spec and "raw" in samples.formats:  # raw pixels have no header with their shape
         spec |= parse_spec(schema, [FORMAT, HEIGHT, WIDTH])
     constants = {}
-    if FORMAT in spec and len(samples.formats) == 1:
-        del spec[FORMAT]
+    if (FORMAT in spec or (image in spec and PNG16 in samples.formats)) and len(samples.formats) == 1:
+        spec.pop(FORMAT, None)
         constants = {FORMAT: next(iter(samples.formats))}
     has_image = image in spec and schema.kind(image) == "image" and schema.features[image].scalar
+    if has_image:
+        pixel_dtype(samples)  # one for all, or this is an error
     look = image_checker(samples) if has_image and not tensorflow_decodes(samples.formats) else None
 
     on_host = None

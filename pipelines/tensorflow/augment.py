@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.declared import Range, checked
-from shardfeed.pipelines.arguments import WHOLE, Size, image_size
+from shardfeed.pipelines.arguments import WHOLE, Channels, Size, image_size
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.pipelines.tensorflow.views import ViewTensors
@@ -41,7 +41,7 @@ class GraphTransform:
         self.target, self._draw = crop.target, draw
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        """The image: uint8 [height, width, 3]."""
+        """The image: uint8 [height, width, channels], of 16 bits uint16."""
         return self.see(features, seed)[0]
 
     @property
@@ -58,19 +58,20 @@ class GraphTransform:
         """The image, and its view: the window of the stored image that it shows. Raises UsageError without a size."""
         self.crop.at(None)
         choose, mirrored = self._draw(seed)
-        decoded = decode_window(features, choose, antialias=self.antialias)
+        decoded = decode_window(features, choose, antialias=self.antialias, channels=self.crop.channels)
         image = resized(decoded.pixels, decoded.target, antialias=self.antialias)
         content = tf.constant([0, 0, *self.target])
         if self.crop.letterboxes:
             spare = self.target - decoded.target
             before = spare // 2
             margins = tf.concat([tf.stack([before, spare - before], 1), [[0, 0]]], 0)
-            image = tf.pad(image, margins, constant_values=tf.cast(self.crop.fill, tf.uint8))
+            fill = self.crop.fill if image.dtype == tf.uint8 else 257 * self.crop.fill
+            image = tf.pad(image, margins, constant_values=tf.cast(fill, image.dtype))
             content = tf.concat([before, decoded.target], 0)
         if mirrored is not None:
             image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
         view = ViewTensors(decoded.shape, decoded.window, content, self.target, mirrored)
-        return tf.ensure_shape(image, [*self.target, 3]), view
+        return tf.ensure_shape(image, [*self.target, self.crop.channels]), view
 
 
 @checked
@@ -81,11 +82,12 @@ def random_resized_crop(
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
     antialias: bool = False,
+    channels: Channels = 3,
 ) -> GraphTransform:
     """Crop a random window of the image, resize it to `size`, and flip it half of the time: the usual training crop.
 
-    Returns uint8 [height, width, 3]. The same seed gives the same window, here and in `pipelines.torch`. Source:
-    Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
+    Returns uint8 [height, width, channels], of 16 bits uint16. The same seed gives the same window, here and in
+    `pipelines.torch`. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
         size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`;
@@ -97,6 +99,7 @@ def random_resized_crop(
         flip: flip left and right, half of the time.
         antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which takes
             more time than decoding. False: the last step of shrinking, by less than a factor of 2, may alias.
+        channels: 3, or 1 for gray images, of which then no copies are made; of colours it is their brightness.
 
     Raises:
         UsageError: for a size that is not positive, or a range that is empty or out of bounds.
@@ -109,7 +112,7 @@ def random_resized_crop(
 
         batches = make_batches(data["train"], image_and_label, batch_size=256, seed=7)
     """
-    crop = RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip)
+    crop = RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip, channels)
     windows = random_windows(area, aspect_ratio)
 
     def draw(seed: tf.Tensor) -> tuple[ChooseWindow, tf.Tensor | None]:
@@ -119,9 +122,9 @@ def random_resized_crop(
     return GraphTransform(crop, draw, antialias=antialias)
 
 
-def usual_crop(size: Size | None) -> GraphTransform:
+def usual_crop(size: Size | None, channels: Channels = 3) -> GraphTransform:
     """The crop of training batches that are asked for by a size; None: the whole image, as far as a shape allows."""
-    return random_resized_crop(**WHOLE) if size is None else random_resized_crop(size)
+    return random_resized_crop(size, channels=channels, **(WHOLE if size is None else {}))
 
 
 def random_windows(
@@ -169,18 +172,18 @@ def own_uniforms(seed: tf.Tensor, shape: Sequence[int] | tf.TensorShape) -> tf.T
 
 @checked
 def resize_center_crop(
-    size: Size | None = None, *, crop_fraction: float = 0.875, antialias: bool = False
+    size: Size | None = None, *, crop_fraction: float = 0.875, antialias: bool = False, channels: Channels = 3
 ) -> GraphTransform:
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
-    Returns uint8 [height, width, 3]. The window is centred and as large as possible with the aspect ratio of `size`,
-    then scaled by `crop_fraction`.
+    Returns uint8 [height, width, channels], of 16 bits uint16. The window is centred and as large as possible with the
+    aspect ratio of `size`, then scaled by `crop_fraction`.
 
     Args:
         size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
         crop_fraction: more than 0, at most 1. 0.875 is the same as resizing the image to cover 256 x 256 and cropping
             the centre 224 x 224.
-        antialias: as in `random_resized_crop`.
+        antialias, channels: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fraction that is not within 0..1.
@@ -189,7 +192,7 @@ def resize_center_crop(
         crop = resize_center_crop(224)
         images = make_batches(data["validation"], crop, batch_size=256, order="stored", drop_remainder=False)
     """
-    crop = CenterCrop(image_size(size), crop_fraction)
+    crop = CenterCrop(image_size(size), crop_fraction, channels)
 
     def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         target = tf.constant(crop.target)
@@ -202,18 +205,23 @@ def resize_center_crop(
 
 @checked
 def letterbox(
-    size: Size | None = None, *, fill: Annotated[int, Range(0, 255)] = 0, antialias: bool = False
+    size: Size | None = None,
+    *,
+    fill: Annotated[int, Range(0, 255)] = 0,
+    antialias: bool = False,
+    channels: Channels = 3,
 ) -> GraphTransform:
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
-    Returns uint8 [height, width, 3]. An image of h x w is resized to h' x w' = round(h * s) x round(w * s) pixels with
-    s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding above and (width - w') // 2
-    columns to the left. `detection` and `segmentation` transform boxes and segmentation masks in the same way.
+    Returns uint8 [height, width, channels], of 16 bits uint16. An image of h x w is resized to h' x w' = round(h * s) x
+    round(w * s) pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding
+    above and (width - w') // 2 columns to the left. `detection` and `segmentation` transform boxes and segmentation
+    masks in the same way.
 
     Args:
         size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
         fill: the padding's value in all channels, 0 to 255.
-        antialias: as in `random_resized_crop`.
+        antialias, channels: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fill that is not within 0..255.
@@ -221,7 +229,7 @@ def letterbox(
     Example:
         images = make_batches(data["train"], letterbox(512, fill=128), batch_size=16)
     """
-    crop = Letterbox(image_size(size), fill)
+    crop = Letterbox(image_size(size), fill, channels)
 
     def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         scale = tf.reduce_min(crop.target / shape)

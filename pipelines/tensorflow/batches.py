@@ -10,7 +10,7 @@ import tensorflow as tf
 from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_transforms, images_and_labels
+from shardfeed.pipelines.arguments import Channels, Size, check_transforms, images_and_labels
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
@@ -29,6 +29,7 @@ def train_batches(
     *,
     batch_size: Count,
     image_size: Size | None = None,
+    channels: Channels = 3,
     seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
@@ -37,7 +38,9 @@ def train_batches(
     damaged: Damaged = None,
     workers: WorkerCount | None = None,
 ) -> tf.data.Dataset:
-    """Batches to train a classifier: (images uint8 [batch_size, height, width, 3], labels int64 [batch_size]).
+    """Batches to train a classifier: (images uint8 [batch_size, height, width, channels], labels int64 [batch_size]).
+
+    Images stored with 16 bits are uint16.
 
     For a "tags" feature (a set of classes), labels are multi-hot: float32 [batch_size, classes].
 
@@ -62,6 +65,7 @@ def train_batches(
         image_size: size of the crops in pixels: one side, or (height, width). With `order=Global(shapes=...)`, which
             gives each batch its own size, leave it out: crops are then centred, and as large as its aspect ratio
             allows.
+        channels: as in `random_resized_crop`.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
@@ -90,7 +94,7 @@ def train_batches(
     samples, keys = images_and_labels(samples, label)
     return make_batches(
         samples,
-        labelled(usual_crop(image_size), label, samples.schema),
+        labelled(usual_crop(image_size, channels), label, samples.schema),
         batch_size=batch_size,
         seed=seed,
         order=order,

@@ -17,6 +17,7 @@ a PNG; any other is an error that names its record.
 
 import io
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from shardfeed.formats.jpeg_markers import SIGNATURE, is_whole
 from shardfeed.pipelines.decoding.pixels import MARGIN, PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.readers.tensorflow.indexed import call_from_tensorflow
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, WIDTH
 
 # From an image's (height, width), int32 [2], to the window to cut, int32 [4] (top, left, height, width), and the
 # (height, width) to resize it to, int32 [2]; all in pixels.
@@ -37,13 +38,13 @@ ChooseWindow = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 _DCT = "INTEGER_ACCURATE"
 RATIOS = (1, 2, 4, 8)
 _GAP = 2  # minimum factor by which the antialiasing resize shrinks an image shrunk before
-_DECODED_BY_TENSORFLOW = frozenset({"jpeg", "png", "raw"})
+_DECODED_BY_TENSORFLOW = frozenset({"jpeg", "png", PNG16, "raw"})
 _PNG, _PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 _OTHERS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # of Pillow, without formats that start another program
 
 
 class Decoded(NamedTuple):
-    """A window of an image of `shape`, int32 [2], shrunk by r: uint8 [h, w, 3]; and its target, int32 [2].
+    """A window of an image of `shape`, int32 [2], shrunk by r: [h, w, channels]; and its target, int32 [2].
 
     `window`: int32 [4], the part of the image that the pixels show. For a shrunk JPEG each side differs by up to r - 1
     pixels from the chosen one, because only whole pixels of the smaller image can be cut.
@@ -55,32 +56,37 @@ class Decoded(NamedTuple):
     target: tf.Tensor
 
 
-def decode_window(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> Decoded:
-    """The window of an image that `choose` picks, gray made RGB; `resized` then resizes it as `choose` says.
+def decode_window(
+    features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False, channels: int = 3
+) -> Decoded:
+    """The window of an image that `choose` picks, with 3 channels or 1; `resized` then resizes it as `choose` says.
 
     `features["image/encoded"]` is a JPEG, a PNG, or, if `features["image/format"]` is "raw", the pixels themselves,
     uint8 `image/height` x `image/width` x 3. If the format is the constant "jpeg", "png" or "raw", this is decided when
-    the graph is built. Otherwise "raw" is decided by that feature, and JPEG or PNG by each image's first bytes, because
-    values of other programs ("JPEG", "jpg", ".jpg") are unreliable.
+    the graph is built; "png16" has to be such a constant, and is uint16. Otherwise "raw" is decided by that feature,
+    and JPEG or PNG by each image's first bytes, because values of other programs ("JPEG", "jpg", ".jpg") are
+    unreliable.
     """
     gap = _GAP if antialias else 1
     encoded = features[ENCODED]
 
     def jpeg() -> Decoded:
-        return _jpeg_window(encoded, choose, gap)
+        return _jpeg_window(encoded, choose, gap, channels)
 
-    def png() -> Decoded:
-        return _pixels_window(tf.image.decode_png(encoded, channels=3), choose, gap)
+    def png(dtype: tf.DType = tf.uint8) -> Decoded:
+        return _pixels_window(_with_channels(tf.image.decode_png(encoded, 3, dtype), channels), choose, gap)
 
     def raw() -> Decoded:
         shape = tf.stack([features[HEIGHT], features[WIDTH], 3])
-        return _pixels_window(tf.reshape(tf.io.decode_raw(encoded, tf.uint8), shape), choose, gap)
+        pixels = tf.reshape(tf.io.decode_raw(encoded, tf.uint8), shape)
+        return _pixels_window(_with_channels(pixels, channels), choose, gap)
 
     def compressed() -> Decoded:
         return tf.cond(tf.io.is_jpeg(encoded), jpeg, png)
 
     form = tf.get_static_value(features[FORMAT]) if FORMAT in features else None  # bytes, or an array of one
-    known = None if form is None else {b"jpeg": jpeg, b"png": png, b"raw": raw}.get(np.asarray(form).item())
+    makers = {b"jpeg": jpeg, b"png": png, PNG16.encode(): partial(png, tf.uint16), b"raw": raw}
+    known = None if form is None else makers.get(np.asarray(form).item())
     if known is not None:
         return known()
     if form is None and {FORMAT, HEIGHT, WIDTH} <= features.keys() and features[FORMAT].shape.rank == 0:
@@ -88,16 +94,25 @@ def decode_window(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, an
     return compressed()
 
 
+def _with_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
+    """RGB, or its brightness, as `decoding.pixels` computes it."""
+    if channels == 3:
+        return pixels
+    weighted = tf.cast(pixels, tf.int64) * tf.constant([19_595, 38_470, 7_471], tf.int64)
+    return tf.cast((tf.reduce_sum(weighted, -1, keepdims=True) + (1 << 15)) // (1 << 16), pixels.dtype)
+
+
 def resized(image: tf.Tensor, target: tf.Tensor, *, antialias: bool = False) -> tf.Tensor:
-    """uint8 [h, w, 3] to uint8 [*target, 3], rounded."""
+    """[h, w, channels] to [*target, channels] of the same dtype, rounded."""
+    dtype = image.dtype
     image = tf.cast(image, tf.float32)  # before resizing: resizing uint8 takes twice as long
     if antialias:
         pixels = tf.image.resize(image, target, antialias=True)
     else:
         # The op itself: `tf.image.resize` adds a dozen ops that inspect shapes.
         pixels = tf.raw_ops.ResizeBilinear(images=image[None], size=target, half_pixel_centers=True)[0]
-    # Adding a half before truncation rounds, and is cheaper than tf.round; no value leaves 0..255.
-    return tf.cast(pixels + 0.5, tf.uint8)
+    # Adding a half before truncation rounds, and is cheaper than tf.round; no value leaves the range.
+    return tf.cast(pixels + 0.5, dtype)
 
 
 def ratio_branch(window: tf.Tensor, target: tf.Tensor, gap: int = 1) -> tf.Tensor:
@@ -115,7 +130,7 @@ def _by_ratio(branch: tf.Tensor, shrink: Callable[[int], tf.Tensor]) -> tf.Tenso
     return tf.cond(branch < 1, lambda: shrink(1), larger)  # the usual case first: each further branch costs
 
 
-def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow, gap: int) -> Decoded:
+def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow, gap: int, channels: int) -> Decoded:
     shape = tf.image.extract_jpeg_shape(encoded)[:2]  # reads the header only
     window, target = choose(shape)
 
@@ -125,8 +140,8 @@ def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow, gap: int) -> Decoded:
         before = tf.minimum(left, MARGIN)
         right = tf.minimum(left + width + MARGIN, shape[1] if ratio == 1 else -(-shape[1] // ratio))
         wider = tf.stack([top, left - before, height, right - left + before])
-        image = tf.image.decode_and_crop_jpeg(encoded, wider, channels=3, ratio=ratio, dct_method=_DCT)
-        return tf.slice(image, [0, before, 0], [height, width, 3])
+        image = tf.image.decode_and_crop_jpeg(encoded, wider, channels=channels, ratio=ratio, dct_method=_DCT)
+        return tf.slice(image, [0, before, 0], [height, width, channels])
 
     branch = ratio_branch(window, target, gap)
     ratio = tf.bitwise.left_shift(1, branch)
@@ -137,13 +152,13 @@ def _pixels_window(pixels: tf.Tensor, choose: ChooseWindow, gap: int) -> Decoded
     whole = tf.shape(pixels)[:2]
     window, target = choose(whole)
     top, left, height, width = tf.unstack(window)
-    cut = tf.slice(pixels, [top, left, 0], [height, width, 3])
+    cut = tf.slice(pixels, [top, left, 0], [height, width, -1])
 
     def shrink(ratio: int) -> tf.Tensor:
         if ratio == 1:
             return cut
         size = tf.maximum(1, window[2:] // ratio)
-        return tf.cast(tf.raw_ops.ResizeArea(images=cut[None], size=size)[0] + 0.5, tf.uint8)
+        return tf.cast(tf.raw_ops.ResizeArea(images=cut[None], size=size)[0] + 0.5, pixels.dtype)
 
     return Decoded(_by_ratio(ratio_branch(window, target, gap), shrink), whole, window, target)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from shardfeed.declared import Count, Positive, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, image_or_transform, images_and_labels
+from shardfeed.pipelines.arguments import Channels, Size, check_shared_batch, image_or_transform, images_and_labels
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
@@ -32,6 +32,7 @@ def eval_batches(
     *,
     batch_size: Count,
     image_size: Size,
+    channels: Channels = 3,
     label: str = LABEL,
     replicas: Positive = 1,
     damaged: Damaged = None,
@@ -39,7 +40,7 @@ def eval_batches(
 ) -> tf.data.Dataset:
     """Make batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
 
-    Batches are (images uint8 [b, height, width, 3], labels int64 [b]). Each image is cropped by
+    Batches are (images uint8 [b, height, width, channels], labels int64 [b]). Each image is cropped by
     `resize_center_crop(image_size)`; b is `batch_size`, or less in the last batch. For any other transform use
     `make_batches(split, transform, order="stored", drop_remainder=False, ...)`.
 
@@ -47,6 +48,7 @@ def eval_batches(
         split: a split of `shardfeed.open(...)`, or a part of one.
         batch_size: samples per batch, over all replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
+        channels: as in `random_resized_crop`.
         label: key of a feature with one number per record, or of a "tags" feature, which becomes multi-hot. Samples
             whose number is missing (NaN) are left out, and a warning counts them.
         replicas: `strategy.num_replicas_in_sync`, for a model created under a strategy. `evaluate` and `fit` then
@@ -67,7 +69,7 @@ def eval_batches(
         model.evaluate(validation)
     """
     split, keys = images_and_labels(split, label)
-    return _every_sample(split, batch_size, image_size, label, keys, replicas, damaged, workers)
+    return _every_sample(split, batch_size, image_size, channels, label, keys, replicas, damaged, workers)
 
 
 @checked
@@ -76,6 +78,7 @@ def predict_batches(
     *,
     batch_size: Count,
     image_size: Size,
+    channels: Channels = 3,
     key: str = FILENAME,
     replicas: Positive = 1,
     damaged: Damaged = None,
@@ -95,7 +98,7 @@ def predict_batches(
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
         replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model
             created under a strategy: the predictions are in the order of `split.column("image/filename")`.
-        damaged, workers: as in `eval_batches`.
+        channels, damaged, workers: as in `eval_batches`.
 
     Raises:
         UsageError: as in `eval_batches`.
@@ -108,13 +111,14 @@ def predict_batches(
             rows += [(name.decode(), data.class_names[k]) for name, k in zip(names.numpy(), classes)]
     """
     split, keys = images_and_labels(split, key, texts=True)
-    return _every_sample(split, batch_size, image_size, key, keys, replicas, damaged, workers)
+    return _every_sample(split, batch_size, image_size, channels, key, keys, replicas, damaged, workers)
 
 
 def _every_sample(
     split: Split,
     batch_size: Count,
     image_size: Size,
+    channels: Channels,
     label: str,
     keys: list[str],
     replicas: int,
@@ -122,7 +126,7 @@ def _every_sample(
     workers: int | None,
 ) -> tf.data.Dataset:
     """Images, cropped at the centre, with the feature `label`."""
-    transform = labelled(resize_center_crop(image_size), label, split.schema)
+    transform = labelled(resize_center_crop(image_size, channels=channels), label, split.schema)
     options: Any = {"order": "stored", "drop_remainder": False, "keys": keys, "damaged": damaged, "workers": workers}
     stored = partial(make_batches, transform=transform, **options)
     check_shared_batch(batch_size, replicas)

@@ -18,7 +18,7 @@ from shardfeed.pipelines.engine import ImageMaker, Records
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.orders.order import Order
 from shardfeed.pipelines.orders.shapes import ShapeOrder
-from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.samples import Samples, pixel_dtype
 from shardfeed.pipelines.tensorflow.augment import GraphTransform
 from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, ViewTensors, row_view, static_sides
 from shardfeed.readers.tensorflow.indexed import ParseSpec, python_map
@@ -83,7 +83,7 @@ def check_shapes(order: Order, transform: Any, on_host: "HostImages | None") -> 
 
 
 class HostImages:
-    """Makes (seeds int64 [b, 2], serialized records without their images [b], images uint8 [b, height, width, 3]).
+    """Makes (seeds int64 [b, 2], serialized records without their images [b], images [b, height, width, channels]).
 
     For a transform that follows views (`follows`), also the views, int32 [b, 13], see `row_view`. `keys`: the features
     that the records lack. `waiting`: number of TensorFlow's threads that wait for our threads meanwhile.
@@ -91,7 +91,7 @@ class HostImages:
 
     def __init__(self, samples: Samples, transform: HostTransform | ViewFollower, crop: Crop, parallelism: int) -> None:
         self._transform, self.follows = transform, isinstance(transform, ViewFollower)
-        self._crop = crop
+        self._crop, self._dtype = crop, pixel_dtype(samples)
         # One batch each: one is read, or its last images are made, while the threads work on another.
         self.waiting = max(2, min(parallelism // 2, _MOST_WAITING))
         # More threads than cores would only wait for the interpreter's lock: 16 on 2 cores made 0.7 times the images.
@@ -125,7 +125,8 @@ class HostImages:
         self, numbers: tf.data.Dataset, read: Callable[..., Records], size: int | None, *, in_turn: bool
     ) -> tf.data.Dataset:
         """Make a batch of what `read` returns for each of `numbers`. `size`: b, None if it varies."""
-        specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *static_sides(self._crop.target), 3], tf.uint8)]
+        shape = [size, *static_sides(self._crop.target), self._crop.channels]
+        specs = [([size, 2], tf.int64), ([size], tf.string), (shape, self._dtype)]
         if self.follows:
             specs.append(([size, VIEW_NUMBERS], tf.int32))
         types = tuple(tf.TensorSpec(*spec) for spec in specs)

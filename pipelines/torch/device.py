@@ -173,12 +173,12 @@ def to_device(
 ) -> DeviceFeed:
     """Iterate over any loader, copying its tensors to a device ahead of their use.
 
-    Images (4-D uint8 tensors [b, channels, height, width]) become (image / 255 - mean) / std on the device, in their
-    own memory format: channels-last from `torch_loader`. Without `mean`, `std` and `dtype`, images stay uint8, and
-    nothing is computed. Other tensors are copied unchanged, and NumPy arrays become tensors. Copies are made from
-    pinned memory; tensors that the loader has not pinned are pinned here. On the CPU, and on devices other than CUDA,
-    batches are moved and normalised without a stream. Images of a loader with `decode="cuda"` are decoded there, in a
-    thread.
+    Images (4-D tensors [b, channels, height, width], uint8 or uint16) become (image / white - mean) / std on the
+    device, where white is 255 or 65,535, in their own memory format: channels-last from `torch_loader`. Without `mean`,
+    `std` and `dtype`, they stay as they are, and nothing is computed. Other tensors are copied unchanged, and NumPy
+    arrays become tensors. Copies are made from pinned memory; tensors that the loader has not pinned are pinned here.
+    On the CPU, and on devices other than CUDA, batches are moved and normalised without a stream. Images of a loader
+    with `decode="cuda"` are decoded there, in a thread.
 
     Args:
         loader: a PyTorch loader, or any iterable of batches: tensors, arrays, or a nest of them.
@@ -221,7 +221,10 @@ def to_device(
 
 @dataclass(frozen=True)
 class Normalise:
-    """Makes images uint8 to `dtype`: image * scale + shift, float32 [channels] or []. Without a dtype they stay."""
+    """Makes images `dtype`: image * scale + shift, float32 [channels] or [], of 16 bits image / 257.
+
+    Without a dtype they stay.
+    """
 
     dtype: torch.dtype | None = None
     scale: torch.Tensor | None = None
@@ -240,11 +243,13 @@ class Normalise:
         if not _are_images(tensor) or (factors := self.factors(tensor.shape)) is None:
             return tensor
         scale, shift = (values.reshape(1, -1, 1, 1) for values in factors)
+        if tensor.dtype == torch.uint16:
+            tensor, scale = tensor.float(), scale / 257
         return torch.addcmul(shift, tensor, scale).to(self.dtype)
 
 
 def _are_images(tensor: torch.Tensor) -> bool:
-    return tensor.dtype == torch.uint8 and tensor.ndim == 4
+    return tensor.dtype in (torch.uint8, torch.uint16) and tensor.ndim == 4
 
 
 def _on_tensors(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -20,7 +20,7 @@ from PIL import Image
 
 from shardfeed.declared import Range, checked
 from shardfeed.errors import MissingExtraError, UsageError
-from shardfeed.pipelines.arguments import Size, image_size, takes
+from shardfeed.pipelines.arguments import Channels, Size, image_size, takes
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.collate import seeded, writable
@@ -40,11 +40,13 @@ def random_resized_crop(
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
     antialias: bool = True,
+    channels: Channels = 3,
 ) -> "GeometricTransform":
     """Crop a random window of the image, resize it to `size`, and flip it half of the time: the usual training crop.
 
-    The transform is picklable and returns uint8 [3, height, width]. The same seed gives the same window, here and with
-    TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
+    The transform is picklable and returns uint8 [channels, height, width], of images of 16 bits uint16. The same
+    seed gives the same window, here and with TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of
+    torchvision's RandomResizedCrop.
 
     Args:
         size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`;
@@ -56,6 +58,7 @@ def random_resized_crop(
         flip: flip left and right, half of the time.
         antialias: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False:
             OpenCV's bilinear resize, which takes less time and aliases; pixels are the same as with TensorFlow's crop.
+        channels: 3, or 1 for gray images, of which then no copies are made; of colours it is their brightness.
 
     Raises:
         UsageError: for a size that is not positive, or a range that is empty or out of bounds.
@@ -65,20 +68,21 @@ def random_resized_crop(
         crop = random_resized_crop(224, area=(0.25, 1.0))
         loader = torch_loader(data["train"], batch_size=256, transform=crop, seed=7)
     """
-    return GeometricTransform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip), antialias)
+    return GeometricTransform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip, channels), antialias)
 
 
 @checked
 def resize_center_crop(
-    size: Size | None = None, *, crop_fraction: float = 0.875, antialias: bool = True
+    size: Size | None = None, *, crop_fraction: float = 0.875, antialias: bool = True, channels: Channels = 3
 ) -> "GeometricTransform":
     """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
-    The transform is picklable and returns uint8 [3, height, width]. The window is centred and as large as possible with
-    the aspect ratio of `size`, then scaled by `crop_fraction`: 0.875 is the same as resizing the image to cover 256 x
-    256 and cropping the centre 224 x 224. `size` None: the shape of the batch, with `order=Global(shapes=...)`.
+    The transform is picklable and returns uint8 [channels, height, width], of images of 16 bits uint16. The window
+    is centred and as large as possible with the aspect ratio of `size`, then scaled by `crop_fraction`: 0.875 is the
+    same as resizing the image to cover 256 x 256 and cropping the centre 224 x 224. `size` None: the shape of the
+    batch, with `order=Global(shapes=...)`.
 
-    `antialias`: as in `random_resized_crop`. Evaluate with the same value as in training.
+    `antialias`, `channels`: as in `random_resized_crop`. Evaluate with the same values as in training.
 
     Raises UsageError for a size that is not positive, or a fraction that is not within 0..1; MissingExtraError without
     antialiasing if OpenCV is not installed.
@@ -86,23 +90,28 @@ def resize_center_crop(
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
     """
-    return GeometricTransform(CenterCrop(image_size(size), crop_fraction), antialias)
+    return GeometricTransform(CenterCrop(image_size(size), crop_fraction, channels), antialias)
 
 
 @checked
 def letterbox(
-    size: Size | None = None, *, fill: Annotated[int, Range(0, 255)] = 0, antialias: bool = True
+    size: Size | None = None,
+    *,
+    fill: Annotated[int, Range(0, 255)] = 0,
+    antialias: bool = True,
+    channels: Channels = 3,
 ) -> "GeometricTransform":
     """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
-    The transform is picklable and returns uint8 [3, height, width]. An image of h x w is resized to h' x w' =
-    round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2
-    rows of padding above and (width - w') // 2 columns to the left. `detection` returns the scale and offset.
+    The transform is picklable and returns uint8 [channels, height, width], of images of 16 bits uint16. An image of
+    h x w is resized to h' x w' = round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at least
+    1, with (height - h') // 2 rows of padding above and (width - w') // 2 columns to the left. `detection` returns the
+    scale and offset.
 
     Args:
         size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
-        fill: the padding's value in all channels, 0 to 255.
-        antialias: as in `random_resized_crop`.
+        fill: the padding's value in all channels, 0 to 255; 257 times as much in images of 16 bits.
+        antialias, channels: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fill that is not within 0..255.
@@ -111,7 +120,7 @@ def letterbox(
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=16, transform=detection(letterbox(512)))
     """
-    return GeometricTransform(Letterbox(image_size(size), fill), antialias)
+    return GeometricTransform(Letterbox(image_size(size), fill, channels), antialias)
 
 
 # A class, because a nested function does not pickle, which spawned workers need.
@@ -153,9 +162,10 @@ class GeometricTransform(ViewTransform[torch.Tensor]):
 
     def see(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, View]:
         """The image, and its view of the stored image. Raises IntegrityError if it cannot be decoded."""
-        planned = plan_view(record, self.draw(seed))
-        image = np.empty((*planned.view.target, 3), np.uint8)
-        fit(planned.pixels(), planned.view, image, self.crop.fill, self.shrink)
+        planned = plan_view(record, self.draw(seed), gray=self.crop.channels == 1)
+        pixels = planned.pixels()
+        image = np.empty((*planned.view.target, self.crop.channels), pixels.dtype)
+        fit(pixels, planned.view, image, self.crop.fill, self.shrink)
         return torch.from_numpy(image).permute(2, 0, 1), planned.view
 
 
@@ -172,7 +182,9 @@ class ImageAndLabel(ViewTransform[tuple[torch.Tensor, Any]]):
 
 
 def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
-    """Decode the whole image: uint8 [3, height, width], gray as RGB. Raises IntegrityError if it cannot be decoded.
+    """Decode the whole image: uint8 [3, height, width], gray as RGB; of 16 bits uint16.
+
+    Raises IntegrityError if it cannot be decoded.
 
     Example:
         image = decode_image(data["train"][0])
@@ -183,12 +195,14 @@ def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
 
 
 def shrunk(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Resize pixels, uint8 [h, w, 3], to a (height, width), antialiased, as torchvision does."""
+    """Resize pixels [h, w, channels] to a (height, width), antialiased, as torchvision does; uint16 by float32."""
     # Contiguous: PyTorch uses vector instructions only for contiguous memory. The batch dimension is added before the
     # axes are permuted: otherwise the strides do not look like channels-last.
     window = torch.from_numpy(np.require(pixels, requirements=["C", "W"]))[None].permute(0, 3, 1, 2)
-    made = torch.nn.functional.interpolate(window, size, mode="bilinear", antialias=True)
-    return made[0].permute(1, 2, 0).numpy()
+    deep = pixels.dtype == np.uint16
+    made = torch.nn.functional.interpolate(window.float() if deep else window, size, mode="bilinear", antialias=True)
+    made = made[0].permute(1, 2, 0).numpy()
+    return np.rint(made).clip(0, 65_535).astype(np.uint16) if deep else made
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ it in a worker, and its state is the order and a step. Nothing here imports Tens
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import WHOLE, S, Size, check_shared_batch, check_size, images_and_labels
@@ -19,7 +21,7 @@ from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.ranks import Ranks, RanksLike
-from shardfeed.pipelines.samples import SamplesLike, SplitLike
+from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike, pixel_dtype
 from shardfeed.pipelines.torch.encoded import check_decode
 from shardfeed.pipelines.torch.images import (
     GeometricTransform,
@@ -29,6 +31,7 @@ from shardfeed.pipelines.torch.images import (
     check_transform,
     random_resized_crop,
     resize_center_crop,
+    written_in,
 )
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
@@ -133,7 +136,7 @@ def torch_loader(
     if has_shapes(order) and [image_size, transform, image_transform].count(None) == 3:
         image_transform = random_resized_crop(**WHOLE)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
-    _check_decode(decode, made, collate_fn)
+    _check_decode(decode, samples, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
@@ -264,7 +267,7 @@ def _every_sample(
     decode: Decode,
 ) -> SampleLoader:
     """A loader of the samples after the transform `made`."""
-    _check_decode(decode, made, collate_fn)
+    _check_decode(decode, split, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
@@ -321,17 +324,26 @@ def _prepared(
     return samples, keys, ImageTransformed(image_transform, number)
 
 
-def _check_decode(decode: Decode, transform: Transform, collate_fn: Any) -> None:
-    """Raise UsageError unless the engine alone makes the images where `decode` says."""
+def _check_decode(decode: Decode, samples: Samples, transform: Transform, collate_fn: Any) -> None:
+    """Raise UsageError unless the engine alone makes the images where `decode` says, or if they cannot be one batch."""
     check_decode(decode)
+    ours = isinstance(transform, ViewTransform) and runs_no_python(transform)
+    dtype = pixel_dtype(samples) if ours or isinstance(transform, ImageTransformed) else np.uint8
+    foreign = isinstance(transform, ImageTransformed) and transform.image_transform
+    if dtype == np.uint16 and foreign and not written_in(foreign, "albumentations"):
+        problem = "it gets images of Pillow, which has no colours of 16 bits"
+        remedy = "give one of our crops, or call it in a function of a record and a seed: transform="
+        raise UsageError("image_transform", problem, remedy)
     got, remedy = None, "call functions of yours with the batch on the GPU (docs/gpu-decoding.md)"
     if collate_fn is not None:
         got = "a collate_fn, which gets decoded images"
-    elif not (isinstance(transform, ViewTransform) and runs_no_python(transform)):
+    elif not (ours and isinstance(transform, ViewTransform)):
         got = "a transform of yours, which gets decoded images"
         remedy = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
     elif transform.image.shrink is None:
         got, remedy = "antialias=False", "leave it out: the GPU resizes with antialiasing"
+    elif dtype == np.uint16 or transform.image.crop.channels == 1:
+        got, remedy = "images of 16 bits, or channels=1", "leave decode out: the GPU makes RGB of 8 bits"
     if got and decode != "cpu":
         raise UsageError("decode", f"got {decode!r} and {got}", remedy)
 

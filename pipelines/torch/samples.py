@@ -23,7 +23,7 @@ from shardfeed.pipelines.torch.encoded import parts_of
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, apart
 from shardfeed.pipelines.torch.workers import Threads
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH
 
 # From a record, as `split[i]` gives it, and the sample's seed to the parts of a batch: tensors, arrays, numbers, bytes,
 # or a nest of these.
@@ -203,7 +203,7 @@ class _Maker:
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
         if schema.key(ENCODED) in wanted:
             wanted |= {RESTARTS} & schema.features.keys()
-            if "raw" in samples.formats:  # raw pixels have no header with their shape
+            if {"raw", PNG16} & samples.formats.keys():  # raw pixels have no header with their shape
                 wanted |= {FORMAT, HEIGHT, WIDTH}
         self._wanted, self._parse = wanted, Parser(schema, wanted)
         self._engine: BatchMaker[Any] | None = None

@@ -60,7 +60,7 @@ class SharedImages:
 
 
 def apart(images: np.ndarray) -> list[torch.Tensor]:
-    """The images of a batch, uint8 [k, height, width, 3], as tensors [3, height, width], for `joined`.
+    """The images of a batch, [k, height, width, channels], as tensors [channels, height, width], for `joined`.
 
     They are parts of the tensor whose memory the array is, if there is one.
     """
@@ -71,14 +71,15 @@ def apart(images: np.ndarray) -> list[torch.Tensor]:
 
 
 def tensor_of(array: np.ndarray) -> torch.Tensor:
-    """The bytes of an array as a tensor: of the tensor whose memory it is, if there is one, which may be pinned."""
+    """An array as a tensor: of the tensor whose memory it is, if there is one, which may be pinned."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     if not isinstance(owner, torch.Tensor):
         return torch.from_numpy(array)
     start = array.ctypes.data - owner.data_ptr()
-    return owner.view(-1)[start : start + array.size].view(array.shape)
+    found = owner.view(-1)[start : start + array.nbytes]
+    return (found.view(torch.uint16) if array.dtype == np.uint16 else found).view(array.shape)
 
 
 def joined(images: Sequence[torch.Tensor]) -> torch.Tensor | None:

@@ -215,6 +215,7 @@ OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
     "png_to_jpeg": ({"png_to_jpeg": True}, "png_to_jpeg was False, now True"),
     "background": ({"background": "black"}, "background was [255, 255, 255], now [0, 0, 0]"),
     "bits": ({"bits": 12}, "bits was None, now 12"),
+    "keep_depth": ({"keep_depth": True}, "keep_depth was None, now True"),
     "max_pixels": ({"max_pixels": 10_000}, "max_pixels was 178956970, now 10000"),
     "max_bytes": ({"max_bytes": 10_000}, "max_bytes was 1073741824, now 10000"),
     "sha256": ({"sha256": False}, "sha256 was True, now False"),

@@ -449,7 +449,7 @@ def test_that_16_bits_become_8_is_said(run: Run, tmp_path: Path, name: str, chan
     Image.fromarray(values).save(root / name)
     code, out, _ = run(root.parent, tmp_path / "out", "--workers", "1")
     assert code == 0
-    assert f"of 8 bits, so that all loaders agree: {change} 1; of 16 bits, 256 levels are left\n" in out
+    assert f"of 8 bits, so that all loaders agree: {change} 1; 1 reduced from 16 to 8 bits: --keep-depth" in out
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 from simplejpeg import decode_jpeg
 
-from shardfeed.readers.notebook import FORMATS
+from shardfeed.readers.notebook import FORMATS, as_rgb
 
 TINY, PATCHES = 9, 3  # pixels: sides of the squares, grey and in colour, used to compare images
 SIDE = 128  # pixels: maximum width and height at which images are measured
@@ -55,7 +55,7 @@ def image_numbers(encoded: bytes, raw: tuple[int, int] | None) -> dict[str, Any]
                 picture = Image.frombuffer("RGB", pixels.shape[1::-1], pixels, "raw", "RGB", 0, 1)
             except (ValueError, KeyError):
                 image.draft("RGB", (SIDE, SIDE))
-                picture = image.convert("RGB")
+                picture = as_rgb(image)
     picture.thumbnail((SIDE, SIDE), Image.Resampling.BOX)
     gray = picture.convert("L")
     light = _pixels(gray)

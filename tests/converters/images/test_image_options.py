@@ -74,6 +74,9 @@ def test_options_out_of_range(name: str, value: object) -> None:
         ({"encode": "raw", "baseline": True}, "baseline"),
         ({"encode": "raw", "png_to_jpeg": True}, "png_to_jpeg"),
         ({"size": 256, "resize_shorter": 256}, "size"),
+        ({"keep_depth": True, "encode": "raw"}, "keep_depth"),
+        ({"keep_depth": True, "png_to_jpeg": True}, "keep_depth"),
+        ({"keep_depth": True, "bits": 12}, "keep_depth"),
     ],
 )
 def test_options_that_exclude_each_other(options: dict[str, object], place: str) -> None:
@@ -85,7 +88,9 @@ def test_options_that_exclude_each_other(options: dict[str, object], place: str)
 def test_every_option_is_in_the_fingerprint() -> None:
     pytest.importorskip("turbojpeg", reason="no wheel for this Python or machine")
     fields = {field.name for field in dataclasses.fields(ImageOptions)}
-    assert set(ImageOptions().to_json()) == fields - {"resize_filter", "bits"}, "datasets made before them have none"
+    assert set(ImageOptions().to_json()) == fields - {"resize_filter", "bits", "keep_depth"}, (
+        "datasets made before them have none"
+    )
     other = {"check": "none", "encode": "raw", "resize_shorter": 9, "quality": 9, "max_pixels": 9, "max_bytes": 9}
     other |= {
         "resize_filter": "hamming",
@@ -95,6 +100,7 @@ def test_every_option_is_in_the_fingerprint() -> None:
         "png_to_jpeg": True,
         "background": (9, 8, 7),
         "bits": 12,
+        "keep_depth": True,
         "sha256": False,
     }
     for name in fields:

@@ -54,6 +54,11 @@ def pictures_with_alpha(box: Box) -> None:
     "convert images new",
     Way("--bits", 4, onto="convert images new --replace"),
 )
+@advises(
+    "tools/convert_report.py: ; {} reduced from 16 to 8 bits: --keep-depth",
+    "convert images new",
+    Way("--keep-depth", 4, onto="convert images new --replace"),
+)
 def pictures_of_10_bits(box: Box) -> None:
     for label in ("cat", "dog"):
         for i in range(2):

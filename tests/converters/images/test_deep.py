@@ -1,0 +1,80 @@
+"""Images of 16 bits as `keep_depth` stores them: OpenCV, which decodes all of them, is the reference."""
+
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.store import StoredImage, check_stored, store_image
+from shardfeed.converters.rejects import RejectedError
+from tests.converters.images.test_tiff import ALPHA, PAGE, noise, tiff
+
+COLOUR, GRAY = noise(3, np.uint16), noise(1, np.uint16)
+BOTH = np.concatenate([COLOUR, GRAY], 2)
+
+
+def kept(data: bytes, **options: object) -> StoredImage:
+    return store_image(data, ImageOptions(keep_depth=True, **options))  # type: ignore[arg-type]
+
+
+def pixels_of(stored: StoredImage) -> np.ndarray:
+    """[h, w, bands], red first."""
+    assert stored.format == b"png16"
+    check_stored(stored.encoded, stored.format, stored.height, stored.width)
+    found = cv2.imdecode(np.frombuffer(stored.encoded, np.uint8), cv2.IMREAD_UNCHANGED)
+    assert found.dtype == np.uint16
+    return found.reshape(*found.shape[:2], -1)[..., ::-1]
+
+
+def png(pixels: np.ndarray) -> bytes:
+    order = [2, 1, 0, 3][: pixels.shape[2]] if pixels.shape[2] > 1 else [0]
+    return cv2.imencode(".png", pixels[..., order])[1].tobytes()
+
+
+@pytest.mark.parametrize("pixels", [GRAY, COLOUR], ids=["gray", "colour"])
+def test_files_of_16_bits_keep_each_number(pixels: np.ndarray) -> None:
+    assert kept(png(pixels)).encoded == png(pixels)
+    stored = kept(tiff((pixels, PAGE)))
+    assert (pixels_of(stored) == pixels).all()
+    assert stored.changes == ("tiff",)
+
+
+@pytest.mark.parametrize("data", [png(BOTH), tiff((BOTH, PAGE), extra=ALPHA)], ids=["png", "tiff"])
+def test_alpha_is_dropped_or_put_over_the_background(data: bytes) -> None:
+    assert (pixels_of(kept(data, background="none")) == COLOUR).all()
+    over = COLOUR * (GRAY / 65_535) + 257 * 128 * (1 - GRAY / 65_535)
+    assert np.abs(pixels_of(kept(data, background="#808080")) - over).max() <= 1
+
+
+def test_filters_compute_in_more_than_8_bits() -> None:
+    small = pixels_of(kept(png(COLOUR), resize_shorter=12))
+    of_8 = store_image(png(COLOUR), ImageOptions(resize_shorter=12))
+    plain = cv2.imdecode(np.frombuffer(of_8.encoded, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+    assert small.shape == (12, 16, 3)
+    assert np.abs(small / 257 - plain).mean() < 1
+    assert len(np.unique(small)) > 256
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+def test_a_tiff_is_turned_as_one_of_8_bits(orientation: int) -> None:
+    def turned(pixels: np.ndarray) -> bytes:
+        data = tiff((pixels, PAGE))  # its directory is the end, and begins with a tag that no one needs
+        start = int.from_bytes(data[4:8], "little") + 2
+        tags = sorted(
+            [data[at : at + 12] for at in range(start + 12, len(data) - 4, 12)] + [tag], key=lambda one: one[:2][::-1]
+        )
+        return data[:start] + b"".join(tags) + data[-4:]
+
+    tag = np.array([274, 3, 1, 0, orientation, 0], "<u2").tobytes()
+    plain = store_image(turned((COLOUR >> 8).astype(np.uint8)), ImageOptions())
+    expected = cv2.imdecode(np.frombuffer(plain.encoded, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+    assert (pixels_of(kept(turned(COLOUR))) >> 8 == expected).all()
+
+
+def test_without_opencv_colours_are_refused_and_gray_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    assert kept(tiff((GRAY, PAGE))).format == kept(png(COLOUR)).format == b"png16"
+    with pytest.raises(RejectedError, match="pip install opencv-python-headless"):
+        kept(tiff((COLOUR, PAGE)))
