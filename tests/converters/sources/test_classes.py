@@ -20,6 +20,8 @@ def test_names_are_sorted_as_bytes() -> None:
     assert numbering.names == ("Z", "a", "b", "z", "é")
     assert numbering.labels == {"b": 2, "é": 4, "a": 1, "Z": 0, "z": 3}
     assert numbering.notes == ("classes that differ only in case: 1 (Z and z)",)
+    assert number_classes(["00", "01"]).labels == {"00": 0, "01": 1}
+    assert number_classes(["cafe\u0301"], ("dog", "caf\u00e9")).labels == {"cafe\u0301": 1}, "another Unicode form"
 
 
 @pytest.mark.promise(27)

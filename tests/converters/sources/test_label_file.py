@@ -381,7 +381,7 @@ def test_columns_that_cannot_be_meant(images: Path, content: str, options: dict[
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("l.csv", {"label_columns": "label"}, "label_columns: got 'label', expected a list of text or an integer"),
+        ("l.csv", {"label_columns": "label"}, "label_columns: got 'label', expected a list of "),
         ("l.csv", {"label_columns": ["path"]}, "label_columns: the columns in use are path, path;"),
         ("l.jsonl", {"header": True}, "header: JSON Lines and Parquet"),
     ],
@@ -515,6 +515,12 @@ def test_lists_that_are_left_over_need_evidence_too(images: Path) -> None:
     rows = [{"path": "a.jpg", "things": ["cat", "dog"]}, {"path": "b.jpg", "things": ["dog"]}]
     source = LabelFile(write(images, "".join(json.dumps(row) + "\n" for row in rows), "l.jsonl"))
     assert source.schema.class_names[LABEL] == ("cat", "dog")
+
+
+def test_a_label_whose_values_are_files_is_refused(images: Path) -> None:
+    """Masks in the column `label`: a known name is no evidence against the values."""
+    assert "its values are paths, such as 'm/a.png'" in refusal(images, "image,label\na.jpg,m/a.png\nb.jpg,m/b.png\n")
+    assert "its values are addresses" in refusal(images, "image,label\na.jpg,https://x.org/a\nb.jpg,https://x.org/b\n")
 
 
 def test_lines_of_two_paths_are_no_classes(images: Path) -> None:
@@ -707,7 +713,7 @@ def test_a_table_with_one_whole_path_has_no_ids(images: Path) -> None:
 
 
 def test_a_class_that_a_cell_names_twice_is_once_in_the_set(images: Path) -> None:
-    rows = "path,label,parts\na.jpg,haze haze caf\u00e9 cafe\u0301,x|x|y\nb.jpg,haze,y\nsub/c d.jpg,,\n"
+    rows = "path,label,parts\na.jpg,haze haze caf\u00e9 cafe\u0301,x|x|y|\nb.jpg,haze,y\nsub/c d.jpg,,\n"
     options: dict[str, Any] = {"label_columns": ["label", "parts"], "label_separator": {"label": " ", "parts": "|"}}
     source = LabelFile(write(images, rows), **options)
     assert [s.features[LABEL] for s in source] == [[1, 0], [1], []]

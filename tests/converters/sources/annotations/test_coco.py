@@ -666,6 +666,35 @@ def test_annotations_without_boxes_are_classes_of_images(tmp_path: Path, tasks: 
         opened(tmp_path / "train2018.json", "boxes")
 
 
+def test_a_folder_of_classes_of_images_has_its_splits(tmp_path: Path) -> None:
+    for name, kept in (("train2018.json", slice(0, 2)), ("val2018.json", slice(2, 3))):
+        content = of_images(scene())
+        content["images"] = content["images"][kept]
+        ids = {image["id"] for image in content["images"]}
+        content["annotations"] = [one for one in content["annotations"] if one["image_id"] in ids]
+        plant(tmp_path, content, name)
+    source = open_source(tmp_path)
+    assert [(sample.key, sample.split) for sample in source] == [
+        (b"images/a.png", "train"),
+        (b"images/b.png", "train"),
+        (b"images/c.png", "validation"),
+    ]
+
+
+@pytest.mark.parametrize("write", [str, float], ids=["text", "float"])
+@pytest.mark.parametrize("part", ["images", "image_id", "category_id", "categories"])
+def test_ids_written_as_text_or_with_a_point_mean_the_same(tmp_path: Path, part: str, write: Any) -> None:
+    content = scene()
+    for entry in content["annotations" if part.endswith("_id") else part]:
+        key = part if part.endswith("_id") else "id"
+        entry[key] = write(entry[key]) if entry[key] < 2**53 else entry[key]
+    source, plain = opened(plant(tmp_path, content)), opened(plant(tmp_path, scene(), "plain.json"))
+    assert left_out(source) == []
+    assert [source[i].objects.digest() for i in range(3)] == [plain[i].objects.digest() for i in range(3)]  # type: ignore[union-attr]
+    assert [sample.number for sample in source] == [sample.number for sample in plain]
+    assert source.schema == plain.schema
+
+
 def test_several_classes_of_an_image_are_a_set_and_unknown_ones_are_listed(tmp_path: Path) -> None:
     content = of_images(scene())
     content["annotations"] += [{"id": 8, "image_id": 7, "category_id": 90}, {"id": 9, "image_id": 7, "category_id": 5}]

@@ -297,6 +297,13 @@ def test_dicts_are_a_list() -> None:
             from_dicts(wrong)  # type: ignore[arg-type]
 
 
+def test_a_class_may_be_its_number(images: Path) -> None:
+    source = say(images, {"image": "a.png", "label": 1}, {"image": "b.png", "label": 0}, class_names=["x", "y"])
+    assert [(s.features[LABEL], s.features[TEXT]) for s in source] == [(1, b"y"), (0, b"x")]
+    assert source.schema.features[LABEL] == Feature("int64", (), "label")
+    assert say(images, {"image": "a.png", "tags": np.array([1, 0])}).schema.class_names[LABEL] == ("0", "1")
+
+
 def test_a_box_that_leaves_its_image_is_listed_by_its_number(images: Path, tmp_path: Path) -> None:
     source = say(images, {"image": "a.png", "boxes": [[0, 0, 5, 5], [30, 0, 50, 5]]})
     report = convert(source, tmp_path / "out", workers=1, max_bad={"objects": 1})
