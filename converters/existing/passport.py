@@ -22,12 +22,10 @@ from shardfeed.formats.container import column_names
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import CARD, CROISSANT, MANIFEST, shard_file
 from shardfeed.schema import LABEL
-from shardfeed.storage.checksum import extend_crc32c
-from shardfeed.storage.local import disk_errors, write_file
+from shardfeed.storage.local import write_file
 from shardfeed.storage.storage import FileInfo, local_path
 from shardfeed.text import in_usual_order, number, size_text
 
-_PIECE = 8 << 20  # bytes of a file in memory
 _MOST_CLASSES = 200  # in a card; croissant.json has all
 _VALUES = {"int64": "cr:Int64", "float32": "cr:Float32", "bytes": "sc:Text"}
 _LOADED = ("parquet", "webdataset")  # by `datasets`, which needs to know which files are of which split
@@ -113,27 +111,21 @@ def card(
     for file in (os.path.join(directory, name) for name in (CARD, CROISSANT)):
         if os.path.lexists(file) and not replace:
             raise OutputExistsError(file, "exists already", f"move it away, or give {argument('replace', True)}")
-    files = {MANIFEST: _digest(directory, MANIFEST, None, progress)}
-    for split in map(manifest.splits.__getitem__, in_usual_order(manifest.splits)):
-        for shard, info in enumerate(split.shards):
-            name = split.shard_file(shard)
-            files[name] = _digest(directory, name, info.data, progress)
+    expected: dict[str, FileInfo | None] = {MANIFEST: None}
+    for name in in_usual_order(manifest.splits):
+        split = manifest.splits[name]
+        expected |= {split.shard_file(shard): info.data for shard, info in enumerate(split.shards)}
+    files: dict[str, tuple[int, str]] = {}
+    for name, info in expected.items():
+        path, digest = os.path.join(directory, name), hashlib.sha256()
+        found = FileInfo.of_file(path, also=digest.update)
+        if info is not None and (problem := info.difference(found)):
+            raise IntegrityError(path, problem, "`shardfeed verify DIR` names all damage")
+        files[name] = found.size, digest.hexdigest()
+        progress(found.size)
     described = json.dumps(_croissant(manifest, about, files), indent=1, ensure_ascii=False)
     write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode())
     write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode())
-
-
-def _digest(directory: str, name: str, info: FileInfo | None, progress: Callable[[int], object]) -> tuple[int, str]:
-    """Bytes and SHA-256 of a file. Raises IntegrityError if it is not `info`."""
-    path, size, crc, digest = os.path.join(directory, name), 0, 0, hashlib.sha256()
-    with disk_errors(path, "read"), open(path, "rb", buffering=0) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            size, crc = size + len(piece), extend_crc32c(crc, piece)
-            progress(len(piece))
-    if info is not None and (problem := info.difference(FileInfo(size, crc))):
-        raise IntegrityError(path, problem, "`shardfeed verify DIR` names all damage")
-    return size, digest.hexdigest()
 
 
 def _node(kind: str, id: str, **more: Any) -> dict[str, Any]:
@@ -196,13 +188,14 @@ def _fields(manifest: Manifest) -> Iterator[dict[str, Any]]:
         "Field", "records/split", dataType="sc:Text", source=source, references={"field": {"@id": "splits/name"}}
     )
     columns = column_names(schema) if manifest.format == "parquet" else {}
+    raw = any("raw" in split.formats for split in manifest.splits.values())
     for key, feature in schema.features.items():
         column, kind, more = columns.get(key, key), schema.kind(key), {}
         if not feature.scalar:
             more = {"isArray": True, "arrayShape": ",".join(str(side or -1) for side in feature.shape)}
         source = {**files, "extract": {"column": column}}
         types: Any = _VALUES[feature.dtype]
-        if kind in ("image", "raster", "mask"):
+        if kind in ("raster", "mask") or (kind == "image" and not raw):
             types, source = "sc:ImageObject", source | ({"transform": {"jsonPath": "bytes"}} if columns else {})
             more |= {"repeated": True} if more else {}  # as mlcroissant 1.1 knows lists of images only by this
         elif kind in ("label", "tags"):
@@ -220,7 +213,7 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
     elif about.license:
         yield f"license: {json.dumps(about.license.lower())}"
     tasks = {
-        "image-classification": LABEL in schema.class_names,
+        "image-classification": schema.key(LABEL) in schema.class_names,
         "object-detection": any(schema.kind(key) == "box" for key in schema.features),
         "image-segmentation": schema.raster is not None or OBJECT_MASK in schema.features,
         "keypoint-detection": KEYPOINT_X in schema.features,
@@ -233,7 +226,7 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
     yield "tags: [shardfeed]"
     if manifest.format in _LOADED:
         yield from ("configs:", "- config_name: default", "  data_files:")
-        for split in splits:
+        for split in (split for split in splits if len(split.shards)):
             yield from (f"  - split: {split.name}", f"    path: data/{split.name}-*")
     yield from ("---", "", f"# {title}", "", *([about.description, ""] if about.description else []))
     yield from (f"{_counts(manifest)}, {size_text(sum(split.size for split in splits))}.", "")

@@ -212,12 +212,17 @@ def _size(entry: os.DirEntry[str]) -> int:
         return -1
 
 
-def file_checksum(path: str, storage: Storage = LOCAL) -> tuple[int, int]:
-    """Compute the size in bytes and CRC-32C of a file's current content. Raises OSError."""
+def _ignore(_: bytes) -> None:
+    """Do nothing with a piece of a file."""
+
+
+def file_checksum(path: str, storage: Storage = LOCAL, also: Callable[[bytes], object] = _ignore) -> tuple[int, int]:
+    """Compute the size in bytes and CRC-32C of a file's current content; `also` gets its pieces. Raises OSError."""
     size = crc = 0
     most = _CHUNK if type(storage) is LocalStorage else _REMOTE_CHUNK
     for chunk in _chunks(storage.open(path), most):
         size += len(chunk)
+        also(chunk)
         crc = extend_crc32c(crc, chunk)
     return size, crc
 
@@ -251,10 +256,10 @@ class FileInfo:
         return cls(len(content), crc32c(content))
 
     @classmethod
-    def of_file(cls, path: str, storage: Storage = LOCAL) -> "FileInfo":
-        """Compute size and checksum of the file at `path`. Raises StorageError if it cannot be read."""
+    def of_file(cls, path: str, storage: Storage = LOCAL, also: Callable[[bytes], object] = _ignore) -> "FileInfo":
+        """Compute size and checksum of the file at `path`; `also` gets its pieces. Raises StorageError."""
         with disk_errors(path, "read"):
-            return cls(*file_checksum(path, storage))
+            return cls(*file_checksum(path, storage, also))
 
     def problem(self, path: str, *, every_byte: bool) -> str:
         """Return how the local file at `path` differs, without `every_byte` only in size; "" if it does not.
