@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.output import Output, check_apart, check_output, check_untaken
-from shardfeed.converters.commit.staging import Finished, LocalPlace, Staging, keep_shards
+from shardfeed.converters.commit.staging import Finished, LocalOutput, Staging, keep_shards
 from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
@@ -39,7 +39,7 @@ class Job(NamedTuple):
     """A conversion that was asked for: the samples, the options, and where the dataset is made."""
 
     source: Source
-    place: LocalPlace
+    place: LocalOutput
     staging: Staging
     options: PlanOptions
     limits: RejectLimits
@@ -67,9 +67,9 @@ class Job(NamedTuple):
         if is_address(out):
             from shardfeed.converters.commit.upload import Upload, UploadByNodes  # not above: a disk needs no client
 
-            place: LocalPlace = (UploadByNodes if by_nodes else Upload)(os.fspath(out))
+            place: LocalOutput = (UploadByNodes if by_nodes else Upload)(os.fspath(out))
         else:
-            place = LocalPlace(local_path(out))
+            place = LocalOutput(local_path(out))
         replace = place.may_replace(replace)
         info = info_of(source)
         drawn, (number, size) = Shares.of(split), number_or_size(shards)
@@ -80,7 +80,7 @@ class Job(NamedTuple):
         image = image or ImageOptions()
         made_with, onto = info.made_with, info.onto
         options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
-        limits = RejectLimits.of(max_bad)
+        limits = RejectLimits.parse(max_bad)
         check_apart(place.local, info.findings.folder)
         return cls(source, place, Staging(place.local), options, limits, replace)
 

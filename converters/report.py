@@ -246,18 +246,19 @@ class Report:
         alone: a run that only commits reads nothing.
         """
         left_out = [noted_json(noted) for noted in noted_of(self.account.left_out if self.account else ())]
-        splits: dict[str, Any] = {}
-        for name, split in self.manifest.splits.items():
-            splits[name] = {
-                "records": split.records,
-                "bytes": split.size,
-                "shards": len(split.shards),
-                "class_counts": {key: list(counts) for key, counts in split.class_counts.items()},
-            }
+        splits = self.manifest.splits
         return {
             "out": self.out,
             "committed": self.committed,
-            "splits": splits,
+            "splits": {
+                name: {
+                    "records": split.records,
+                    "bytes": split.size,
+                    "shards": len(split.shards),
+                    "class_counts": {key: list(counts) for key, counts in split.class_counts.items()},
+                }
+                for name, split in splits.items()
+            },
             "fingerprint": self.manifest.fingerprint,
             "features": self.manifest.schema.to_json(),
             "class_names": {key: list(names) for key, names in self.manifest.schema.class_names.items()},
@@ -266,8 +267,8 @@ class Report:
             "warnings": [noted_json(noted) for noted in self.warnings],
             "annotations": None if self.account is None else self.account.to_json(),
             "notes": list(self.notes),
-            "dataset_images": sum(split.records for split in self.manifest.splits.values()),
-            "dataset_bytes": sum(split.size for split in self.manifest.splits.values()),
+            "dataset_images": sum(split.records for split in splits.values()),
+            "dataset_bytes": sum(split.size for split in splits.values()),
             "shards_kept": self.kept,
             "same_pictures": self.same_pictures.to_json(),
             "groups": None if self.groups is None else asdict(self.groups),
@@ -371,7 +372,7 @@ class RejectLimit:
     share: float | None = None
 
     @classmethod
-    def of(cls, most: int | str, name: str = "max_bad") -> "RejectLimit":
+    def parse(cls, most: int | str, name: str = "max_bad") -> "RejectLimit":
         """Parse a count, or text like "12" or "0.5%". Raise UsageError for anything else; `name`: of the argument."""
         text = str(most).strip()
         try:
@@ -384,7 +385,7 @@ class RejectLimit:
 
     @property
     def text(self) -> str:
-        """The limit as `of` takes it."""
+        """The limit as `parse` takes it."""
         return str(self.count) if self.share is None else f"{100 * self.share:g}%"
 
     def allowed(self, total: int) -> int:
@@ -402,7 +403,7 @@ class RejectLimits(NamedTuple):
     objects: RejectLimit
 
     @classmethod
-    def of(cls, max_bad: MaxBad) -> "RejectLimits":
+    def parse(cls, max_bad: MaxBad) -> "RejectLimits":
         """Make the limits from one for images alone, or from a mapping with "images" and "objects".
 
         Raise UsageError for other names.
@@ -410,7 +411,9 @@ class RejectLimits(NamedTuple):
         most = max_bad if isinstance(max_bad, Mapping) else {"images": max_bad}
         for name in most.keys() - {"images", "objects"}:
             raise UsageError("max_bad", f"got {name!r}, expected 'images' or 'objects'")
-        return cls(RejectLimit.of(most.get("images", 0)), RejectLimit.of(most.get("objects", 0), "max_bad_objects"))
+        return cls(
+            RejectLimit.parse(most.get("images", 0)), RejectLimit.parse(most.get("objects", 0), "max_bad_objects")
+        )
 
     def check_plan(self, out: str, plan: Plan) -> None:
         """Raise TooManyRejectedError if the source itself left out more than allowed; no image is converted then."""

@@ -355,7 +355,7 @@ def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, eve
                 raise IntegrityError(path, problem, remedy)
 
 
-class LocalPlace:
+class LocalOutput:
     """Output on the local disk: `local` is its absolute path."""
 
     def __init__(self, local: str) -> None:

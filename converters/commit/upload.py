@@ -11,7 +11,7 @@ from dataclasses import replace as replaced
 from itertools import count
 
 from shardfeed.converters.commit.push import Pushed, push
-from shardfeed.converters.commit.staging import Finished, LocalPlace, Staging
+from shardfeed.converters.commit.staging import Finished, LocalOutput, Staging
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.samples import PlannedShard
 from shardfeed.converters.report import Report
@@ -26,7 +26,7 @@ from shardfeed.storage.local import hidden_sibling, make_directory, remove_tree,
 _AT_ONCE = 16  # receipts
 
 
-class Upload(LocalPlace):
+class Upload(LocalOutput):
     """Output at `url` in a bucket. `local`: the directory to upload, the same for each call with this URL.
 
     Raises the errors of `destination`, and OutputExistsError.

@@ -13,8 +13,8 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import astuple, dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from shardfeed.column import column_dtype, column_keys, encode_column
@@ -33,6 +33,8 @@ from shardfeed.storage.local import NewFile, disk_errors, make_directory, move_f
 from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, whole
 
 _CHECKSUM_BYTES = 9  # "89abcdef\n"
+_REMARKS, _LEFT_OUT = ("rejected", "normalised", "warnings"), ("left_out", "clips")
+_Entry = TypeVar("_Entry", Remark, LeftOut)
 
 
 class StoredColumns(Mapping[str, bytes]):
@@ -75,61 +77,38 @@ class StoredColumns(Mapping[str, bytes]):
             return False
 
 
-def _noted(entries: tuple[Remark, ...]) -> list[list[Any]]:
-    return [[name_text(entry.key), entry.what, entry.why, entry.asked] for entry in entries]
+def _listed(entries: Iterable[Remark | LeftOut]) -> list[list[Any]]:
+    return [[name_text(key), *rest] for key, *rest in map(astuple, entries)]
 
 
-def _from_noted(entries: list[list[Any]]) -> tuple[Remark, ...]:
-    return tuple(Remark(name_bytes(key), what, why, asked) for key, what, why, asked in entries)
-
-
-def _account(account: Account) -> list[Any]:
-    lists = [[[name_text(one.key), one.code, one.reason] for one in of] for of in (account.left_out, account.clips)]
-    return [account.read, account.written, account.clipped, account.farthest, *lists]
-
-
-def _from_account(value: list[Any]) -> Account:
-    read, written, clipped, farthest, *lists = value
-    left_out, clips = (tuple(LeftOut(name_bytes(key), code, reason) for key, code, reason in of) for of in lists)
-    return Account(read, written, clipped, farthest, left_out, clips)
+def _from_listed(kind: type[_Entry], entries: list[list[Any]]) -> tuple[_Entry, ...]:
+    return tuple(kind(name_bytes(key), *rest) for key, *rest in entries)
 
 
 def to_json(receipt: Receipt) -> dict[str, Any]:
     """A JSON value that `from_json` gives back; names that are not UTF-8 as lone surrogates."""
-    info = receipt.info
+    info, account = receipt.info, vars(receipt.account)
     return {
-        "split": receipt.split,
-        "number": receipt.number,
+        **{name: value for name, value in vars(receipt).items() if name not in ("info", "columns")},
         "records": info.records,
         "data": [info.data.size, info.data.crc32c],
         "index": [info.index.size, info.index.crc32c],
-        "class_counts": {key: list(counts) for key, counts in receipt.class_counts.items()},
-        "formats": dict(receipt.formats),
-        "rejected": _noted(receipt.rejected),
-        "normalised": _noted(receipt.normalised),
-        "warnings": _noted(receipt.warnings),
-        "progressive": receipt.progressive,
-        "account": _account(receipt.account),
-        "digest": receipt.digest,
+        **{name: _listed(getattr(receipt, name)) for name in _REMARKS},
+        "account": {**account, **{name: _listed(account[name]) for name in _LEFT_OUT}},
     }
 
 
 def from_json(value: dict[str, Any]) -> Receipt:
     """The inverse of `to_json`, without columns. Raises KeyError, TypeError, ValueError or AttributeError otherwise."""
-    counts = {key: tuple(of_class) for key, of_class in value["class_counts"].items()}
+    read: dict[str, Any] = {name: value[name] for name in ("split", "number", "formats", "progressive", "digest")}
+    read |= {name: _from_listed(Remark, value[name]) for name in _REMARKS}
+    account = value["account"]
     return Receipt(
-        split=value["split"],
-        number=value["number"],
+        **read,
         info=ShardInfo(value["records"], FileInfo(*value["data"]), FileInfo(*value["index"])),
-        class_counts=counts,
-        formats=value["formats"],
+        class_counts={key: tuple(of_class) for key, of_class in value["class_counts"].items()},
         columns={},
-        rejected=_from_noted(value["rejected"]),
-        normalised=_from_noted(value["normalised"]),
-        warnings=_from_noted(value["warnings"]),
-        progressive=value["progressive"],
-        account=_from_account(value["account"]),
-        digest=value["digest"],
+        account=Account(**account | {name: _from_listed(LeftOut, account[name]) for name in _LEFT_OUT}),
     )
 
 

@@ -338,7 +338,7 @@ def missing_of(error: ShardfeedError) -> str:
 
 
 @dataclass(frozen=True)
-class Marks:
+class Signature:
     """The beginning of a reader's files: `begins` matches their first bytes.
 
     `found`: the evidence in words, with {} for the name of such a file, where that is enough to know the reader.
@@ -368,7 +368,7 @@ class Marks:
         return Evidence(name, self.found.format(escape(os.path.basename(path))))
 
 
-def marks_of(found: str, *words: bytes, begins: bytes = b"", beside: str = "", inside: str = "") -> Marks:
-    """Marks of a file that begins so, and has each of these words, or of `a|b` one, somewhere in its first bytes."""
+def signature_of(found: str, *words: bytes, begins: bytes = b"", beside: str = "", inside: str = "") -> Signature:
+    """Signature of a file that begins so, and has each of these words, or of `a|b` one, in its first bytes."""
     every = b"".join(b"(?=.*(?:%s))" % word for word in words)
-    return Marks(re.compile(b"(?:%s)%s" % (begins, every), re.DOTALL), found, beside, inside)
+    return Signature(re.compile(b"(?:%s)%s" % (begins, every), re.DOTALL), found, beside, inside)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from shardfeed.converters.sources.annotations.tool_signs import TOOLS
 from shardfeed.converters.sources.guard import HostileError, guarded
-from shardfeed.converters.sources.look import Evidence, Look, Marks, marks_of, missing_of
+from shardfeed.converters.sources.look import Evidence, Look, Signature, missing_of, signature_of
 from shardfeed.converters.sources.options import (
     AnnotationOptions,
     ColumnOptions,
@@ -46,8 +46,8 @@ class Reader:
 
     Attributes:
         name: the value for `--reader`, or `reader=` in Python.
-        module: a module with `recognise` and `read`, or a function that imports and returns it. With `marks`, `read` is
-            enough.
+        module: a module with `recognise` and `read`, or a function that imports and returns it. With a `signature`,
+            `read` is enough.
         options: the class of its options.
         takes: the names of the options that the reader accepts; all others are refused.
         suffixes: suffixes of file names, in lower case; a folder must have a file with one of them. Empty: any suffix
@@ -56,7 +56,7 @@ class Reader:
         kinds: kinds of files by their first bytes (`Look.kind`); a file of a different kind must have one of
             `suffixes`. None: any kind.
         names: a regular expression that must also match one of the names in the folder (`Look.suffixes`).
-        marks: requirements on the first bytes of a file, in addition to its name.
+        signature: requirements on the first bytes of a file, in addition to its name.
 
     Example:
         module = SimpleNamespace(recognise=recognise, read=read)
@@ -72,7 +72,7 @@ class Reader:
     chooses_files: bool = False
     kinds: tuple[str, ...] | None = None
     names: re.Pattern[str] | None = None
-    marks: Marks | None = None
+    signature: Signature | None = None
 
     def recognise(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
         """Return evidence that this reader fits the path, or None; `given`: options by name, all known to the reader.
@@ -82,8 +82,8 @@ class Reader:
         options = of_reader(self.options, given)
         try:
             with guarded(look.path):
-                seen = None if self.marks is None else self.marks.evidence(self.name, look, self.suffixes)
-                if self.marks is not None and (seen is None or seen.found):
+                seen = None if self.signature is None else self.signature.evidence(self.name, look, self.suffixes)
+                if self.signature is not None and (seen is None or seen.found):
                     return seen
                 return self.load().recognise(look, options)
         except HostileError as error:
@@ -231,7 +231,7 @@ _MASKS = re.compile(
     r"|[-_.](mask|label|annot|gt|groundtruth|seg|trimap|matte)[a-z]*\."
 )
 # Karpathy's, or JSON Lines; not COCO's, which may be one line.
-_NO_JSON_BUT = marks_of(
+_NO_JSON_BUT = signature_of(
     "",
     begins=rb'(?:\xef\xbb\xbf)?\s*(?:[^\s{]|\Z|(?=.*"sentences")(?=.*"raw")'
     rb'|(?![^\n]*"annotations")\{[^\n]*\}[ \t\r]*(?:\n|\Z))',
@@ -258,10 +258,13 @@ READERS: tuple[Reader, ...] = (
     _annotations("masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS, names=_MASKS),
     _annotations("boxes-csv", _OF_BOXES | _OF_TABLES | _GROUPS, *_CSV_ENDS, "bbx_gt.txt", kinds=("other",)),
     _annotations("classes-csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv", kinds=("other",)),
-    _annotations("captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, *_KEYED_ENDS, marks=_NO_JSON_BUT),
+    _annotations("captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, *_KEYED_ENDS, signature=_NO_JSON_BUT),
     _annotations("imagefolder", _OF_BOXES | _OF_TABLES | _GROUPS, *_METADATA),
     _annotations("caption-files", _OF_ANNOTATIONS | {"encoding"}, ".txt", ".caption"),
-    *(_annotations(name, _OF_BOXES.union(one.takes), *one.suffixes, marks=one.marks) for name, one in TOOLS.items()),
+    *(
+        _annotations(name, _OF_BOXES.union(one.takes), *one.suffixes, signature=one.signature)
+        for name, one in TOOLS.items()
+    ),
     _annotations("split-lists", _NAMES, ".txt"),
     Reader("pixels-csv", partial(_module, "pixels-csv"), PixelOptions, _OF_PIXELS, (".csv",), kinds=()),
     # Images with their labels in names or in a table: used if no other reader fits.

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from shardfeed.converters.sources.look import Marks, marks_of
+from shardfeed.converters.sources.look import Signature, signature_of
 
 _GROUPS = frozenset({"group_column"})
 _CLASS = frozenset({"label_columns"})
@@ -13,12 +13,12 @@ class ToolFiles(NamedTuple):
     """Files of a tool: ends of names, first bytes; `takes`: options besides those of boxes."""
 
     suffixes: tuple[str, ...]
-    marks: Marks
+    signature: Signature
     takes: Collection[str]
 
 
 def _tool(found: str, *ends: str, words: Sequence[bytes] = (), takes: Collection[str] = (), **begin: Any) -> ToolFiles:
-    return ToolFiles(ends, marks_of(found, *words, **begin), takes)
+    return ToolFiles(ends, signature_of(found, *words, **begin), takes)
 
 
 TOOLS = {
