@@ -13,6 +13,7 @@ import random
 import shutil
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -46,22 +47,89 @@ def in_child(action: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def run_until(root: Path, place: Path, options: Mapping[str, Any], stop: int, half: bool) -> None:
-    """Convert, and die at the operation of number `stop` from 0: before it, or with half of its bytes written."""
-    count = 0
+def die_at(make: Callable[[Path], object], place: Path, stop: int, half: bool) -> None:
+    """Make `place`/out, and die at the operation on storage of number `stop`: before it, or with half of its bytes.
+
+    Several threads may write: which operation is the n-th then differs from run to run, how many there are does not.
+    """
+    count, lock = 0, threading.Lock()
 
     def before(operation: Operation) -> None:
         nonlocal count
-        if count == stop:
-            if half:
-                with open(operation.path, "r+b") as file:
-                    file.seek(*((0, os.SEEK_END) if operation.start is None else (operation.start, os.SEEK_SET)))
-                    file.write(operation.data[: len(operation.data) // 2])
-            os.kill(os.getpid(), signal.SIGKILL)
-        count += 1
+        with lock:
+            if count == stop:
+                if half and operation.data:
+                    with open(operation.path, "r+b") as file:
+                        file.seek(*((0, os.SEEK_END) if operation.start is None else (operation.start, os.SEEK_SET)))
+                        file.write(operation.data[: len(operation.data) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            count += 1
 
     with watched(place, before):
-        convert_here(root, place / "out", **options)
+        make(place / "out")
+
+
+def fails_again(make: Callable[[Path], object], place: Path, expected: dict[str, bytes], done: bool, spare: str) -> str:
+    """Make `place`/out again: what is wrong then with what is there; `spare` may be left behind."""
+
+    def again() -> None:
+        try:
+            make(place / "out")
+        except OutputExistsError:
+            assert done, "refused, though it was not finished"
+
+    if in_child(again):
+        return "running again failed"
+    left = tree(place)
+    left.pop(spare, None)
+    whole = {"out/": b"", **{f"out/{name}": data for name, data in expected.items()}}
+    return "" if left == whole else f"other bytes or names: {sorted(left.items() ^ whole.items())}"[:300]
+
+
+def anew(place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+
+
+def kill_everywhere(
+    make: Callable[[Path], object],
+    place: Path,
+    operations: list[Operation],
+    wrong: Callable[[Path], str],
+    every: int,
+    *,
+    seed: int | None = None,
+    prepare: Callable[[Path], object] = anew,
+    kind: Callable[[int], str] | None = None,
+    each_kind: bool = True,
+) -> None:
+    """Kill `make` at one of `every` of the points, and print a line of JSON.
+
+    A point is before an operation, in the middle of a write, or after the last; `seed` shuffles them. `wrong` describes
+    the promise broken at the place of a trial, empty if none is.
+    """
+    points = [(i, half) for i, each in enumerate(operations) for half in ((False, True)[: 1 + bool(each.data)])]
+    points.append((len(operations), False))
+    if seed is not None:
+        random.Random(seed).shuffle(points)
+    kinds: set[tuple[str, bool]] = set()
+    failures, trials = [], 0
+    for n, (i, half) in enumerate(points):
+        of_kind = ((kind(i) if kind else operations[i].kind) if i < len(operations) else "end", half)
+        if n % every and (of_kind in kinds or not each_kind):
+            continue
+        kinds.add(of_kind)
+        trials += 1
+        at = place / "trial"
+        prepare(at)
+        status = in_child(partial(die_at, make, at, i, half))
+        expected = 0 if i == len(operations) else -signal.SIGKILL
+        what = f"exit status {status}" if status != expected else wrong(at)
+        if what:
+            when = f"{'half of' if half else 'before'} {of_kind[0]}"
+            failures.append(f"operation {i} of {len(operations)}, {when}: {what}")
+    met = sorted({name for name, _ in kinds} | {each.kind for each in operations if kind})
+    print(json.dumps({"operations": len(operations), "trials": trials, "kinds": met, "failures": failures}))
 
 
 def recorded(root: Path, place: Path, options: Mapping[str, Any]) -> list[Operation]:
@@ -132,21 +200,10 @@ def wrong(
     done = found == new and not (place / ".out.staging").exists()
 
     finished = finished_shards(place, found == new, digests, options["to"])
-
-    def again() -> None:
-        try:
-            convert_here(root, place / "out", **options)
-        except OutputExistsError:
-            assert done, "refused, though it was not finished"
-
-    if in_child(again):
-        return "running again failed"
+    if failure := fails_again(partial(convert_here, root, **options), place, new, done, ""):
+        return failure
     redone = [name for name, inode in finished.items() if (place / "out" / name).stat().st_ino != inode]
-    if redone:
-        return f"made again: {redone}"
-    left = tree(place)
-    expected = {"out/": b"", **{f"out/{name}": data for name, data in new.items()}}
-    return "" if left == expected else f"other bytes or names: {sorted(left.items() ^ expected.items())}"[:300]
+    return f"made again: {redone}" if redone else ""
 
 
 def main(root: Path, place: Path, mode: str, every: int, seed: int) -> None:
@@ -165,29 +222,15 @@ def main(root: Path, place: Path, mode: str, every: int, seed: int) -> None:
     prepare(whole, old, left)
     operations = recorded(root, whole, options)
     old_tree, new_tree = tree(old) if old is not None else None, tree(whole / "out")
-    points = [
-        (i, half) for i, operation in enumerate(operations) for half in ((False, True)[: 1 + bool(operation.data)])
-    ]
-    points.append((len(operations), False))  # after the last one
-    rng = random.Random(seed)
-    rng.shuffle(points)
-    kinds: set[tuple[str, bool]] = set()
-    failures, trials = [], 0
-    for n, (i, half) in enumerate(points):
-        kind = (operations[i].kind if i < len(operations) else "end", half)
-        if n % every and kind in kinds:
-            continue
-        kinds.add(kind)
-        trials += 1
-        at = place / "trial"
-        prepare(at, old, left)
-        status = in_child(partial(run_until, root, at, options, i, half))
-        expected = 0 if i == len(operations) else -signal.SIGKILL
-        what = f"exit status {status}" if status != expected else wrong(root, at, old_tree, new_tree, digests, options)
-        if what:
-            failures.append(f"operation {i} of {len(operations)}, {'half of' if half else 'before'} {kind[0]}: {what}")
-    counts = {"operations": len(operations), "trials": trials, "kinds": sorted({kind for kind, _ in kinds})}
-    print(json.dumps({**counts, "failures": failures}))
+    kill_everywhere(
+        partial(convert_here, root, **options),
+        place,
+        operations,
+        lambda at: wrong(root, at, old_tree, new_tree, digests, options),
+        every,
+        seed=seed,
+        prepare=lambda at: prepare(at, old, left),
+    )
 
 
 if __name__ == "__main__":

@@ -7,14 +7,8 @@ the output is absent or complete, what is read is as it was, and running again g
 JSON.
 """
 
-import json
-import os
-import random
-import shutil
-import signal
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +27,8 @@ from shardfeed.converters import (
     remove,
     reshard,
 )
-from shardfeed.errors import OutputExistsError
 
-from kill_trials import in_child
+from kill_trials import fails_again, kill_everywhere
 from pictures import image_bytes
 from storage_ops import Operation, watched
 from trees import tree
@@ -77,77 +70,27 @@ def operation(name: str, place: Path) -> Callable[[Path], object]:
     return calls[name]
 
 
-def run_until(make: Callable[[Path], object], place: Path, stop: int, half: bool) -> None:
-    """Make `place`/out, and die at the operation on storage of number `stop`: before it, or with half of its bytes."""
-    count = 0
-
-    def before(found: Operation) -> None:
-        nonlocal count
-        if count == stop:
-            if half:
-                with open(found.path, "ab") as file:
-                    file.write(found.data[: len(found.data) // 2])
-            os.kill(os.getpid(), signal.SIGKILL)
-        count += 1
-
-    with watched(place, before):
-        make(place / "out")
-
-
-def wrong(make: Callable[[Path], object], place: Path, expected: dict[str, bytes]) -> str:
-    """Describe the promise broken after a kill and after running again; empty if none is."""
-    found = tree(place / "out") if (place / "out").exists() else None
-    if found not in (None, expected):
-        return "the output is neither absent nor complete"
-    done = found == expected and not (place / ".out.staging").exists()
-
-    def again() -> None:
-        try:
-            make(place / "out")
-        except OutputExistsError:
-            assert done, "refused, though it was not finished"
-
-    if in_child(again):
-        return "running again failed"
-    left = tree(place)
-    wanted = {"out/": b"", **{f"out/{name}": data for name, data in expected.items()}}
-    return "" if left == wanted else f"other bytes or names: {sorted(left.items() ^ wanted.items())}"[:300]
-
-
 def main(place: Path, name: str, to: str, every: int, seed: int) -> None:
     inputs = place / "inputs"
     inputs.mkdir(parents=True)
     make_inputs(inputs, to)
-    before = tree(inputs)
-    make = operation(name, inputs)
+    before, make = tree(inputs), operation(name, inputs)
+
+    def wrong(at: Path) -> str:
+        found = tree(at / "out") if (at / "out").exists() else None
+        if found not in (None, expected):
+            return "the output is neither absent nor complete"
+        done = found == expected and not (at / ".out.staging").exists()
+        failure = fails_again(make, at, expected, done, "")
+        return failure or "what is only read has changed" * (tree(inputs) != before)
+
     whole = place / "whole"
     whole.mkdir()
     operations: list[Operation] = []
     with watched(whole, operations.append):
         make(whole / "out")
     expected = tree(whole / "out")
-    points = [(i, half) for i, found in enumerate(operations) for half in ((False, True)[: 1 + bool(found.data)])]
-    rng = random.Random(seed)
-    rng.shuffle(points)
-    kinds: set[tuple[str, bool]] = set()
-    failures, trials = [], 0
-    for n, (i, half) in enumerate(points):
-        kind = (operations[i].kind, half)
-        if every > 1 and n % every:
-            continue
-        kinds.add(kind)
-        trials += 1
-        at = place / "trial"
-        shutil.rmtree(at, ignore_errors=True)
-        at.mkdir()
-        status = in_child(partial(run_until, make, at, i, half))
-        what = f"exit status {status}" if status != -signal.SIGKILL else wrong(make, at, expected)
-        if not what and tree(inputs) != before:
-            what = "what is only read has changed"
-        if what:
-            failures.append(f"operation {i} of {len(operations)}, {'half of' if half else 'before'} {kind[0]}: {what}")
-    counts = {"operations": len(operations), "trials": trials, "kinds": sorted({kind for kind, _ in kinds})}
-    print(json.dumps({**counts, "failures": failures}))
+    kill_everywhere(make, place, operations, wrong, every, seed=seed, each_kind=False)
 
 
 if __name__ == "__main__":
