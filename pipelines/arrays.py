@@ -138,7 +138,7 @@ def array_batches(
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
     check_size(chosen, crop)
-    arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks)
+    arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)
     options: Any = {"damaged": damaged, "workers": workers, "process": process, "start_step": start_step}
     return TrainingArrays(arranged, chosen, crop, parts, **options)
 
@@ -195,7 +195,7 @@ def eval_array_batches(
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, IndexedOrder)
     even_cuts(len(split), batch_size, process.rank, process.ranks)  # refuses fewer samples than ranks
-    samples = read_through_fetcher(split, stored)
+    samples = read_through_fetcher(split, stored, threads=process.ranks == 1)
     return ArrayBatches(samples, stored, crop, parts, damaged=damaged, workers=workers, process=process)
 
 

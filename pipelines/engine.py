@@ -79,7 +79,8 @@ class DrawnReader:
         if not isinstance(order, BlockOrder) or chunk in (None, *self._windows) or not isinstance(samples, Split):
             return
         self._windows = (*self._windows[-2:], chunk)
-        if (copy := samples.shards.copy) is None or copy.filler is None:  # else the fetcher has it
+        shards = samples.shards
+        if shards.ahead is None and (shards.copy is None or shards.copy.filler is None):  # else it is fetched ahead
             epoch, number = divmod(chunk, order.chunks_per_epoch)
             window = np.arange(number * order.chunk, min((number + 1) * order.chunk, order.epoch_samples))
             samples.shards.load(np.sort(samples.places(order.draw(epoch, window).indices)))

@@ -7,7 +7,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice, pairwise
@@ -55,6 +55,17 @@ class Copy:
     filler: Filler | None = None
 
 
+class ReadsAhead(Protocol):
+    """Reads records ahead for the threads of one process. `elsewhere`: the copy that other processes read instead."""
+
+    process: int
+    elsewhere: Copy
+
+    def payloads(self, places: np.ndarray) -> list[bytes]:
+        """See `Shards.payloads`."""
+        ...
+
+
 # The number of classes of each record of a split, and these classes, record by record, each once.
 ClassSets = tuple[np.ndarray, np.ndarray]
 
@@ -64,7 +75,8 @@ class Shards:
 
     `info` describes the split, even if a `copy` of shards is read, which may hold other bytes. `columns`: features
     that `read_column` has read, in stored order; like open files, they are not pickled. `class_sets`: results of
-    `rarest_classes`, by key; pickled, because computing them again would read all records.
+    `rarest_classes`, by key; pickled, because computing them again would read all records. `ahead`: reads for this
+    process.
     """
 
     def __init__(
@@ -74,7 +86,9 @@ class Shards:
         copy: Copy | None = None,
         storage: Storage = LOCAL,
         class_sets: dict[str, ClassSets] | None = None,
+        ahead: ReadsAhead | None = None,
     ) -> None:
+        self.ahead = ahead
         self.directory = directory
         self.info = info
         self.copy = copy
@@ -89,7 +103,8 @@ class Shards:
         self._checked: set[int] = set()  # shards of a remote storage that were read when the manifest was compared
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.directory, self.info, self.copy, self.storage, self.class_sets
+        copy = self.copy if self.ahead is None else self.ahead.elsewhere
+        return self.directory, self.info, copy, self.storage, self.class_sets
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)
@@ -99,9 +114,19 @@ class Shards:
         """Position in the split of each shard's first record, and the number of records: int64 [shards + 1]."""
         return np.concatenate([[0], np.cumsum(self.info.shards.records)])
 
-    def reading(self, copy: Copy) -> "Shards":
-        """The same shards, read from a copy."""
-        return Shards(self.directory, self.info, copy, self.storage, self.class_sets)
+    def reading(self, how: Copy | ReadsAhead) -> "Shards":
+        """The same shards, read from a copy, or ahead."""
+        copy, ahead = (how, None) if isinstance(how, Copy) else (None, how)
+        return Shards(self.directory, self.info, copy, self.storage, self.class_sets, ahead)
+
+    @property
+    def of_this_process(self) -> "Shards":
+        """These shards; in a fork of the process that reads them ahead, the same ones, read from the other copy."""
+        return self if self.ahead is None or self.ahead.process == os.getpid() else self._elsewhere
+
+    @cached_property
+    def _elsewhere(self) -> "Shards":
+        return Shards(*self.__getstate__())
 
     def read_from(self, shard: int) -> tuple[str, SplitInfo, int]:
         """Location of a shard: a directory, the split that its files belong to, and the shard's number there."""
@@ -154,6 +179,9 @@ class Shards:
 
         Records are read in stored order, and adjacent records of a shard at once.
         """
+        if self.ahead is not None:
+            here = self.of_this_process
+            return self.ahead.payloads(places) if here is self else here.payloads(places)
         if self.copy is None or self.copy.filler is None or not len(places):
             return self._read(places)
         with self.copy.filler.fill(places):
@@ -228,16 +256,11 @@ class Shards:
         if not runs:
             return
         shards = sorted({run[0] for run in runs})
-        try:
+        with self.current(shards):
             self.read_indexes(shards)
             files = {shard: self.file(shard) for shard in shards}
             parts = [self._views[shard].parts(files[shard], row, count) for shard, row, count, _ in runs]
             data = iter(storage.read_many([part for of_run in parts for part in of_run]))
-        except (IntegrityError, FileNotFoundError) as error:
-            self.check_current(shards[0])
-            if isinstance(error, FileNotFoundError):
-                raise IntegrityError(str(error.filename), "missing: the manifest has this file", _RESTORE) from None
-            raise
         self.check_read(shards)
         for (shard, row, count, _), of_run in zip(runs, parts, strict=True):
             read = list(islice(data, len(of_run)))
@@ -245,6 +268,17 @@ class Shards:
                 yield self._views[shard].cut(files[shard], row, count, read)
             except RecordError:  # perhaps only in transfer
                 yield self._views[shard].cut(files[shard], row, count, storage.read_many(of_run))
+
+    @contextmanager
+    def current(self, shards: Sequence[int]) -> Iterator[None]:
+        """A block that reads shards of a remote storage: files that are missing raise IntegrityError."""
+        try:
+            yield
+        except (IntegrityError, FileNotFoundError) as error:
+            self.check_current(shards[0])
+            if isinstance(error, FileNotFoundError):
+                raise IntegrityError(str(error.filename), "missing: the manifest has this file", _RESTORE) from None
+            raise
 
     def reopen(self) -> None:
         """Forget the versions of remote files: the next reads use the current ones, under the same manifest."""
@@ -267,7 +301,8 @@ class Shards:
         paths = [os.path.join(self.directory, self.info.index_file(shard)) for shard in new]
         sizes = [self.info.shards[shard].index.size for shard in new]
         parts = [Part(self.storage.open(path, size), 0, size) for path, size in zip(paths, sizes, strict=True)]
-        found = dict(zip(new, self.storage.read_many(parts), strict=True))
+        with self.current(new):
+            found = dict(zip(new, map(bytes, self.storage.read_many(parts)), strict=True))
         for shard, path, part in zip(new, paths, parts, strict=True):
             try:
                 self.take_index(shard, found[shard], path)

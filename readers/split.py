@@ -20,7 +20,7 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.notebook import split_html
-from shardfeed.readers.shards import Copy, Shards
+from shardfeed.readers.shards import Copy, ReadsAhead, Shards
 from shardfeed.readers.skip import SkipLike
 from shardfeed.schema import Schema
 from shardfeed.storage.storage import LOCAL, Storage
@@ -290,10 +290,10 @@ class Split(Sequence[Record]):
         """Parse a serialized Example as `split[i]` does. Raises IntegrityError if it does not match the schema."""
         return checked_record(decode(payload), self.schema)
 
-    def reading(self, copy: Copy) -> "Split":
-        """Return a view of the same samples that reads from a copy of their shards."""
+    def reading(self, how: Copy | ReadsAhead) -> "Split":
+        """Return a view of the same samples that reads from a copy of their shards, or ahead."""
         view = self._view(self._places)
-        view.shards = self.shards.reading(copy)
+        view.shards = self.shards.reading(how)
         return view
 
     def shard_numbers(self) -> list[int]:

@@ -324,23 +324,29 @@ def _connected(directory: str) -> Connection:
         os.close(folder)
 
 
-def read_through_fetcher(samples: Samples, order: Order, *, part: int = 0, parts: int = 1) -> Samples:
+def read_through_fetcher(
+    samples: Samples, order: Order, *, part: int = 0, parts: int = 1, threads: bool = False
+) -> Samples:
     """The samples, read through the fetcher in this order if they are in a bucket, or in a cache with a limit.
 
-    `part` of `parts`: the share of each batch that this process reads.
+    `part` of `parts`: the share of each batch that this process reads. `threads`: only threads of this process read; of
+    a bucket's blocks then, the process itself reads ahead, if it is the only one.
 
     Raises UsageError if the cache is too small for the order, StorageError if there is no room.
     """
     if isinstance(samples, Mixture):
         held = pairwise(accumulate(map(len, samples.parts), initial=0))
-        read = [_read_split(each, order, (part, parts), own) for each, own in zip(samples.parts, held, strict=True)]
+        options: Any = {"alone": threads and parts == 1}
+        read = [_read_split(*each, order, (part, parts), **options) for each in zip(samples.parts, held, strict=True)]
         return replace(samples, parts=tuple(read))
     if isinstance(samples, Split):
-        return _read_split(samples, order, (part, parts))
+        return _read_split(samples, None, order, (part, parts), alone=threads and parts == 1)
     return samples
 
 
-def _read_split(split: Split, order: Order, share: tuple[int, int], held: tuple[int, int] | None = None) -> Split:
+def _read_split(
+    split: Split, held: tuple[int, int] | None, order: Order, share: tuple[int, int], *, alone: bool
+) -> Split:
     shards, view = split.shards, (split.place(0), 1) if split.contiguous and len(split) else None
     if shards.copy is None and _of_a_url(shards.storage):
         window = _STREAM_BYTES // _WINDOWS
@@ -356,6 +362,12 @@ def _read_split(split: Split, order: Order, share: tuple[int, int], held: tuple[
         return split
     if view is not None and isinstance(order, IndexedOrder):
         filler = replace(filler, order=order, view=view, share=share, held=held)
+        if alone and not filler.limit and os.path.dirname(filler.directory) == _SHARED:  # there is memory for windows
+            from shardfeed.pipelines.caching import own_reader, sparse  # not above: a local dataset needs no client
+
+            directory = sparse.copy_directory(filler.directory, split.whole_split)
+            following = sparse.FollowedOrder(order, *view, *share, held=held)
+            return split.reading(own_reader.OwnReader(shards, following, _copy(split, directory, filler), access))
     elif isinstance(order, StreamOrder):
         filler = replace(filler, at_once=min(_STREAM_BYTES, split.record_bytes))
     return attach(split, filler)
@@ -384,7 +396,11 @@ def attach(split: Split, filler: FetcherClient) -> Split:
     """The split, read through a filler."""
     info, directory = split.shards.info, filler.start()
     info.shards.found_in(SplitOfManifest(directory, info.name, LOCAL))  # workers read it here, not over the network
-    return split.reading(Copy(directory, info, range(len(info.shards)), decoded=False, filler=filler))
+    return split.reading(_copy(split, directory, filler))
+
+
+def _copy(split: Split, directory: str, filler: FetcherClient) -> Copy:
+    return Copy(directory, split.shards.info, range(len(split.shards.info.shards)), decoded=False, filler=filler)
 
 
 def close_clients(samples: Samples) -> None:
@@ -393,12 +409,12 @@ def close_clients(samples: Samples) -> None:
         client.close()
 
 
-def _clients(samples: Samples) -> list[FetcherClient]:
-    """Return the splits of the samples that are read through a fetcher."""
+def _clients(samples: Samples) -> list[Any]:
+    """Return the `FetcherClient` or `OwnReader` of each split that is read ahead."""
     parts = samples.parts if isinstance(samples, Mixture) else (samples,)
-    copies = [part.shards.copy for part in parts if isinstance(part, Split)]
-    fillers = [copy.filler for copy in copies if copy is not None]
-    return [filler for filler in fillers if isinstance(filler, FetcherClient)]
+    shards = [part.shards.of_this_process for part in parts if isinstance(part, Split)]
+    fillers = [each.ahead or (each.copy and each.copy.filler) for each in shards]
+    return [filler for filler in fillers if filler is not None]
 
 
 def reads_in_turn(samples: Samples, order: Order) -> bool:

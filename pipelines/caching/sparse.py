@@ -28,6 +28,7 @@ from shardfeed.naming import MANIFEST, dataset_name
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, StoredOrder, in_share
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.shards import Shards
+from shardfeed.readers.split import Split
 from shardfeed.storage.objects import buffers
 from shardfeed.storage.own_files import OwnFiles, created_files, remove_created
 from shardfeed.storage.storage import FileInfo, pieces
@@ -136,6 +137,12 @@ def next_uses(readers: Iterable[CopyReader], records: int) -> np.ndarray:
     return soonest
 
 
+def copy_directory(parent: str, split: Split) -> str:
+    """The directory of the sparse copy of a whole split."""
+    name = dataset_name(split.shards.directory).replace("/", "_")
+    return os.path.join(parent, f"{name}-{split.name}-{split.fingerprint[:16]}")
+
+
 def leftovers_in(directory: str) -> dict[str, int]:
     """Sparse copies that earlier processes left in a directory, and the bytes that they take."""
     found: dict[str, int] = {}
@@ -200,8 +207,7 @@ class SparseCopy:
 
     def __init__(self, parent: str, dataset: Dataset, split: str, room: CacheSpace) -> None:
         self.split = dataset[split].whole_split
-        name = dataset_name(dataset.directory).replace("/", "_")
-        self.directory = os.path.join(parent, f"{name}-{split}-{self.split.fingerprint[:16]}")
+        self.directory = copy_directory(parent, self.split)
         self.present = np.zeros(len(self.split), bool)
         self.readers: dict[str, CopyReader] = {}
         self.bytes = 0
@@ -377,7 +383,7 @@ class SparseCopy:
         shards = self._source(reader)
         runs = shards.runs(places)
         touched = {shard for shard, *_ in runs}
-        try:
+        with shards.current(sorted(touched)):
             self.read_indexes(touched, reader)
             if not self._room.make(self, self._bytes(places), ahead=ahead):
                 return False
@@ -394,11 +400,6 @@ class SparseCopy:
                 with self._room.lock:
                     self.bytes -= self._bytes(places[~self.present[places]])
                 raise errors[0]
-        except (IntegrityError, FileNotFoundError) as error:
-            shards.check_current(min(touched))
-            if isinstance(error, FileNotFoundError):
-                raise IntegrityError(str(error.filename), "missing: the manifest has this file", "restore it") from None
-            raise
         shards.check_read(sorted(touched))
         return True
 

@@ -120,7 +120,7 @@ def assemble_batches(
         batch_transform: function applied to each replica's batch; None: none.
     """
     share = share or Share()
-    samples = read_through_fetcher(samples, order, part=share.part, parts=share.parts)
+    samples = read_through_fetcher(samples, order, part=share.part, parts=share.parts, threads=True)
     counted = damaged is None or fill  # else the number of samples is unknown
     whole = counted and order.epoch_samples % order.batch_size == 0
     size = order.batch_size // share.replicas

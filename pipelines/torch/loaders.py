@@ -142,8 +142,9 @@ def torch_loader(
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
     _check_size(chosen, made, decode)
-    read = DrawnReader(read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks), chosen)
     plan = _plan(workers, made, collate_fn, batch_size, process)
+    share: Any = {"part": process.rank, "parts": process.ranks, "threads": not plan.count}
+    read = DrawnReader(read_through_fetcher(arranged, chosen, **share), chosen)
     return TorchLoader(
         TorchSamples(read, made, again=True, keys=keys, skip=damaged is not None, threads=plan.threads, decode=decode),
         Steps(chosen, rank=process.rank, ranks=process.ranks, start_step=start_step),
@@ -274,7 +275,9 @@ def _every_sample(
     assert isinstance(stored, StoredOrder)
     _check_size(stored, made, decode)
     plan = _plan(workers, made, collate_fn, batch_size, process)
-    read = DrawnReader(read_through_fetcher(split, stored), stored, fill=False, may_be_empty=process.ranks == 1)
+    alone = process.ranks == 1
+    samples = read_through_fetcher(split, stored, threads=alone and not plan.count)
+    read = DrawnReader(samples, stored, fill=False, may_be_empty=alone)
     return SampleLoader(
         TorchSamples(read, made, again=False, keys=keys, skip=damaged is not None, threads=plan.threads, decode=decode),
         EvenSteps(stored, rank=process.rank, ranks=process.ranks),

@@ -39,6 +39,7 @@ from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
 from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Part, Storage, pieces
 
+Buffer = bytes | memoryview
 Framed = Sequence[bytes]  # a record as in its shard file: consecutive buffers
 
 _REMEDY = "`shardfeed rebuild DIR` restores it"
@@ -120,8 +121,13 @@ def payload_alone(file: OpenFile, start: int, end: int) -> bytes | None:
     else:
         payload = read(start + HEADER_BYTES, end - start - FRAME_BYTES)
         first, last = read(start, HEADER_BYTES), read(end - FOOTER_BYTES, FOOTER_BYTES)
+    return payload if _is_frame(first, payload, last, end - start) else None
+
+
+def _is_frame(first: Buffer, payload: bytes, last: Buffer, size: int) -> bool:
+    """Whether these three make an intact frame of `size` bytes."""
     header, _, footer = frame_parts([payload])
-    return payload if (first, last, len(payload)) == (header, footer, end - start - FRAME_BYTES) else None
+    return (first, last, len(payload)) == (header, footer, size - FRAME_BYTES)
 
 
 LEAST_LINE_BYTES = 5  # "0 16\n"
@@ -452,13 +458,18 @@ class _View:
         """Return the payloads of records `first` up to `last` from their frames, `data`."""
         offsets = self._offsets[first : last + 1].tolist()
         payloads: list[bytes] = []
+        view = memoryview(data)  # so that each payload is copied once
         for i, (start, end) in enumerate(pairwise(offsets), first):
-            framed = data if last - first == 1 else data[start - offsets[0] : end - offsets[0]]
+            framed = view[start - offsets[0] : end - offsets[0]]
+            payload = bytes(framed[HEADER_BYTES:-FOOTER_BYTES])
+            if _is_frame(framed[:HEADER_BYTES], payload, framed[-FOOTER_BYTES:], end - start):
+                payloads.append(payload)
+                continue
             place = f"{file.path}, record {i}, offset {start}"
             if len(framed) != end - start:
                 problem = f"got {len(framed)} bytes, expected {end - start}: the shard is truncated"
                 raise RecordError(place, problem, "run `shardfeed verify DIR`")
-            payloads.append(unframe(framed, place))
+            payloads.append(unframe(bytes(framed), place))
         return payloads
 
 

@@ -263,10 +263,10 @@ class ObjectStorage:
         return None, self.root, size
 
     def read_many(self, parts: Sequence[Part]) -> list[bytes]:
-        """The bytes of parts of files, in their order, up to 32 requests at a time."""
+        """The bytes of parts of files, in their order, up to 32 requests at a time; see `Storage`."""
         if len(parts) == 1:
-            return [parts[0].read()]
-        return list(self._threads().map(Part.read, parts))
+            return [_read(parts[0])]
+        return list(self._threads().map(_read, parts))
 
     def _threads(self) -> ThreadPoolExecutor:
         self.check_process()
@@ -334,7 +334,8 @@ class ObjectStorage:
                 self._answered |= problem.startswith("HTTP")
                 left = _DEADLINE_SECONDS - (time.monotonic() - begun)
                 waits = self._answered and _OUTAGE.match(problem)
-                if left < 1 or (tries >= _TRIES and not waits):
+                ending = not threading.main_thread().is_alive()  # the program's end waits for its threads
+                if left < 1 or ending or (tries >= _TRIES and not waits):
                     seconds = time.monotonic() - begun
                     problem = f"{part}cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
                     raise StorageError(path, problem, NETWORK, errno.EIO) from None
@@ -349,6 +350,12 @@ class ObjectStorage:
             pause = min(_LONGEST_PAUSE, _PAUSE_SECONDS * 2 ** (tries - 1), left / 2)
             time.sleep(pause * random.uniform(0.5, 1))  # else all requests under way would be repeated at once
             left = _DEADLINE_SECONDS - (time.monotonic() - begun)
+
+
+def _read(part: Part) -> Any:
+    """The bytes of a part; a view of obstore's buffer, if they took one request."""
+    found = list(buffers(part))
+    return memoryview(found[0]) if len(found) == 1 else b"".join(found)
 
 
 def buffers(part: Part) -> Iterator[Buffer]:

@@ -115,7 +115,10 @@ class Storage(Protocol):
         ...
 
     def read_many(self, parts: Sequence[Part]) -> list[bytes]:
-        """The bytes of parts of files of this storage, in their order; a remote one has many requests under way."""
+        """The bytes of parts of files of this storage, in their order; a remote one has many requests under way.
+
+        It may return views of its buffers (memoryview) instead of copies.
+        """
         ...
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from batches import same
 from fetching import fetcher_of, fetches_by_arithmetic
+from torch.utils.data import DataLoader
 
 import shardfeed
 from shardfeed.errors import IntegrityError, StorageError, UsageError
@@ -339,6 +340,44 @@ def test_a_stream_reads_whole_shards_once(web: WebServer, there: Split, flowers:
 
 
 @pytest.mark.promise(57)
+@pytest.mark.parametrize("numpy", [False, True])
+def test_threads_of_one_process_need_no_fetcher(web: WebServer, there: Split, flowers: Dataset, numpy: bool) -> None:
+    """A split that memory holds is sent once, in few requests, for four epochs."""
+    _, order = order_samples(there, batch_size=8, seed=5, order=SMALL)
+    assert isinstance(order, BlockOrder)
+    before = {path.name for path in Path("/dev/shm").glob("shardfeed-*")}
+    options: dict[str, Any] = {"workers": 2, "numpy": numpy}
+    expected = batches(flowers["train"], 80, **options)
+    web.requests.clear()
+    assert same(batches(there, 80, **options), expected)
+    assert sent(web) == there.record_bytes
+    assert len(ranges(web)) <= 2 * (len(there) // order.block + len(there.shards.info.shards))
+    assert {path.name for path in Path("/dev/shm").glob("shardfeed-*")} <= before
+    web.fault = lambda path, part: "403" if path.endswith(".tfrecord") else ""
+    with pytest.raises(StorageError, match="access denied"):
+        batches(there, 1, **options)
+
+
+@pytest.mark.promise(56)
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
+def test_workers_of_another_loader_read_through_the_fetcher(there: Split, flowers: Dataset, method: str) -> None:
+    """They get the dataset of a loader whose own process reads ahead, after it has read."""
+    options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "seed": 5, "start_step": 0, "order": SMALL}
+    ours = torch_loader(there, **options, workers=1)
+    next(iter(ours))
+    other: Any = torch_loader(there, **options, workers=1)
+    again = DataLoader(
+        ours.dataset,
+        batch_sampler=other.batch_sampler,
+        num_workers=2,
+        multiprocessing_context=method,
+        collate_fn=other.collate_fn,
+    )
+    found = [(x.numpy(), y.numpy()) for x, y in islice(again, 30)]
+    assert same(found, batches(flowers["train"], 30, workers=0))
+
+
+@pytest.mark.promise(57)
 def test_a_killed_fetcher_is_started_again(web: WebServer, there: Split, flowers: Dataset, tmp_path: Path) -> None:
     train = cached(there, Cache(tmp_path, limit="1GB"))
     found = []
@@ -605,7 +644,8 @@ def test_leftovers_of_another_dataset_make_room(web: WebServer, there: Split, fl
 @pytest.mark.promise(60)
 def test_a_directory_of_another_user_is_refused(there: Split, monkeypatch: Any) -> None:
     owner = os.getuid()
-    loader = torch_loader(there, batch_size=8, image_size=32, order=SMALL, workers=0)
+    options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "order": SMALL, "ranks": Ranks(0, 2)}
+    loader = torch_loader(there, **options, workers=0)
     directory = Path(loader.dataset.samples.shards.copy.filler.directory)  # type: ignore[attr-defined]
     other = owner + 1
     foreign = directory.with_name(directory.name.replace(f"-{owner}-", f"-{other}-"))
@@ -613,7 +653,7 @@ def test_a_directory_of_another_user_is_refused(there: Split, monkeypatch: Any) 
     monkeypatch.setattr(os, "getuid", lambda: other)
     try:
         with pytest.raises(StorageError, match="belongs to another user"):
-            torch_loader(there, batch_size=8, image_size=32, order=SMALL, workers=0)
+            torch_loader(there, **options, workers=0)
     finally:
         foreign.unlink()
 
@@ -670,7 +710,7 @@ def test_the_fetcher_imports_nothing_from_the_working_directory(web: WebServer, 
 @pytest.mark.long
 def test_the_temporary_directory_goes_with_its_users(there: Split) -> None:
     _, order = order_samples(there, batch_size=8, order=SMALL)
-    loader = torch_loader(there, batch_size=8, image_size=32, order=SMALL, workers=0)
+    loader = torch_loader(there, batch_size=8, image_size=32, order=SMALL, workers=0, ranks=Ranks(0, 2))
     filler = loader.dataset.samples.shards.copy.filler  # type: ignore[attr-defined]
     assert isinstance(filler, FetcherClient)
     assert order.steps_per_epoch == len(list(loader))
@@ -683,9 +723,9 @@ def test_the_temporary_directory_goes_with_its_users(there: Split) -> None:
 LEFT = """
 import sys
 import shardfeed
-from shardfeed.pipelines import array_batches
+from shardfeed.pipelines import Ranks, array_batches
 
-made = array_batches(shardfeed.open(sys.argv[1])["train"], batch_size=8, image_size=32)
+made = array_batches(shardfeed.open(sys.argv[1])["train"], batch_size=8, image_size=32, ranks=Ranks(0, 2))
 batches = iter(made)
 next(batches)
 print(made._samples.shards.copy.filler.directory, flush=True)

@@ -1,0 +1,215 @@
+"""Reading ahead within the trainer: where only its threads read a bucket, in an order, records need no shared memory.
+
+A fetcher would write each record to /dev/shm, which takes longer than to receive it, and a process would have to start.
+Processes that get such a split by a fork or a pickle read it through the fetcher: see `Shards.of_this_process`.
+"""
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+
+from shardfeed.errors import RecordError, StorageError
+from shardfeed.pipelines.caching.sparse import FollowedOrder
+from shardfeed.pipelines.orders.order import IndexedOrder
+from shardfeed.readers.shards import Copy, Shards
+from shardfeed.storage.storage import pieces
+
+T = TypeVar("T")
+_AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
+_KEPT_BYTES = 256 << 20  # of records that were read: those of a small split need not be fetched again
+
+
+@dataclass(eq=False)
+class _Piece:
+    """Adjacent records of a shard, from `place` on, of one request. `needed`: the last chunk that needs them."""
+
+    place: int
+    count: int
+    size: int  # bytes
+    needed: int
+    payloads: Future[list[bytes]] = field(default_factory=Future)
+
+
+class OwnReader:
+    """Reads a split in an order for the threads of this process: see `ReadsAhead`. Thread-safe.
+
+    `access` returns the variables of the environment that say where and as whom it reads.
+    """
+
+    limit = 0  # bytes: no cache is filled
+
+    def __init__(
+        self, shards: Shards, following: FollowedOrder, elsewhere: Copy, access: Callable[[], dict[str, str]]
+    ) -> None:
+        self.process, self.elsewhere = os.getpid(), elsewhere
+        self.order: IndexedOrder = following.order
+        self._shards, self._following = shards, following
+        self._access, self._given = access, access()
+        self._lock, self._planning = threading.Lock(), threading.Lock()
+        self._reading: list[int] = []
+        self._of_thread = threading.local()
+        self._pieces: dict[int, _Piece] = {}
+        self._number = np.full(int(shards.firsts[-1]), -1)  # of the newest piece with each record; it may be gone
+        self._made = 0
+        self._chunks: dict[int, Future[None]] = {}  # whether the requests of a chunk are made
+        self._closed = False
+
+    def payloads(self, places: np.ndarray) -> list[bytes]:
+        """The records at `places`, int64 [k]: those fetched ahead, and others by requests of their own."""
+        chunk: int | None = getattr(self._of_thread, "chunk", None)
+        found, missing = [b""] * len(places), np.arange(len(places))
+        for wanted in () if chunk is None else (chunk, chunk + 1):  # a batch may end in the next chunk
+            if len(missing):
+                self._begin(wanted).result()
+                missing = self._take(places, missing, found)
+        if len(missing):
+            payloads = self._with_access(lambda shards: shards.payloads(places[missing]))
+            for row, payload in zip(missing.tolist(), payloads, strict=True):
+                found[row] = payload
+        return found
+
+    def _with_access(self, read: Callable[[Shards], T]) -> T:
+        """Return what `read` returns; after an error once more, if this process's credentials were renewed."""
+        shards = self._shards
+        try:
+            return read(shards)
+        except StorageError:
+            with self._lock:
+                if shards is self._shards:
+                    if self._given == (now := self._access()):
+                        raise
+                    self._shards = Shards(shards.directory, shards.info, storage=copy.copy(shards.storage))
+                    self._given = now
+            return read(self._shards)
+
+    def _take(self, places: np.ndarray, rows: np.ndarray, found: list[bytes]) -> np.ndarray:
+        """Find the records at some `rows` of `places` in the pieces; return the rows of those that are in none."""
+        numbers, pieces = self._pieces_of(places[rows])
+        missing = numbers < 0
+        for number, piece in pieces.items():
+            of_piece = numbers == number
+            try:
+                payloads = piece.payloads.result()
+            except RecordError:  # requests for each will show which of them are damaged
+                missing |= of_piece
+                continue
+            except Exception:
+                self._forget([number])  # the next read tries again
+                raise
+            for row in rows[of_piece].tolist():
+                found[row] = payloads[int(places[row]) - piece.place]
+        return rows[missing]
+
+    def _pieces_of(self, places: np.ndarray) -> tuple[np.ndarray, dict[int, _Piece]]:
+        """The number of the piece with each record, int64 [k], or -1; and these pieces."""
+        with self._lock:
+            numbers, held = self._number[places], self._pieces
+            pieces = {number: held[number] for number in set(numbers.tolist()) if number in held}
+        return np.where(np.isin(numbers, list(pieces)), numbers, -1), pieces
+
+    def begin(self, chunk: int) -> None:
+        """Have a chunk fetched that will soon be read."""
+        self._begin(chunk)
+
+    @contextmanager
+    def at(self, chunk: int) -> Iterator[None]:
+        """A block in which this thread reads a chunk of the order; the next ones are fetched meanwhile."""
+        with self._lock:
+            self._reading.append(chunk)
+        self._of_thread.chunk = chunk
+        first, follows = self._begin(chunk), chunk - 1 in self._chunks or not self._following.whole
+        for later in range(chunk + 1, chunk + 1 + self._following.ahead):
+            self._begin(later, None if follows else first)
+        try:
+            yield
+        finally:
+            self._of_thread.chunk = None
+            with self._lock:
+                self._reading.remove(chunk)
+                oldest = min([*self._reading, chunk])
+                self._chunks = {number: begun for number, begun in self._chunks.items() if number >= oldest}
+                held = [(piece.needed, number, piece.size) for number, piece in self._pieces.items()]
+            over = sum(size for _, _, size in held) - (0 if self._closed else _KEPT_BYTES)
+            for needed, number, size in sorted(held):
+                if needed < oldest and over > 0:
+                    over -= size
+                    self._forget([number])
+
+    def _begin(self, chunk: int, after: Future[None] | None = None) -> Future[None]:
+        """Have a chunk requested, once the first one has arrived, if that is given: a reader waits for all of it."""
+        with self._lock:
+            begun = self._chunks.get(chunk)
+            if begun is None or (begun.done() and begun.exception() is not None):
+                begun = self._chunks[chunk] = Future()
+                threading.Thread(target=self._request, args=(chunk, begun, after), name="shardfeed-ahead").start()
+            return begun
+
+    def _request(self, chunk: int, begun: Future[None], after: Future[None] | None) -> None:
+        try:
+            if after is not None:
+                after.result()
+                for piece in list(self._pieces.values()):
+                    piece.payloads.exception()
+            with self._planning:
+                self._divide(np.unique(self._following.places(chunk)), chunk)
+            begun.set_result(None)
+        except BaseException as error:
+            begun.set_exception(error)
+
+    def _divide(self, places: np.ndarray, chunk: int) -> None:
+        """Request records, ascending, that are in no piece yet."""
+        numbers, held = self._pieces_of(places)
+        for piece in held.values():
+            piece.needed = max(piece.needed, chunk)
+        if not (numbers < 0).any():
+            return
+        shards, failed = self._shards, threading.Event()
+        runs = shards.runs(places[numbers < 0])
+        touched = sorted({shard for shard, *_ in runs})
+        self._with_access(lambda shards: shards.read_indexes(touched))
+        shards = self._shards
+        for shard, row, count, _ in runs:
+            offsets = np.concatenate([[0], np.cumsum(shards.view(shard).sizes[row : row + count])])
+            for first, end in pieces(offsets, 0, count):
+                place = int(shards.firsts[shard]) + row + first
+                piece = _Piece(place, end - first, int(offsets[end] - offsets[first]), chunk)
+                with self._lock:
+                    self._pieces[self._made] = piece
+                    self._number[place : place + piece.count] = self._made
+                    self._made += 1
+                _pool().submit(self._fetch, piece, failed)
+
+    def _fetch(self, piece: _Piece, failed: threading.Event) -> None:
+        try:
+            # Without a network each would take until the timeout; and at the program's end nobody waits for any.
+            if failed.is_set() or not threading.main_thread().is_alive():
+                raise StorageError(self._shards.directory, "cannot be read: an earlier request has failed")
+            places = np.arange(piece.place, piece.place + piece.count)
+            piece.payloads.set_result(self._with_access(lambda shards: shards.payloads(places)))
+        except BaseException as error:
+            if not isinstance(error, RecordError):
+                failed.set()
+            piece.payloads.set_exception(error)
+
+    def _forget(self, numbers: list[int]) -> None:
+        with self._lock:
+            for number in numbers:
+                self._pieces.pop(number, None)
+
+    def close(self) -> None:
+        """Keep nothing that is not being read. Takes no lock, because a garbage collector may call it."""
+        self._closed, self._pieces, self._chunks = True, {}, {}
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """The threads of all readers of this process; one that was forked from it makes no reader."""
+    return ThreadPoolExecutor(_AT_ONCE, "shardfeed-fetch")
