@@ -282,9 +282,7 @@ def test_colours_that_no_class_has_are_named() -> None:
     mask = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     mask[10:20] = (128, 0, 0)
     mask[9, 4] = (64, 0, 0)
-    with pytest.raises(
-        RejectedError, match=r"the colour \(64, 0, 0\) at column 4, row 9, not that of a class \(1 such"
-    ) as one:
+    with pytest.raises(RejectedError, match=r"the colour \(64, 0, 0\) at column 4, row 9, not that of a class") as one:
         stored(encoded(mask), encoded(PHOTO), table)
     assert one.value.code == "E_MASK_LOSSY"
 

@@ -225,9 +225,7 @@ def test_what_a_format_cannot_hold_is_refused_by_its_name(tmp_path: Path) -> Non
         export(data, tmp_path / "out", "yolo", drop=["areas", "crowds", "ids", "captions"])
     with pytest.raises(UsageError, match="got 'masks': coco can store all of it"):
         export(data, tmp_path / "out", "coco", drop="masks")
-    with pytest.raises(
-        UsageError, match=r"folder needs one class per image .*; it can be exported to coco, yolo, voc, csv"
-    ):
+    with pytest.raises(UsageError, match=r"folder needs one class per image .*; it can be exported to coco, yolo"):
         export(data, tmp_path / "out", "folder")
     with pytest.raises(UsageError, match=r"got 'parquet', .*shardfeed reshard DATASET OUT --to parquet"):
         export(data, tmp_path / "out", "parquet")  # type: ignore[arg-type]
@@ -426,9 +424,7 @@ def test_what_would_be_read_as_another_is_not_published(tmp_path: Path) -> None:
             return Sample(self.keys[i], picture(i), {"image/said": [b"plain", b" blank "][i]})
 
     data = made(Told(), tmp_path)
-    with pytest.raises(
-        IntegrityError, match="reading the export gives a different dataset: names, splits or labels differ"
-    ):
+    with pytest.raises(IntegrityError, match="reading the export gives a different dataset: names, splits or labels"):
         export(data, tmp_path / "out", "csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "images"]
 

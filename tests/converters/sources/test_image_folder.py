@@ -176,9 +176,7 @@ def test_nothing_that_can_be_read(tmp_path: Path) -> None:
     plant(tmp_path / "elsewhere", "x.jpg")
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "cats").symlink_to("../elsewhere")
-    with pytest.raises(
-        UsageError, match="none of 1 inputs can be read, the first: cats: a link that points outside the root"
-    ):
+    with pytest.raises(UsageError, match="none of 1 inputs can be read, the first: cats: a link that points outside"):
         ImageFolder(tmp_path / "root")
 
 

@@ -163,9 +163,7 @@ def test_no_row_has_a_file(images: Path) -> None:
         "a file there is 'a.jpg'; give the folder that paths are relative to as root"
     )
     path = write(images / "sub", "path,label\n/x/e.jpg,cat\n")
-    with pytest.raises(
-        LabelFileError, match=r"outside the root; a file .*; check that it is the folder of these images"
-    ):
+    with pytest.raises(LabelFileError, match=r"outside the root; a file .*; check that it is the folder of these"):
         LabelFile(path, images)
     assert refusal(images, "path,label\n") == "no rows after the header; write one row per image"
     assert refusal(images, "\n\n") == "no rows in it; write one row per image"
@@ -576,9 +574,7 @@ def test_label_files_of_other_splits_are_named(images: Path, name: str, other: s
 
 def test_the_remedy_asks_for_another_folder_than_the_one_that_was_given(images: Path) -> None:
     path = write(images, "path,label\nimages/a.jpg,cat\nimages/b.jpg,dog\n")
-    with pytest.raises(
-        LabelFileError, match=f"give the folder that paths are relative to as root, instead of {images}"
-    ):
+    with pytest.raises(LabelFileError, match="give the folder that paths are relative to as root, instead of"):
         LabelFile(path, images)
 
 

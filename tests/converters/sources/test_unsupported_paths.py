@@ -24,9 +24,7 @@ def test_a_name_that_lies(tmp_path: Path, name: str, content: bytes, got: str) -
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "train-images-idx3-ubyte", "a.parquet"])
 def test_an_empty_file_is_named_by_its_reader(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(
-        UsageError, match=r"not an intact .np[yz] file|begins with b'', expected 00|file size is 0 bytes"
-    ):
+    with pytest.raises(UsageError, match=r"not an intact .np[yz] file|begins with b'', expected 00|file size is 0"):
         open_source(tmp_path / name)
 
 
@@ -55,7 +53,5 @@ def test_a_folder_of_empty_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.h5", "a.npz", "a.tfrecord"])
 def test_samples_are_no_label_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(
-        UsageError, match=r"is a file of many samples, .* give it as the only source: it contains its labels"
-    ):
+    with pytest.raises(UsageError, match=r"is a file of many samples, .* give it as the only source: it contains its"):
         open_source(tmp_path, options=LabelOptions(labels=tmp_path / name))

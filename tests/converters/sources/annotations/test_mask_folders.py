@@ -92,12 +92,12 @@ def rejected(source: Source) -> list[tuple[str, str]]:
 )
 def test_pairs_are_found_by_name(pairs: list[str], splits: set[str | None], tmp_path: Path) -> None:
     root = tree(tmp_path, *pairs, values=(0, 1, 2))
-    source = read(str(root), ABC)
+    source = read(root, ABC)
     expected = dict(pair.split("=") for pair in pairs)
     assert {key: name for key, (name, _) in keys(source).items()} == expected
     assert {split for _, split in keys(source).values()} == splits
     assert rejected(source) == []
-    evidence = recognise(str(root), PLAIN)
+    evidence = recognise(root)
     assert (evidence.name, evidence.missing) == ("masks", "")
     assert f"{len(pairs)} images with a mask" in evidence.found
 
@@ -105,7 +105,7 @@ def test_pairs_are_found_by_name(pairs: list[str], splits: set[str | None], tmp_
 def test_what_has_no_partner_is_named(tmp_path: Path) -> None:
     tree(tmp_path, "images/1.jpg=masks/1.png", "images/2.jpg=", "=masks/3.png", "images/4.jpg=masks/4.png")
     tree(tmp_path, "images/4.png=", "images/5.jpg=masks/5.png")
-    source = read(str(tmp_path), ABC)
+    source = read(tmp_path, ABC)
     assert list(keys(source)) == ["images/1.jpg", "images/5.jpg"]
     assert rejected(source) == [
         (key, "E_PAIR") for key in ("images/2.jpg", "images/4.jpg", "images/4.png", "masks/3.png")
@@ -118,20 +118,20 @@ def test_what_has_no_partner_is_named(tmp_path: Path) -> None:
 def test_an_image_with_two_masks_is_refused(tmp_path: Path) -> None:
     tree(tmp_path, "images/1.jpg=masks/1.png", "=labels/1.png", "images/2.jpg=masks/2.png")
     with pytest.raises(UsageError, match=r"images/1.jpg has two masks, .*; leave one kind out: exclude"):
-        read(str(tmp_path), ABC)
-    evidence = recognise(str(tmp_path), PLAIN)
+        read(tmp_path, ABC)
+    evidence = recognise(tmp_path)
     assert "leave one kind out" in evidence.missing
-    assert keys(read(str(tmp_path), ABC, exclude="masks/1.png"))["images/1.jpg"] == ("labels/1.png", None)
-    assert keys(read(str(tmp_path), ABC, exclude="labels"))["images/1.jpg"] == ("masks/1.png", None)
+    assert keys(read(tmp_path, ABC, exclude="masks/1.png"))["images/1.jpg"] == ("labels/1.png", None)
+    assert keys(read(tmp_path, ABC, exclude="labels"))["images/1.jpg"] == ("masks/1.png", None)
 
 
 def test_what_is_not_wanted_is_left_out(tmp_path: Path) -> None:
     tree(tmp_path, "train/images/1.jpg=train/masks/1.png", "test/images/2.jpg=", "train/images/3.png=train/masks/3.png")
-    source = read(str(tmp_path), ABC, exclude=("test/**", "3.png"))
+    source = read(tmp_path, ABC, exclude=("test/**", "3.png"))
     assert list(keys(source)) == ["train/images/1.jpg"]
     assert rejected(source) == []
     assert "2 images left out by include and exclude" in info_of(source).findings.notes
-    source = read(str(tmp_path), ABC, include="train/**", exclude="nothing.*")
+    source = read(tmp_path, ABC, include="train/**", exclude="nothing.*")
     assert list(keys(source)) == ["train/images/1.jpg", "train/images/3.png"]
     assert "nothing matched the exclude pattern 'nothing.*'" in info_of(source).findings.notes
 
@@ -139,12 +139,12 @@ def test_what_is_not_wanted_is_left_out(tmp_path: Path) -> None:
 def test_images_may_lie_elsewhere(tmp_path: Path) -> None:
     tree(tmp_path, "photos/train/1.jpg=drawn/train/1.png", "photos/val/1.jpg=drawn/val/1.png", "photos/val/2.jpg=")
     options = AnnotationOptions(class_names=("a", "b", "c"), images=str(tmp_path / "photos"))
-    source = read(str(tmp_path / "drawn"), options)
-    assert recognise(str(tmp_path / "drawn"), options) is not None
+    source = read(tmp_path / "drawn", options)
+    assert recognise(tmp_path / "drawn", options) is not None
     assert keys(source) == {"train/1.jpg": ("train/1.png", "train"), "val/1.jpg": ("val/1.png", "validation")}
     assert rejected(source) == [("val/2.jpg", "E_PAIR")]
     (tmp_path / "drawn").rename(tmp_path / "masks")
-    assert keys(read(str(tmp_path), options)) == {
+    assert keys(read(tmp_path, options)) == {
         "train/1.jpg": ("masks/train/1.png", "train"), "val/1.jpg": ("masks/val/1.png", "validation"),
     }  # fmt: skip
 
@@ -168,24 +168,24 @@ def test_other_folders_are_not_taken_for_masks(names: list[str], tmp_path: Path)
         else:
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text("{}")
-    assert recognise(str(tmp_path), PLAIN) is None
+    assert recognise(tmp_path) is None
     with pytest.raises(UsageError, match="no image with a mask"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
 
 
 def test_almost_a_folder_of_masks_says_what_is_missing(tmp_path: Path) -> None:
     tree(tmp_path, "images/1.jpg=masks/1.png", *(f"images/{i}.jpg=" for i in range(2, 9)))
-    evidence = recognise(str(tmp_path), PLAIN)
+    evidence = recognise(tmp_path)
     assert evidence.missing == "partners for 7 others"
-    assert recognise(str(tmp_path), AnnotationOptions(tasks=frozenset({"boxes"}))) is None
-    assert recognise(str(tmp_path / "images" / "1.jpg"), PLAIN) is None
+    assert recognise(tmp_path, AnnotationOptions(tasks=frozenset({"boxes"}))) is None
+    assert recognise(tmp_path / "images" / "1.jpg") is None
 
 
 def test_files_in_no_split_beside_others_are_refused(tmp_path: Path) -> None:
     tree(tmp_path, "images/train/1.jpg=masks/train/1.png", "images/2.jpg=masks/2.png")
     with pytest.raises(UsageError, match="1 image in no split, the others in train"):
-        read(str(tmp_path), ABC)
-    source = read(str(tmp_path), ABC, exclude="2.*")
+        read(tmp_path, ABC)
+    source = read(tmp_path, ABC, exclude="2.*")
     assert {split for _, split in keys(source).values()} == {"train"}
 
 
@@ -193,23 +193,23 @@ def test_files_in_no_split_beside_others_are_refused(tmp_path: Path) -> None:
 def test_grey_values_are_asked_for_by_a_table_that_works(values: tuple[int, ...], tmp_path: Path) -> None:
     root = tree(tmp_path / "in", "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png", values=values)
     with pytest.raises(UsageError, match=r"a table with the header name,value: colours"):
-        read(str(root), PLAIN)
+        read(root)
     names = tuple("abc"[: len(values)])
     with pytest.raises(UsageError, match=r"names for 0, 1, 2, ..., but masks have 0, .* header name,value"):
-        read(str(root), AnnotationOptions(class_names=names))
+        read(root, AnnotationOptions(class_names=names))
     rows = [f"{name},{value}" for name, value in zip(names, values, strict=True)]
     (tmp_path / "values.csv").write_text("\n".join(["name,value", *rows]))
-    source = read(str(root), AnnotationOptions(colours=tmp_path / "values.csv"))
+    source = read(root, AnnotationOptions(colours=tmp_path / "values.csv"))
     assert source.schema.raster.class_names == names
     np.testing.assert_array_equal(stored_masks(source)["images/1.jpg"], np.searchsorted(values, mask(values)))
 
 
 def test_void_that_nobody_asked_for_is_noted(tmp_path: Path) -> None:
     root = tree(tmp_path, "images/1.jpg=masks/1.png", values=(0, 127, 255))
-    source = read(str(root), AnnotationOptions(class_names=[f"c{i}" for i in range(128)]))
+    source = read(root, AnnotationOptions(class_names=[f"c{i}" for i in range(128)]))
     assert "masks have 255, which is void, unless the option void changes it" in info_of(source).findings.notes
     asked = AnnotationOptions(class_names=[f"c{i}" for i in range(128)], void=255)
-    assert not any("void" in note for note in info_of(read(str(root), asked)).findings.notes)
+    assert not any("void" in note for note in info_of(read(root, asked)).findings.notes)
 
 
 def test_numbers_of_objects_and_photos_are_no_classes(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_numbers_of_objects_and_photos_are_no_classes(tmp_path: Path) -> None:
     image(tmp_path / "objects/images/1.jpg", np.zeros((HEIGHT * 4, WIDTH, 3), np.uint8))
     image(tmp_path / "objects/masks/1.png", numbers)
     with pytest.raises(UsageError, match="so many values may number objects, and are not their classes"):
-        read(str(tmp_path / "objects"), PLAIN)
+        read(tmp_path / "objects")
     photo = np.random.default_rng(0).integers(0, 256, (HEIGHT * 4, WIDTH * 4, 3), np.uint8)
     for side in ("input", "target"):
         image(tmp_path / "photos" / side / "1.png", photo)
@@ -229,7 +229,7 @@ def test_numbers_of_objects_and_photos_are_no_classes(tmp_path: Path) -> None:
 def test_photos_beside_annotations_of_another_kind_are_no_masks(tmp_path: Path) -> None:
     for folder in ("export/images", "photos"):
         tree(tmp_path / folder, "a.jpg=", "b.jpg=")
-    assert recognise(str(tmp_path / "export"), AnnotationOptions(images=str(tmp_path / "photos"))) is None
+    assert recognise(tmp_path / "export", AnnotationOptions(images=str(tmp_path / "photos"))) is None
 
 
 def stored_masks(source: Source) -> dict[str, np.ndarray]:
@@ -249,7 +249,7 @@ def test_two_values_are_background_and_foreground(
     values: tuple[int, ...], names: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
     root = tree(tmp_path / "in", "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png", values=values)
-    source = read(str(root), AnnotationOptions(class_names=names))
+    source = read(root, AnnotationOptions(class_names=names))
     assert source.schema.raster.class_names == (names or ("background", "foreground"))
     found = stored_masks(source)
     np.testing.assert_array_equal(found["images/1.jpg"], mask(values) > 0)
@@ -264,15 +264,15 @@ def test_empty_masks_do_not_tell_what_255_is(tmp_path: Path) -> None:
         tree(tmp_path, f"images/{i:02d}.jpg=masks/{i:02d}.png", values=(0,))
     named = AnnotationOptions(class_names=("wall", "crack"))
     with pytest.raises(UsageError, match=r"the 40 masks that were sampled contain only 0.*void='none' or void=255"):
-        read(str(tmp_path), named)
+        read(tmp_path, named)
     with pytest.raises(UsageError, match="the meaning of its mask values is unknown: 40 masks sampled, with 0;"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
     answers: list[tuple[Any, dict[int, int]]] = [(255, {0: 0, 1: 1, 255: 255}), ("none", {0: 0, 255: 1})]
     for void, table in answers:
-        sample = read(str(tmp_path), AnnotationOptions(class_names=("wall", "crack"), void=void))[0]
+        sample = read(tmp_path, AnnotationOptions(class_names=("wall", "crack"), void=void))[0]
         assert dict(sample.raster.table.values) == table
     image(tmp_path / "masks/23.png", mask((0, 255)))
-    sample = read(str(tmp_path), named)[0]
+    sample = read(tmp_path, named)[0]
     assert dict(sample.raster.table.values) == {0: 0, 255: 1}, "it is looked for until one is found"
 
 
@@ -283,10 +283,10 @@ def test_a_palette_that_shows_0_as_white_is_no_background(tmp_path: Path) -> Non
     (tmp_path / "masks").mkdir()
     pixels.save(tmp_path / "masks" / "1.png")
     with pytest.raises(UsageError, match="1 mask sampled, with 0, 1; name the classes"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
     pixels.putpalette([0, 0, 0, 255, 255, 255])
     pixels.save(tmp_path / "masks" / "1.png")
-    assert read(str(tmp_path), PLAIN).schema.raster == Raster(("background", "foreground"))
+    assert read(tmp_path).schema.raster == Raster(("background", "foreground"))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_palette_that_shows_0_as_white_is_no_background(tmp_path: Path) -> Non
 )
 def test_void_is_what_is_said(void: Any, names: str, table: dict[int, int], tmp_path: Path) -> None:
     tree(tmp_path, "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png", values=(0, 1, 2))
-    sample = read(str(tmp_path), AnnotationOptions(class_names=tuple(names), void=void))[0]
+    sample = read(tmp_path, AnnotationOptions(class_names=tuple(names), void=void))[0]
     assert dict(sample.raster.table.values) == table
 
 
@@ -308,7 +308,7 @@ def test_more_than_255_classes(tmp_path: Path) -> None:
     tree(tmp_path, "images/1.jpg=masks/1.png")
     image(tmp_path / "images/2.jpg")
     image(tmp_path / "masks/2.png", np.full((HEIGHT, WIDTH), 299, np.uint16))
-    source = read(str(tmp_path), AnnotationOptions(class_names=tuple(map(str, range(300)))))
+    source = read(tmp_path, AnnotationOptions(class_names=tuple(map(str, range(300)))))
     assert (source.schema.raster.void, source.schema.raster.bits) == (65535, 16)
 
 
@@ -333,10 +333,10 @@ TABLES = {
 def test_colours_need_a_table(name: str, given: bool, tmp_path: Path) -> None:
     root = coloured(tmp_path / "in")
     with pytest.raises(UsageError, match=r"colours, \(0, 0, 0\), \(64, 64, 0\), \(128, 0, 0\).*name,r,g,b: colours"):
-        read(str(root), ABC)
+        read(root, ABC)
     table = (tmp_path / "mine.csv") if given else root / name
     table.write_text(TABLES[name])
-    source = read(str(root), AnnotationOptions(colours=str(table)) if given else PLAIN)
+    source = read(root, AnnotationOptions(colours=str(table)) if given else PLAIN)
     assert (source.schema.raster.class_names, source.schema.raster.void) == (("sky", "road"), 255)
     expected = np.repeat([255, 0, 1], [2, 2, 4])[:, None].repeat(WIDTH, 1)
     for found in stored_masks(source).values():
@@ -347,26 +347,26 @@ def test_colours_need_a_table(name: str, given: bool, tmp_path: Path) -> None:
 def test_class_names_choose_among_those_of_a_table(tmp_path: Path) -> None:
     root = coloured(tmp_path)
     (root / "class_dict.csv").write_text(TABLES["class_dict.csv"])
-    source = read(str(root), AnnotationOptions(class_names=("road",)))
+    source = read(root, AnnotationOptions(class_names=("road",)))
     assert source.schema.raster.class_names == ("road",)
     sample = source[0]
     assert sample.raster.table.colours == ((0, 0, 0, 255), (64, 64, 0, 0), (128, 0, 0, 255))
     with pytest.raises(UsageError, match="got the class rod, which the masks do not have"):
-        read(str(root), AnnotationOptions(class_names=("rod",)))
+        read(root, AnnotationOptions(class_names=("rod",)))
     with pytest.raises(UsageError, match="void: got the value 3, but the classes have colours"):
-        read(str(root), AnnotationOptions(void=3))
+        read(root, AnnotationOptions(void=3))
 
 
 def test_roboflow_s_table_of_values(tmp_path: Path) -> None:
     for split in ("train", "valid"):
         tree(tmp_path / split, "1.jpg=1_mask.png", "2.jpg=2_mask.png", values=(0, 1, 2))
         (tmp_path / split / "_classes.csv").write_text("Pixel Value, Class\n0, background\n1, crack\n2, rust\n")
-    source = read(str(tmp_path), PLAIN)
+    source = read(tmp_path)
     assert source.schema.raster.class_names == ("background", "crack", "rust")
     assert {split for _, split in keys(source).values()} == {"train", "validation"}
     (tmp_path / "valid" / "_classes.csv").write_text("Pixel Value, Class\n0, background\n1, rust\n2, crack\n")
     with pytest.raises(UsageError, match=r"train/_classes.csv and valid/_classes.csv list different classes"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -389,9 +389,9 @@ def test_a_table_that_is_none_is_refused(text: str, why: str, tmp_path: Path) ->
     root = coloured(tmp_path / "in")
     (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
     with pytest.raises(LabelFileError, match=why):
-        read(str(root), AnnotationOptions(colours=str(tmp_path / "t.csv")))
+        read(root, AnnotationOptions(colours=str(tmp_path / "t.csv")))
     with pytest.raises(LabelFileError, match="cannot be read"):
-        read(str(root), AnnotationOptions(colours=str(tmp_path / "none.csv")))
+        read(root, AnnotationOptions(colours=str(tmp_path / "none.csv")))
 
 
 starts = st.sampled_from(["", "name,r,g,b\n", "value\tname\n", "1 2 3 a\n", "a:1,2,3::\n", "name;r;g;b\n"])
@@ -435,9 +435,9 @@ def voc(root: Path, base: str = "VOCdevkit/VOC2012", stems: tuple[str, ...] = ("
 
 def test_pascal_voc(tmp_path: Path) -> None:
     root = voc(tmp_path / "in")
-    evidence = recognise(str(root), PLAIN)
+    evidence = recognise(root)
     assert evidence.found == "Pascal VOC's masks (JPEGImages, SegmentationClass): 3 images with a mask"
-    source = read(str(root), PLAIN)
+    source = read(root)
     assert source.schema.raster.class_names[::20] == ("background", "tvmonitor")
     assert (len(source.schema.raster.class_names), source.schema.raster.void) == (21, 255)
     splits = {key[-10:-4]: split for key, (_, split) in keys(source).items()}
@@ -458,7 +458,7 @@ def test_both_years_of_voc(tmp_path: Path) -> None:
     lists = tmp_path / "VOCdevkit/VOC2007/ImageSets/Segmentation"
     (lists / "train.txt").write_text("2007_000004\n")
     (lists / "val.txt").write_text("2007_000005\n2007_000006\n")
-    source = read(str(tmp_path), PLAIN)
+    source = read(tmp_path)
     assert [split for _, split in keys(source).values()].count("train") == 3
     assert len(source) == 6
     assert rejected(source) == []
@@ -470,7 +470,7 @@ def test_voc_s_lists_and_files_that_differ_are_named(tmp_path: Path) -> None:
     (root / "SegmentationClass" / "2007_000002.png").unlink()
     with open(root / "ImageSets" / "Segmentation" / "val.txt", "a") as file:
         file.write("2007_000099\n")
-    source = read(str(root), PLAIN)
+    source = read(root)
     assert rejected(source) == [
         ("2007_000099", "E_MISSING"),
         ("JPEGImages/2007_000002.jpg", "E_PAIR"),
@@ -479,18 +479,18 @@ def test_voc_s_lists_and_files_that_differ_are_named(tmp_path: Path) -> None:
     with open(root / "ImageSets" / "Segmentation" / "val.txt", "a") as file:
         file.write("2007_000002\n")
     with pytest.raises(LabelFileError, match=r"val.txt:3: 2007_000002 is also in the split train"):
-        read(str(root), PLAIN)
+        read(root)
 
 
 def test_the_layout_of_voc_with_classes_of_one_s_own(tmp_path: Path) -> None:
     """As CVAT and labelme write it: nobody's bicycle may become an aeroplane."""
     root = tree(tmp_path, "JPEGImages/a.jpg=SegmentationClass/a.png", "JPEGImages/b.jpg=SegmentationClass/b.png")
     with pytest.raises(UsageError, match="the meaning of its mask values"):
-        read(str(root), PLAIN)
-    source = read(str(root), ABC)
+        read(root)
+    source = read(root, ABC)
     assert source.schema.raster.class_names == ("a", "b", "c")
     (root / "labelmap.txt").write_text("# label:color_rgb:parts:actions\nbackground:0,0,0::\nb:1,1,1::\nc:2,2,2::\n")
-    source = read(str(root), PLAIN)
+    source = read(root)
     assert source.schema.raster.class_names == ("background", "b", "c")
     assert (224, 224, 192, 255) in source[0].raster.table.colours
 
@@ -499,7 +499,7 @@ def test_cvat_s_list_of_all_images_names_no_split(tmp_path: Path) -> None:
     root = tree(tmp_path, "JPEGImages/a.jpg=SegmentationClass/a.png", "JPEGImages/b.jpg=SegmentationClass/b.png")
     (root / "ImageSets" / "Segmentation").mkdir(parents=True)
     (root / "ImageSets" / "Segmentation" / "default.txt").write_text("a\nb\n")
-    assert {split for _, split in keys(read(str(root), ABC)).values()} == {None}
+    assert {split for _, split in keys(read(root, ABC)).values()} == {None}
 
 
 def cityscapes(root: Path, kinds: tuple[str, ...]) -> Path:
@@ -517,9 +517,9 @@ def cityscapes(root: Path, kinds: tuple[str, ...]) -> Path:
 def test_cityscapes(kinds: tuple[str, ...], tmp_path: Path) -> None:
     root = cityscapes(tmp_path / "in", kinds)
     kind = kinds[-1]
-    evidence = recognise(str(root), PLAIN)
+    evidence = recognise(root)
     assert evidence.found.startswith(f"Cityscapes (leftImg8bit, gtFine, *_{kind}.png): 2 images")
-    source = read(str(root), PLAIN)
+    source = read(root)
     raster = source.schema.raster
     assert (len(raster.class_names), raster.void) == (19, 255)
     assert (raster.class_names[0], raster.class_names[-1]) == ("road", "bicycle")
@@ -529,8 +529,8 @@ def test_cityscapes(kinds: tuple[str, ...], tmp_path: Path) -> None:
     assert [split for _, split in keys(source).values()] == ["train", "validation"]
     (root / "leftImg8bit" / "train").rename(root / "leftImg8bit" / "train_extra")
     (root / "gtFine" / "train").rename(root / "gtFine" / "train_extra")
-    assert [split for _, split in keys(read(str(root.parent), PLAIN)).values()] == ["train_extra", "validation"]
-    source = read(str(root), PLAIN)
+    assert [split for _, split in keys(read(root.parent)).values()] == ["train_extra", "validation"]
+    source = read(root)
     found = next(iter(stored_masks(source).values()))
     table = {0: 255, 7: 0, 33: 18, 9: 255} if kind == "labelIds" else {0: 0, 18: 18, 255: 255}
     np.testing.assert_array_equal(found, np.vectorize(table.get)(mask(tuple(table))))
@@ -541,16 +541,16 @@ def test_ade20k(tmp_path: Path) -> None:
     for split, short in (("training", "train"), ("validation", "val")):
         stem = f"ADE_{short}_00000001"
         tree(root, f"images/{split}/{stem}.jpg=annotations/{split}/{stem}.png", values=(0, 1, 150))
-    source = read(str(root), PLAIN)
+    source = read(root)
     raster = source.schema.raster
     assert (raster.class_names[0], raster.class_names[149], raster.class_ids[0], raster.void) == ("1", "150", 1, 255)
     assert [split for _, split in keys(source).values()] == ["train", "validation"]
     rows = [f"{i}\t0.1\t10\t1\tthing {i}" for i in range(1, 151)]
     (root / "objectInfo150.txt").write_text("Idx\tRatio\tTrain\tVal\tName\n" + "\n".join(rows))
-    source = read(str(root), PLAIN)
+    source = read(root)
     assert source.schema.raster.class_names[0] == "thing 1"
     names = tuple(f"class {i}" for i in range(150))
-    source = read(str(root), AnnotationOptions(class_names=names))
+    source = read(root, AnnotationOptions(class_names=names))
     assert source.schema.raster.class_names == names
     found = stored_masks(source)
     table = {0: 255, 1: 0, 150: 149}
@@ -562,16 +562,16 @@ def test_ade20k(tmp_path: Path) -> None:
 def test_no_pair_at_all(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="no file in it"):
-        read(str(tmp_path / "empty"), PLAIN)
+        read(tmp_path / "empty")
     tree(tmp_path / "in", "images/1.jpg=", "=masks/2.png")
     with pytest.raises(UsageError, match="no image with a mask: 1 image and 1 mask by their names"):
-        read(str(tmp_path / "in"), PLAIN)
+        read(tmp_path / "in")
 
 
 def test_masks_that_cannot_be_read_are_told_before_anything_is_written(tmp_path: Path) -> None:
     tree(tmp_path, "images/1.jpg=masks/1.jpg")
     with pytest.raises(UsageError, match=r"none of its masks can be read, the first: 1.jpg: a jpeg file"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
 
 
 class TestMaskedImages(SourceContract):
@@ -587,4 +587,4 @@ class TestMaskedImages(SourceContract):
             root = tree(
                 tmp_path, "images/1.jpg=masks/1.png", "images/2.jpg=masks/2.png", "images/3.jpg=", "=masks/4.png"
             )
-        return lambda: read(str(root), ABC if request.param == "pairs" else PLAIN)
+        return lambda: read(root, ABC if request.param == "pairs" else PLAIN)

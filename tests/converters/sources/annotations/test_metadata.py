@@ -83,7 +83,7 @@ class TestContract(SourceContract):
         root = BUILDERS[request.param](tmp_path / "hf")
         for image in root.rglob("b.png"):
             image.unlink()
-        return lambda: read(str(root))
+        return lambda: read(root)
 
 
 @pytest.mark.parametrize("layout", ["flat", "splits", "listed"])
@@ -108,7 +108,7 @@ def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> Non
 def test_captions(tmp_path: Path) -> None:
     root = captions(tmp_path / "hf")
     put(root / "e.png", image_file())
-    source = read(str(root))
+    source = read(root)
     assert not source.schema.object_keys
     report = convert(source, tmp_path / "out", workers=1)
     records = shardfeed.open(tmp_path / "out")["train"]
@@ -117,7 +117,7 @@ def test_captions(tmp_path: Path) -> None:
     assert "images without a row, left out: 2 (d.png, e.png)" in report.notes
     (root / "metadata.csv").unlink()
     put(root / "metadata.jsonl", lines({"file_name": "a.png", "text": "x", "captions": ["y", " ", "z"]}))
-    assert read(str(root / "metadata.jsonl"))[0].features == {CAPTION: [b"x", b"y", b"z"]}
+    assert read(root / "metadata.jsonl")[0].features == {CAPTION: [b"x", b"y", b"z"]}
 
 
 def test_metadata_in_parquet_is_as_in_json_lines(tmp_path: Path) -> None:
@@ -166,13 +166,13 @@ def test_what_is_not_ours_is_not_recognised(tmp_path: Path) -> None:
         ]
     ):
         root = put(tmp_path / str(i) / name, text).parent
-        assert recognise(str(root)) is None, text
-        assert recognise(str(root / name)) is None
+        assert recognise(root) is None, text
+        assert recognise(root / name) is None
     almost = put(tmp_path / "pairs" / "metadata.jsonl", lines({"left_file_name": "a.png", "text": "x"})).parent
-    assert (found := recognise(str(almost))) is not None
+    assert (found := recognise(almost)) is not None
     assert found.missing.startswith("no column file_name")
     with pytest.raises(UsageError, match="no metadata"):
-        read(str(tmp_path))
+        read(tmp_path)
 
 
 @pytest.mark.long
@@ -188,14 +188,14 @@ def test_areas_crowds_and_integers(tmp_path: Path) -> None:
     put(
         root / "metadata.jsonl", lines({"file_name": "a.png", "objects": said}, {"file_name": "b.png", "objects": None})
     )
-    source = read(str(root))
+    source = read(root)
     assert source.schema.class_names[OBJECT_LABEL] == ("3", "7")
     assert source.schema.class_ids[OBJECT_LABEL] == (3, 7)
     _, found = converted(source, tmp_path / "out")
     assert (found["a.png"][OBJECT_AREA], found["a.png"][IS_CROWD]) == ([100, 4], [1, 0])
     assert found["a.png"][OBJECT_LABEL] == [1, 0]
     names = AnnotationOptions(class_names=[f"class{i}" for i in range(8)])
-    _, found = converted(read(str(root), names), tmp_path / "named")
+    _, found = converted(read(root, names), tmp_path / "named")
     assert found["a.png"][OBJECT_TEXT] == [b"class7", b"class3"]
 
 
@@ -226,7 +226,7 @@ def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
         {"file_name": f"{name}.png", "objects": [good, bad]} for name, (bad, _, _) in zip(names, FAULTS, strict=True)
     ]
     put(root / "metadata.jsonl", lines(*rows))
-    report, found = converted(read(str(root)), tmp_path / "out", max_bad={"objects": len(FAULTS)})
+    report, found = converted(read(root), tmp_path / "out", max_bad={"objects": len(FAULTS)})
     account = report.account
     assert (account.read, account.written) == (2 * len(FAULTS), len(FAULTS))
     left_out = sorted(account.left_out, key=lambda one: one.key)
@@ -251,7 +251,7 @@ def test_a_row_whose_lists_differ_costs_its_image(tmp_path: Path) -> None:
     root = draw(tmp_path / "hf", {name: [] for name in [*names, "a"]})
     rows = [{"file_name": f"{name}.png", "objects": said} for name, (said, _, _) in zip(names, ROWS, strict=True)]
     put(root / "metadata.jsonl", lines(*rows, row("a"), row("d"), {**row("b"), "file_name": "../x.png"}))
-    report, found = converted(read(str(root)), tmp_path / "out", max_bad={"images": 7, "objects": 7})
+    report, found = converted(read(root), tmp_path / "out", max_bad={"images": 7, "objects": 7})
     account = report.account
     assert (account.read, account.written) == (7 + 2 + 3 + 1, 2)
     assert list(found) == ["a.png"]
@@ -284,23 +284,23 @@ def test_a_file_that_cannot_be_meant_is_refused(text: str, why: str, tmp_path: P
     root = draw(tmp_path / "hf", {"a": []})
     put(root / "metadata.jsonl", text)
     with pytest.raises(UsageError, match=re.escape(why)):
-        read(str(root))
+        read(root)
 
 
 def test_two_tables_in_one_folder_are_refused_and_a_row_twice_is_one(tmp_path: Path) -> None:
     root = flat(tmp_path / "hf")
     put(root / "metadata.jsonl", lines(row("a"), row("a")))
-    report, found = converted(read(str(root)), tmp_path / "out")
+    report, found = converted(read(root), tmp_path / "out")
     assert len(found["a.png"][XMIN]) == 2
     assert [one.code for one in report.account.left_out] == ["E_TWICE"] * 2
     put(root / "metadata.csv", "file_name,text\na.png,x\n")
     with pytest.raises(LabelFileError, match="leave one of the two out"):
-        read(str(root))
-    assert recognise(str(root)) is None
+        read(root)
+    assert recognise(root) is None
 
 
 def test_patterns_leave_rows_out(tmp_path: Path) -> None:
-    source = read(str(flat(tmp_path / "hf")), exclude="[bcd].png")
+    source = read(flat(tmp_path / "hf"), exclude="[bcd].png")
     assert [sample.key for sample in source] == [b"a.png"]
     assert "images that include and exclude leave out: 3 (d.png, c.png, b.png)" in info_of(source).findings.notes
     assert not info_of(source).findings.rejected
@@ -315,7 +315,7 @@ def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> N
     for i, text in enumerate(damaged(table.read_bytes(), pieces, 100)):
         put(table, text)
         try:
-            source = read(str(root))
+            source = read(root)
         except ShardfeedError:
             continue
         good += 1
@@ -328,7 +328,7 @@ def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> N
 def test_a_caption_that_is_no_text_is_listed(tmp_path: Path) -> None:
     root = draw(tmp_path / "hf", {"a": []})
     put(root / "metadata.jsonl", '{"file_name": "a.png", "text": ["\\ud800", 3, "x"]}\n')
-    source = read(str(root))
+    source = read(root)
     assert source[0].features == {CAPTION: [b"x"]}
     account = info_of(source).findings.account
     assert [one.code for one in account.left_out] == ["E_LINE", "E_LINE"]

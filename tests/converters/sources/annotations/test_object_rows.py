@@ -99,7 +99,7 @@ class TestContract(SourceContract):
         path = BUILDERS[request.param](tmp_path / "rows")
         for image in (tmp_path / "rows").rglob("b.png"):
             image.unlink()
-        return lambda: read(str(path))
+        return lambda: read(path)
 
 
 @pytest.mark.parametrize("dialect", BUILDERS)
@@ -137,14 +137,14 @@ def _pixels(data: bytes) -> np.ndarray:
 def test_open_images_without_names_keeps_its_codes(tmp_path: Path) -> None:
     table = open_images(tmp_path / "rows")
     names = table.parent / "class-descriptions-boxable.csv"
-    assert read(str(table), AnnotationOptions(class_names=["/m/0owl", "/m/0cat", "/m/0dog"])).schema.class_names[
+    assert read(table, AnnotationOptions(class_names=["/m/0owl", "/m/0cat", "/m/0dog"])).schema.class_names[
         OBJECT_LABEL
     ] == ("/m/0owl", "/m/0cat", "/m/0dog")
     put(names, "/m/0cat,pet\n/m/0dog,pet\n/m/0owl,owl\n")
-    assert read(str(table)).schema.class_names[OBJECT_LABEL] == ("owl", "pet (/m/0cat)", "pet (/m/0dog)")
+    assert read(table).schema.class_names[OBJECT_LABEL] == ("owl", "pet (/m/0cat)", "pet (/m/0dog)")
     for file in table.parent.glob("*class-descriptions*"):
         file.unlink()
-    assert read(str(table)).schema.class_names[OBJECT_LABEL] == ("/m/0cat", "/m/0dog", "/m/0owl")
+    assert read(table).schema.class_names[OBJECT_LABEL] == ("/m/0cat", "/m/0dog", "/m/0owl")
 
 
 def test_without_a_column_of_classes_one_class_may_be_named(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_without_a_column_of_classes_one_class_may_be_named(tmp_path: Path) -> N
 def table(root: Path, text: str, options: AnnotationOptions = NONE, **files: Any) -> Source:
     """A table beside the drawn images a, b, c and d."""
     draw(root)
-    return read(str(put(root / "t.csv", text)), options, **files)
+    return read(put(root / "t.csv", text), options, **files)
 
 
 FAULTS = [
@@ -236,10 +236,10 @@ def test_what_is_no_such_table_is_not_recognised(tmp_path: Path) -> None:
         ("f.jsonl", "{}"),
         ("g.csv", "TRAIN,gs://x/a.png,daisy\nTEST,gs://x/b.png,rose\n"),
     ):
-        assert recognise(str(put(tmp_path / name, text))) is None, name
-    assert recognise(str(tmp_path)) is None
-    assert recognise(str(tmp_path / "gone.csv")) is None
-    almost = recognise(str(put(tmp_path / "h.csv", "class,xmin,ymin,xmax,ymax\n")))
+        assert recognise(put(tmp_path / name, text)) is None, name
+    assert recognise(tmp_path) is None
+    assert recognise(tmp_path / "gone.csv") is None
+    almost = recognise(put(tmp_path / "h.csv", "class,xmin,ymin,xmax,ymax\n"))
     assert almost.missing.startswith("no column with the image")
 
 
@@ -314,7 +314,7 @@ def test_lines_of_faces(tmp_path: Path) -> None:
     )
     draw(tmp_path)
     report, found = converted(
-        read(str(put(tmp_path / "x_bbx_gt.txt", text))), tmp_path / "out", max_bad={"images": 0, "objects": 2}
+        read(put(tmp_path / "x_bbx_gt.txt", text)), tmp_path / "out", max_bad={"images": 0, "objects": 2}
     )
     assert {key: (len(values[XMIN]), values[f"{OBJECTS}invalid"]) for key, values in found.items()} == {
         "a.png": (1, [0]), "b.png": (0, []), "d.png": (1, [1]),
@@ -329,13 +329,13 @@ def test_several_boxes_in_a_line_or_a_cell(tmp_path: Path) -> None:
     draw(tmp_path)
     lines = "a.png 4,5,40,30,1 0,0,20,40,0\nb.png\n"
     names = AnnotationOptions(class_names=["cat", "dog"])
-    _, found = converted(read(str(put(tmp_path / "t.txt", lines)), names), tmp_path / "out")
+    _, found = converted(read(put(tmp_path / "t.txt", lines), names), tmp_path / "out")
     assert found["a.png"][OBJECT_TEXT] == [b"dog", b"cat"]
     assert found["b.png"][XMIN] == []
     with pytest.raises(UsageError, match="it has class numbers"):
-        read(str(tmp_path / "t.txt"))
+        read(tmp_path / "t.txt")
     cells = "ImageId,PredictionString\na,n1 4 5 40 30 n2 0 0 20 40 \nb,\n"
-    _, found = converted(read(str(put(tmp_path / "t.csv", cells))), tmp_path / "cells")
+    _, found = converted(read(put(tmp_path / "t.csv", cells)), tmp_path / "cells")
     assert (found["a.png"][OBJECT_TEXT], found["b.png"][OBJECT_TEXT]) == ([b"n1", b"n2"], [])
 
 
@@ -414,7 +414,7 @@ def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_p
     for i, text in enumerate(damaged(path.read_bytes(), pieces, 30)):
         put(path, text)
         try:
-            source = read(str(path))
+            source = read(path)
         except ShardfeedError:
             continue
         good += 1

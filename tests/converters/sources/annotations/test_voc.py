@@ -78,15 +78,15 @@ class TestContract(SourceContract):
         root = BUILDERS[request.param](tmp_path / "voc")
         lost = root / "Annotations" if request.param == "devkit" else root
         put(lost / "lost.xml", xml(SCENES["a"]))
-        return lambda: read(str(root), NONE)
+        return lambda: read(root)
 
 
 @pytest.mark.parametrize("layout", BUILDERS)
 def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> None:
     root = str(BUILDERS[layout](tmp_path / "voc"))
-    evidence = recognise(root, NONE)
+    evidence = recognise(root)
     assert (evidence.name, evidence.missing) == ("voc", "")
-    source = read(root, NONE)
+    source = read(root)
     assert "<annotation>" in evidence.found
     assert source.described.endswith("4 images, 6 objects of 3 classes")
     report, found = converted(source, tmp_path / "out")
@@ -100,32 +100,32 @@ def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> Non
 
 def test_keys_are_relative_to_the_folder_of_the_images(tmp_path: Path) -> None:
     root = devkit(tmp_path / "voc")
-    assert [sample.key for sample in read(str(root), NONE)] == [b"a.png", b"b.png", b"c.png", b"d.png"]
+    assert [sample.key for sample in read(root)] == [b"a.png", b"b.png", b"c.png", b"d.png"]
     moved = tmp_path / "elsewhere"
     shutil.move(root / "JPEGImages", moved)
-    evidence = recognise(str(root), NONE)
+    evidence = recognise(root)
     assert "JPEGImages" in evidence.missing
     with pytest.raises(UsageError, match="JPEGImages or images next to it"):
-        read(str(root), NONE)
+        read(root)
     options = AnnotationOptions(images=str(moved))
-    assert (found := recognise(str(root), options)) is not None
+    assert (found := recognise(root, options)) is not None
     assert found.missing == ""
-    assert len(read(str(root), options)) == 4
-    assert len(read(str(root / "Annotations"), options)) == 4
+    assert len(read(root, options)) == 4
+    assert len(read(root / "Annotations", options)) == 4
 
 
 def test_what_is_no_voc_is_not_recognised(tmp_path: Path) -> None:
     draw(tmp_path / "images")
     put(tmp_path / "pom.xml", "<project/>")
     put(tmp_path / "cvat.xml", "<annotations><image/></annotations>")
-    assert recognise(str(tmp_path), NONE) is None
-    assert recognise(str(tmp_path / "pom.xml"), NONE) is None
-    assert recognise(str(tmp_path / "gone"), NONE) is None
+    assert recognise(tmp_path) is None
+    assert recognise(tmp_path / "pom.xml") is None
+    assert recognise(tmp_path / "gone") is None
     with pytest.raises(UsageError, match="no XML file of Pascal VOC"):
-        read(str(tmp_path), NONE)
+        read(tmp_path)
     put(tmp_path / "labels" / "a.xml", xml([]))
     shutil.rmtree(tmp_path / "images")
-    assert (found := recognise(str(tmp_path), NONE)) is not None
+    assert (found := recognise(tmp_path)) is not None
     assert found.missing
 
 
@@ -149,14 +149,14 @@ def test_devkits_of_several_years_are_one_dataset(tmp_path: Path) -> None:
     }
     assert (report.account.read, report.account.written) == (8, 8)
     shutil.rmtree(tmp_path / "kit" / "VOC2007")
-    assert [sample.key for sample in read(str(tmp_path / "kit"))] == [b"a.png", b"c.png", b"d.png"]
+    assert [sample.key for sample in read(tmp_path / "kit")] == [b"a.png", b"c.png", b"d.png"]
 
 
 def test_a_year_without_a_file_of_annotations_is_not_passed_over(tmp_path: Path) -> None:
     for year in ("VOC2007", "VOC2012"):
         devkit(tmp_path / "kit" / year, {"a": SCENES["a"]})
     put(tmp_path / "kit/VOC2012/Annotations/a.xml", "<other/>")
-    found = info_of(read(str(tmp_path / "kit"))).findings
+    found = info_of(read(tmp_path / "kit")).findings
     assert [(one.key, one.code) for one in found.rejected if "a.xml" in one.reason] == [
         (b"VOC2012/JPEGImages/a.png", "E_NO_LABEL")
     ]
@@ -170,7 +170,7 @@ def test_parts_floats_and_flags(tmp_path: Path) -> None:
     text = xml([("dog", (10, 5, 30, 25))], inside=flags + part).replace("<xmin>10<", "<xmin> 9.900000000001 <")
     put(root / "a.xml", text)
     put(root / "b.xml", xml([("cat", (1, 1, 9, 9))], "b.png", (0, 0)))
-    _, found = converted(read(str(root), NONE), tmp_path / "out")
+    _, found = converted(read(root), tmp_path / "out")
     a, b = found["a.png"], found["b.png"]
     assert a[XMIN] == pytest.approx([9.9 / 60])
     assert (a[f"{OBJECTS}difficult"], a[f"{OBJECTS}truncated"]) == ([1], [1])
@@ -182,7 +182,7 @@ def test_parts_floats_and_flags(tmp_path: Path) -> None:
 def test_the_origin(tmp_path: Path) -> None:
     scenes: dict[str, Objects] = {"a": [("dog", (1, 1, 60, 40)), ("dog", (11, 5, 30, 25))]}
     root = str(beside(tmp_path / "one", scenes))
-    source = read(root, NONE)
+    source = read(root)
     assert "--voc-origin 1" in " ".join(info_of(source).findings.notes)
     source = read(root, AnnotationOptions(voc_origin=1))
     assert not [note for note in info_of(source).findings.notes if "origin" in note]
@@ -192,7 +192,7 @@ def test_the_origin(tmp_path: Path) -> None:
     assert found["a.png"][XMAX][1] == pytest.approx(0.5)
     assert report.account.clipped == 0
     zero = str(beside(tmp_path / "zero"))
-    assert not [note for note in info_of(read(zero, NONE)).findings.notes if "origin" in note]
+    assert not [note for note in info_of(read(zero)).findings.notes if "origin" in note]
     assert "boxes begin at 0, as if pixels counted from 0: 1" in " ".join(
         info_of(read(zero, AnnotationOptions(voc_origin=1))).findings.notes
     )
@@ -211,7 +211,7 @@ def test_a_class_list_gives_the_order_and_what_is_not_in_it_is_listed(tmp_path: 
 
 def test_integers_as_classes_keep_their_numbers(tmp_path: Path) -> None:
     root = beside(tmp_path / "voc", {"a": [("10", (1, 2, 3, 4)), ("9", (2, 2, 9, 9))]})
-    schema = read(str(root), NONE).schema
+    schema = read(root).schema
     assert schema.class_names[OBJECT_LABEL] == ("9", "10")
     assert schema.class_ids[OBJECT_LABEL] == (9, 10)
 
@@ -243,7 +243,7 @@ def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
     for name, (entry, _, _) in zip(scenes, FAULTS, strict=True):
         text = xml(scenes[name]).replace("</annotation>", f"{entry}</annotation>")
         put(root / f"{name}.xml", text)
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"objects": len(FAULTS)})
+    report, found = converted(read(root), tmp_path / "out", max_bad={"objects": len(FAULTS)})
     account = report.account
     assert (account.read, account.written) == (2 * len(FAULTS), len(FAULTS))
     for name, one, (entry, code, why) in zip(scenes, account.left_out, FAULTS, strict=True):
@@ -276,7 +276,7 @@ def test_a_file_that_cannot_be_read_is_one_annotation_and_costs_its_image(tmp_pa
     draw(root, {name: [] for name in names})
     for name, (data, _) in zip(names, FILES, strict=True):
         put(root / f"{name}.xml", data)
-    source = read(str(root), NONE)
+    source = read(root)
     with pytest.raises(TooManyRejectedError, match="nothing was written"):
         converted(source, tmp_path / "out")
     report, found = converted(source, tmp_path / "out", max_bad={"images": len(FILES), "objects": len(FILES)})
@@ -294,7 +294,7 @@ def test_an_image_that_is_not_there_is_named_and_its_objects_are_listed(tmp_path
     root = devkit(tmp_path / "voc")
     (root / "JPEGImages" / "a.png").unlink()
     put(root / "ImageSets" / "Main" / "val.txt", "d\ngone\n")
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad=2)
+    report, found = converted(read(root), tmp_path / "out", max_bad=2)
     assert sorted(found) == ["b.png", "c.png", "d.png"]
     assert [(noted.key, noted.what) for noted in report.rejected] == [(b"a.png", "E_MISSING"), (b"gone", "E_MISSING")]
     assert [one.code for one in report.account.left_out] == ["E_IMAGE", "E_IMAGE"]
@@ -305,7 +305,7 @@ def test_a_file_called_otherwise_is_of_the_image_that_it_names(tmp_path: Path) -
     root = beside(tmp_path / "voc", {"a": SCENES["a"], "b": SCENES["b"]})
     (root / "a.xml").rename(root / "a (1).xml")
     put(root / "other.xml", xml(SCENES["d"], "b.png"))  # that one has an XML file of its own
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad=1)
+    report, found = converted(read(root), tmp_path / "out", max_bad=1)
     assert stems(found) == expected({"a": SCENES["a"], "b": SCENES["b"]})
     assert "another name, given by <filename>: 1 (a (1).xml)" in " ".join(report.notes)
     assert [noted.key for noted in report.rejected] == [b"other"]
@@ -315,8 +315,8 @@ def test_two_images_of_one_name_are_refused(tmp_path: Path) -> None:
     root = beside(tmp_path / "voc")
     put(root / "a.jpg", image_file())
     with pytest.raises(UsageError, match=r"a\.xml: it may belong to a\.jpg, a\.png"):
-        read(str(root), NONE)
-    assert len(read(str(root), NONE, exclude="*.jpg")) == 4
+        read(root)
+    assert len(read(root, NONE, exclude="*.jpg")) == 4
 
 
 def test_lists_of_splits(tmp_path: Path) -> None:
@@ -324,39 +324,39 @@ def test_lists_of_splits(tmp_path: Path) -> None:
     lists = root / "ImageSets" / "Main"
     put(lists / "train.txt", "a 1\nb.png\n")
     put(lists / "trainval.txt", "")
-    source = read(str(root), NONE)
+    source = read(root)
     assert {sample.key: sample.split for sample in source} == {
         b"a.png": "train", b"b.png": "train", b"d.png": "validation",
     }  # fmt: skip
     assert "images in no list of a split: 1 (c.png)" in " ".join(info_of(source).findings.notes)
     put(lists / "val.txt", "d\na\n")
     with pytest.raises(LabelFileError, match=r"val.txt:2: 'a' is already in the split train \(train.txt:1\)"):
-        read(str(root), NONE)
+        read(root)
     for name in ("train.txt", "val.txt"):
         (lists / name).unlink()
     put(lists / "trainval.txt", "a\nb\nd\n")
-    assert {sample.split for sample in read(str(root), NONE)} == {"train"}
+    assert {sample.split for sample in read(root)} == {"train"}
     (lists / "trainval.txt").rename(lists / "default.txt")
-    assert {sample.split for sample in read(str(root), NONE)} == {None}
+    assert {sample.split for sample in read(root)} == {None}
 
 
 def test_an_image_of_a_list_without_a_file_has_no_objects(tmp_path: Path) -> None:
     root = devkit(tmp_path / "voc")
     (root / "Annotations" / "c.xml").unlink()
-    source = read(str(root), NONE)
+    source = read(root)
     assert len(source) == 4
     assert "images without an XML file, treated as images without objects: 1 (c.png)" in info_of(source).findings.notes
 
 
 def test_patterns_are_of_images(tmp_path: Path) -> None:
     root = beside(tmp_path / "voc")
-    source = read(str(root), NONE, include="[ab].png", exclude="nothing")
+    source = read(root, NONE, include="[ab].png", exclude="nothing")
     assert [sample.key for sample in source] == [b"a.png", b"b.png"]
     notes = info_of(source).findings.notes
     assert "images left out by include and exclude: 2 (c.png, d.png)" in notes
     assert "nothing matched the exclude pattern 'nothing'" in notes
     with pytest.raises(UsageError, match="no matching image"):
-        read(str(root), NONE, exclude="*.png")
+        read(root, NONE, exclude="*.png")
 
 
 @pytest.mark.long
@@ -366,16 +366,16 @@ def test_the_size_tells_which_image_was_annotated(tmp_path: Path) -> None:
         root = tmp_path / name
         put(root / "a.png", image_file(orientation=6))
         put(root / "a.xml", xml(box, size=size))
-        _, found = converted(read(str(root), NONE), tmp_path / f"{name}.out")
+        _, found = converted(read(root), tmp_path / f"{name}.out")
         assert [found["a.png"][key][0] for key in BOX] == pytest.approx(
             [0.75, 0, 1, 1 / 3] if name == "stored" else [0, 0, 0.5, 1 / 6]
         )
     put(tmp_path / "none" / "a.png", image_file(orientation=6))
     put(tmp_path / "none" / "a.xml", xml(box, size=None))
     with pytest.raises(TooManyRejectedError, match="E_FRAME"):
-        converted(read(str(tmp_path / "none"), NONE), tmp_path / "none.out")
+        converted(read(tmp_path / "none"), tmp_path / "none.out")
     options = AnnotationOptions(boxes_on="upright")
-    _, found = converted(read(str(tmp_path / "none"), options), tmp_path / "said.out")
+    _, found = converted(read(tmp_path / "none", options), tmp_path / "said.out")
     assert found["a.png"][XMAX] == [0.5]
 
 
@@ -413,7 +413,7 @@ def test_links_that_leave_the_root_are_not_followed(tmp_path: Path) -> None:
     put(tmp_path / "secret.png", image_file())
     (root / "b.png").symlink_to(tmp_path / "secret.png")
     (root / "b.xml").symlink_to(tmp_path / "secret.xml")
-    source = read(str(root), NONE)
+    source = read(root)
     assert [sample.key for sample in source] == [b"a.png"]
     assert [(one.key, one.code) for one in info_of(source).findings.rejected] == [(b"b.png", "E_PATH_ESCAPE")]
 
@@ -425,7 +425,7 @@ def test_damaged_files_are_accounted_for(tmp_path: Path) -> None:
     root = draw(tmp_path / "voc", {name: [] for name in files})
     for name, data in files.items():
         put(root / f"{name}.xml", data)
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"images": 150, "objects": 300})
+    report, found = converted(read(root), tmp_path / "out", max_bad={"images": 150, "objects": 300})
     account = report.account
     account.check("damaged")
     assert account.written == sum(len(values[XMIN]) for values in found.values()) > 20

@@ -434,9 +434,7 @@ def test_two_descriptions_are_refused(tmp_path: Path) -> None:
         read(str(plant(tmp_path / "yaml", files)), options())
     assert recognise(str(tmp_path / "yaml"), options()) is not None
     files = LAYOUTS["labelimg"] | {"labels/val/classes.txt": "dog\ncat\n"}
-    with pytest.raises(
-        UsageError, match=r"labels/val/classes.txt: lists different classes than .*labels/train/classes.txt"
-    ):
+    with pytest.raises(UsageError, match=r"labels/val/classes.txt: lists different classes than"):
         read(str(plant(tmp_path / "lists", files)), options())
     with pytest.raises(UsageError, match="lists different classes"):
         read(str(plant(tmp_path / "given", LAYOUTS["ultralytics"])), options(class_names=["x"]))

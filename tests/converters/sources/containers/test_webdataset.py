@@ -33,9 +33,6 @@ from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
 
-PLAIN = ColumnOptions()
-
-
 recognise, read = reader("webdataset")
 
 
@@ -82,7 +79,7 @@ class TestContract(SourceContract):
     def build(self, tmp_path: Path) -> Callable[[], Source]:
         folder = written_by_webdataset(tmp_path)
         options = ColumnOptions(columns={"image/area": "json.area", "image/seen": "json.seen"})
-        return lambda: read(str(folder), options)
+        return lambda: read(folder, options)
 
 
 class TestContractOfRejected(SourceContract):
@@ -91,16 +88,16 @@ class TestContractOfRejected(SourceContract):
         files = pictures(4, cls=b"0\n")
         del files["0001.cls"], files["0002.png"]
         path = tar_of(tmp_path / "a.tar", files)
-        return lambda: read(str(path), PLAIN)
+        return lambda: read(path)
 
 
 def test_what_webdataset_wrote(tmp_path: Path) -> None:
     """Samples, classes, captions and splits of its own writers, by key and to the byte."""
     folder = written_by_webdataset(tmp_path)
-    evidence = recognise(str(folder), PLAIN)
+    evidence = recognise(folder)
     assert not evidence.missing
     assert "image from jpg, png or another image format, label from cls, text from txt" in evidence.found
-    source = read(str(folder), ColumnOptions(columns={"image/area": "json.area"}))
+    source = read(folder, ColumnOptions(columns={"image/area": "json.area"}))
     found = by_key(source)
     assert list(found) == [f"a.d/{i:03}.png" for i in range(8)]
     for i, sample in enumerate(found.values()):
@@ -121,7 +118,7 @@ def test_what_webdataset_wrote(tmp_path: Path) -> None:
 def test_a_list_of_texts_and_numbers_is_no_feature(tmp_path: Path) -> None:
     tar_of(tmp_path / "a.tar", {"0.jpg": image_file(), "0.cls": b"0", "0.json": b'{"sizes": [1, "wide"]}'})
     with pytest.raises(UsageError, match=r"row 0, column json.sizes: got a list of texts and numbers"):
-        read(str(tmp_path), ColumnOptions(columns={"image/sizes": "json.sizes"}))
+        read(tmp_path, ColumnOptions(columns={"image/sizes": "json.sizes"}))
 
 
 def test_images_only_img2dataset_and_braces(tmp_path: Path) -> None:
@@ -139,16 +136,16 @@ def test_images_only_img2dataset_and_braces(tmp_path: Path) -> None:
     source = read(f"{tmp_path}/{{00000..00001}}.tar", options)
     assert [key.decode() for key in source.keys] == [f"{s:05}{i:04}.jpg" for s in range(2) for i in range(2)]
     assert source[3].features == {CAPTION: [b"caption 000010001"], "image/url": b"http://a/000010001"}
-    assert recognise(f"{tmp_path}/{{00000..00001}}.tar", PLAIN) is not None
-    assert len(read(str(tmp_path), options)) == 4
+    assert recognise(f"{tmp_path}/{{00000..00001}}.tar") is not None
+    assert len(read(tmp_path, options)) == 4
     with pytest.raises(UsageError, match=r"00002.tar is missing, one of the 3 files"):
-        read(f"{tmp_path}/{{00000..00002}}.tar", PLAIN)
+        read(f"{tmp_path}/{{00000..00002}}.tar")
 
 
 def test_keys_end_at_the_first_dot_and_meta_data_is_skipped(tmp_path: Path) -> None:
     files = {"./x.d/1.JPG": image_file(), "./x.d/1.cls": b"0", "__index__.json": b"{}", "x.d/._1.jpg": b"junk"}
     files |= {"x.d/.hidden": b"", "README": b"read me", "__MACOSX/1.jpg": b"junk"}
-    source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
+    source = read(tar_of(tmp_path / "a.tar", files))
     assert list(source.keys) == [b"x.d/1.jpg"]
     assert list(info_of(source).findings.notes[1:]) == ["ignored members, not named KEY.COLUMN: 1 (README)"]
 
@@ -160,7 +157,7 @@ def test_long_names(tmp_path: Path, form: int) -> None:
     files = {f"{name}.png": image_file(), f"{name}.cls": b"0"}
     if form != tarfile.USTAR_FORMAT:
         files |= {f"{'é' * 200}/x.png": image_file(seed=1), f"{'é' * 200}/x.cls": b"0"}
-    source = read(str(tar_of(tmp_path / "a.tar", files, format=form)), PLAIN)
+    source = read(tar_of(tmp_path / "a.tar", files, format=form))
     assert list(source.keys) == [name.encode() for name in files if name.endswith("png")]
 
 
@@ -198,7 +195,7 @@ def test_masks(tmp_path: Path) -> None:
     }
     del files["0002.seg.png"]
     path = tar_of(tmp_path / "a.tar", files)
-    source = read(str(path), ColumnOptions(columns={"mask": "seg.png"}, class_names=("sky", "sea")))
+    source = read(path, ColumnOptions(columns={"mask": "seg.png"}, class_names=("sky", "sea")))
     assert source.schema.raster.class_names == ("sky", "sea")
     assert [skipped.code for skipped in info_of(source).findings.rejected] == ["E_PAIR"]
     report = convert(source, tmp_path / "out", workers=1, max_bad=1)
@@ -218,7 +215,7 @@ def test_classes(tmp_path: Path) -> None:
     source = read(path, ColumnOptions(columns={"label": "json.breed"}))
     assert source.schema.class_names[LABEL] == ("a", "b")
     with pytest.raises(UsageError, match=r"column json.label: got 3 integer labels from 1 to 3.*label_offset=1"):
-        read(path, PLAIN)
+        read(path)
     with pytest.raises(UsageError, match="from 1 to 3, expected 2 to 4: labels start at 1, not at 2"):
         read(path, ColumnOptions(label_offset=2))
     with pytest.raises(UsageError, match=r"there is no column 'json.nothing' for label: it has .*json.label"):
@@ -251,7 +248,7 @@ def test_samples_that_are_left_out_are_listed(tmp_path: Path) -> None:
         info = tarfile.TarInfo("link.cls")
         info.size = 1
         tar.addfile(info, io.BytesIO(b"0"))
-    source = read(str(path), PLAIN)
+    source = read(path)
     codes = {skipped.key.decode(): skipped.code for skipped in info_of(source).findings.rejected}
     wanted = {"../../x.png": "E_PATH_ESCAPE", "0000": "E_MISSING", "link.png": "E_NOT_REGULAR"}
     assert codes == {**wanted, **{f"000{i}.png": "E_NO_LABEL" for i in (1, 2, 3)}}
@@ -279,7 +276,7 @@ BAD: dict[str, tuple[Mapping[str, bytes], str]] = {
 def test_bad_tars(tmp_path: Path, what: str) -> None:
     files, message = BAD[what]
     with pytest.raises(UsageError, match=message):
-        read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
+        read(tar_of(tmp_path / "a.tar", files))
 
 
 def test_a_column_twice(tmp_path: Path) -> None:
@@ -287,7 +284,7 @@ def test_a_column_twice(tmp_path: Path) -> None:
     with tarfile.open(path, "a") as tar:
         tar.addfile(tarfile.TarInfo("1.PNG"))
     with pytest.raises(UsageError, match=r"the sample '1' has the column 'png' twice, at the bytes 1,536 and 2,560"):
-        read(str(path), PLAIN)
+        read(path)
 
 
 def test_a_pickle_may_lie_beside_what_is_taken(tmp_path: Path) -> None:
@@ -303,8 +300,8 @@ def test_a_key_in_two_tars(tmp_path: Path) -> None:
     for name in ("a", "b"):
         tar_of(tmp_path / f"{name}.tar", pictures(2, cls=b"0"))
     with pytest.raises(UsageError, match=r"the key '0000' is in a.tar and in b.tar \(2 repeated keys\).*__url__"):
-        read(str(tmp_path), PLAIN)
-    source = read(str(tmp_path), ColumnOptions(columns={"key": "__url__"}))
+        read(tmp_path)
+    source = read(tmp_path, ColumnOptions(columns={"key": "__url__"}))
     assert list(source.keys) == [b"a/0000.png", b"a/0001.png", b"b/0000.png", b"b/0001.png"]
 
 
@@ -318,7 +315,7 @@ def test_values_that_begin_late(tmp_path: Path, of_second: int) -> None:
     tar_of(tmp_path / "b.tar", dict(first))
     if of_second:
         tar_of(tmp_path / "a.tar", dict(members[:of_second]))
-    source = read(str(tmp_path), PLAIN)
+    source = read(tmp_path)
     found = [(sample.key, sample.features) for sample in source]
     assert found == [
         (b"0130.png", {LABEL: 0, TEXT: b"0", CAPTION: [b"a"]}),
@@ -333,13 +330,13 @@ def test_numbers_that_are_none(tmp_path: Path, own: Any) -> None:
     path = tar_of(tmp_path / "a.tar", pictures(1, json=json.dumps({"id": own, "name": "7"}).encode()))
     for column, number in (("json.id", None), ("json.name", 7)):
         with suppress(UsageError):  # of another kind
-            assert read(str(path), ColumnOptions(columns={"number": column}))[0].number == number
+            assert read(path, ColumnOptions(columns={"number": column}))[0].number == number
 
 
 def test_two_spellings_of_one_class_are_one_class(tmp_path: Path) -> None:
     files = {"0.png": image_file(), "0.json": b'{"label": ["\\u00e9", "e\\u0301"]}'}
     files |= {"1.png": image_file(seed=1), "1.json": b'{"label": ["a"]}'}
-    source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
+    source = read(tar_of(tmp_path / "a.tar", files))
     assert source.schema.class_names[LABEL] == ("a", "\u00e9")
     assert [list(sample.features[TEXT]) for sample in source] == [["\u00e9".encode()], [b"a"]]  # type: ignore[arg-type]
 
@@ -364,9 +361,9 @@ def test_every_cut_is_found(tmp_path: Path) -> None:
     for length in (*range(0, end, 100), end - 512, end, end + 511):
         path.write_bytes(data[:length])
         with pytest.raises(UsageError, match="cut"):
-            read(str(path), PLAIN)
+            read(path)
     path.write_bytes(data[: end + 512])
-    assert len(read(str(path), PLAIN)) == 2
+    assert len(read(path)) == 2
 
 
 def test_every_damaged_header_is_found(tmp_path: Path) -> None:
@@ -378,14 +375,14 @@ def test_every_damaged_header_is_found(tmp_path: Path) -> None:
         assert damaged != data
         path.write_bytes(damaged)
         with pytest.raises(UsageError, match=r"the header at byte 0 does not match its checksum"):
-            read(str(path), PLAIN)
+            read(path)
 
 
 def test_two_tars_in_one_file(tmp_path: Path) -> None:
     one, two = (tar_of(tmp_path / f"{name}.tar", {f"{name}.png": b"", f"{name}.cls": b"0"}) for name in "ab")
     one.write_bytes(one.read_bytes() + two.read_bytes())
     with pytest.raises(UsageError, match="it has data after its end mark"):
-        read(str(one), PLAIN)
+        read(one)
 
 
 @pytest.mark.parametrize("form", ["gz", "xz", "bz2"])
@@ -404,7 +401,7 @@ def test_compressed_tars(tmp_path: Path, form: str) -> None:
     assert len(open_source(tmp_path / f"c.tar.{form}")) == 2
     with tarfile.open(tmp_path / "d.tar.gz", "w:gz") as packed:
         packed.add(tmp_path / "a.tar", "1.png")
-    assert recognise(str(tmp_path / "d.tar.gz"), PLAIN) is None
+    assert recognise(tmp_path / "d.tar.gz") is None
 
 
 def test_what_the_json_says(tmp_path: Path) -> None:
@@ -434,18 +431,18 @@ def test_what_the_json_says(tmp_path: Path) -> None:
 
 def test_what_is_no_tar(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"x" * 2000)
-    assert recognise(str(tmp_path / "a.txt"), PLAIN) is None
-    assert recognise(str(tmp_path), PLAIN) is None
-    assert recognise(str(tmp_path / "nothing"), PLAIN) is None
+    assert recognise(tmp_path / "a.txt") is None
+    assert recognise(tmp_path) is None
+    assert recognise(tmp_path / "nothing") is None
     with pytest.raises(UsageError, match=r"no \.tar or .* file in it"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
 
 
 def test_splits_that_some_tars_do_not_say(tmp_path: Path) -> None:
     tar_of(tmp_path / "train-0.tar", pictures(1))
     tar_of(tmp_path / "more" / "0.tar", {"x.png": b""})
     with pytest.raises(UsageError, match=r"'more/0.tar' has no split in its name, but others have"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
 
 
 _MEASURED = """

@@ -54,23 +54,23 @@ def save_hundred(folder: Path, images: np.ndarray, labels: np.ndarray) -> Path:
 
 
 def read_folder(path: Path, options: ColumnOptions = PLAIN) -> Source:
-    found = recognise(str(path), options)
+    found = recognise(path, options)
     assert (found.name, found.missing) == ("cifar", "")
-    return read(str(path), options)
+    return read(path, options)
 
 
 class TestTen(SourceContract):
     @pytest.fixture
     def build(self, tmp_path: Path, images, labels) -> Callable[[], Source]:
         save_ten(tmp_path, images, labels)
-        return lambda: read(str(tmp_path), PLAIN)
+        return lambda: read(tmp_path)
 
 
 class TestHundred(SourceContract):
     @pytest.fixture
     def build(self, tmp_path: Path, images, labels) -> Callable[[], Source]:
         save_hundred(tmp_path, images, labels)
-        return lambda: read(str(tmp_path), PLAIN)
+        return lambda: read(tmp_path)
 
 
 def test_the_top_left_is_the_top_left(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_the_python_version_is_pickles(tmp_path: Path, names: tuple[str, ...], p
         (tmp_path / name).write_bytes(pickle.dumps({b"data": [1]}, protocol=protocol))
     binary = "cifar-10" if "batches.meta" in names else "cifar-100"
     with pytest.raises(UsageError, match=rf"is the python version.*pickles.*{binary}-binary\.tar\.gz"):
-        read(str(tmp_path), PLAIN)
-    found = recognise(str(tmp_path), PLAIN)
+        read(tmp_path)
+    found = recognise(tmp_path)
     assert "pickles" in found.missing
 
 
@@ -101,13 +101,13 @@ def test_faults(tmp_path: Path, images, labels) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
     with pytest.raises(UsageError, match="is 6145 bytes long, expected a multiple of 3073"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
     path.write_bytes(b"\x07" + whole[1:])
     with pytest.raises(UsageError, match="got the label 7, expected 0 to 2, the numbers of the classes"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
     path.write_bytes(whole)
     (tmp_path / "batches.meta.txt").write_bytes(b"cat\ncat\ndog\n")
     with pytest.raises(LabelFileError, match=r"batches.meta.txt:2:1: 'cat' is already on line 1"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
     with pytest.raises(UsageError, match="columns is for named columns"):
-        read(str(tmp_path), ColumnOptions(columns={"image": "x"}))
+        read(tmp_path, ColumnOptions(columns={"image": "x"}))

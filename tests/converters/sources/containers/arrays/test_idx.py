@@ -40,9 +40,9 @@ def save_mnist(folder: Path, images: np.ndarray, labels: np.ndarray, end: str = 
 
 
 def read_folder(path: Path, options: ColumnOptions = PLAIN) -> Source:
-    found = recognise(str(path), options)
+    found = recognise(path, options)
     assert (found.name, found.missing) == ("idx", "")
-    return read(str(path), options)
+    return read(path, options)
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ class TestPlain(SourceContract):
     @pytest.fixture
     def build(self, tmp_path: Path, gray, labels) -> Callable[[], Source]:
         save_mnist(tmp_path, gray, labels)
-        return lambda: read(str(tmp_path), PLAIN)
+        return lambda: read(tmp_path)
 
 
 class TestGzipped(SourceContract):
     @pytest.fixture
     def build(self, tmp_path: Path, gray, labels) -> Callable[[], Source]:
         save_mnist(tmp_path, gray, labels, ".gz")
-        return lambda: read(str(tmp_path), PLAIN)
+        return lambda: read(tmp_path)
 
 
 def test_torchvision_leaves_both(tmp_path: Path, gray, labels, check_samples) -> None:
@@ -85,7 +85,7 @@ def test_one_file(tmp_path: Path, gray, labels, check_samples) -> None:
 def test_emnist_is_said_to_lie_on_its_side(tmp_path: Path, gray, labels) -> None:
     save_mnist(tmp_path, gray, labels + 1, before="emnist-letters-")
     with pytest.raises(UsageError, match=r"3 integer labels from 1 to 3.*label_offset=1"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
     source = read_folder(tmp_path, ColumnOptions(label_offset=1))
     assert source[1].features[LABEL] == 1
     assert any("rows and columns of each image swapped:" in note for note in info_of(source).findings.notes)
@@ -101,8 +101,8 @@ def test_two_data_sets(tmp_path: Path, gray, labels, check_samples) -> None:
     for before in ("emnist-digits-", "emnist-letters-"):
         save_mnist(tmp_path, gray, labels, before=before)
     with pytest.raises(UsageError, match="several data sets"):
-        read(str(tmp_path), PLAIN)
-    check_samples(read(str(tmp_path / "emnist-digits-train-images-idx3-ubyte"), PLAIN), gray[:8], labels[:8])
+        read(tmp_path)
+    check_samples(read(tmp_path / "emnist-digits-train-images-idx3-ubyte"), gray[:8], labels[:8])
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_faults(tmp_path: Path, gray, labels, name: str, damage, problem: str) -
     assert damage(whole) != whole
     path.write_bytes(damage(whole))
     with pytest.raises(UsageError, match=problem):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
 
 
 def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:
@@ -135,11 +135,9 @@ def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:
     path = save_mnist(tmp_path, gray, labels, ".gz") / "train-images-idx3-ubyte.gz"
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    found = recognise(str(tmp_path), PLAIN)
+    found = recognise(tmp_path)
     assert found is not None  # a look unpacks nothing
-    with pytest.raises(
-        UsageError, match=r"train-images-idx3-ubyte.gz cannot be decompressed: .*; copy or save it again"
-    ):
+    with pytest.raises(UsageError, match=r"train-images-idx3-ubyte.gz cannot be decompressed: .*; copy or save it"):
         open_source(tmp_path)
     path.write_bytes(whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:])
     with pytest.raises(UsageError, match=r"cannot be decompressed: .*incorrect data check"):
@@ -151,7 +149,7 @@ def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:
     labels_path = tmp_path / "t10k-labels-idx1-ubyte.gz"
     labels_path.write_bytes(labels_path.read_bytes()[:-6])
     with pytest.raises(UsageError, match=r"t10k-labels-idx1-ubyte.gz cannot be decompressed"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, gray, labels) -> None:
@@ -159,14 +157,14 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, gray, labels) 
     (tmp_path / "inner").mkdir()
     for path in sorted(save_mnist(tmp_path / "outside", gray, labels).iterdir()):
         (tmp_path / "inner" / path.name).symlink_to(path)
-    assert recognise(str(tmp_path / "inner")) is None
+    assert recognise(tmp_path / "inner") is None
     with pytest.raises(UsageError, match="no file named like train-images"):
-        read(str(tmp_path / "inner"))
+        read(tmp_path / "inner")
 
 
 def test_columns_are_refused(tmp_path: Path, gray, labels) -> None:
     with pytest.raises(UsageError, match="columns is for named columns"):
-        read(str(save_mnist(tmp_path, gray, labels)), ColumnOptions(columns={"image": "x"}))
+        read(save_mnist(tmp_path, gray, labels), ColumnOptions(columns={"image": "x"}))
 
 
 def test_names_of_classes_without_labels_advise_no_column(tmp_path: Path, gray) -> None:

@@ -22,9 +22,9 @@ recognise, read = reader("npz")
 
 
 def read_file(path: Path, options: ColumnOptions = PLAIN) -> Source:
-    found = recognise(str(path), options)
+    found = recognise(path, options)
     assert found.name == "npz"
-    return read(str(path), options)
+    return read(path, options)
 
 
 class TestStored(SourceContract):
@@ -34,7 +34,7 @@ class TestStored(SourceContract):
     def build(self, tmp_path: Path, pixels: np.ndarray, labels: np.ndarray) -> Callable[[], Source]:
         path = tmp_path / "digits.npz"
         np.savez(path, x_train=pixels[:8], y_train=labels[:8], x_test=pixels[8:], y_test=labels[8:])
-        return lambda: read(str(path), PLAIN)
+        return lambda: read(path)
 
 
 class TestCompressed(SourceContract):
@@ -42,7 +42,7 @@ class TestCompressed(SourceContract):
     def build(self, tmp_path: Path, pixels: np.ndarray, labels: np.ndarray) -> Callable[[], Source]:
         path = tmp_path / "digits.npz"
         np.savez_compressed(path, images=pixels, labels=labels)
-        return lambda: read(str(path), PLAIN)
+        return lambda: read(path)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -108,7 +108,7 @@ class TestLabels:
     def saved(self, tmp_path: Path, pixels) -> Callable[..., Source]:
         def save(labels: np.ndarray, **options) -> Source:
             np.savez(tmp_path / "a.npz", images=pixels, labels=labels)
-            return read(str(tmp_path / "a.npz"), ColumnOptions(**options))
+            return read(tmp_path / "a.npz", ColumnOptions(**options))
 
         return save
 
@@ -175,8 +175,8 @@ def test_no_images(tmp_path: Path, pixels, labels, change, problem: str) -> None
     """And what is almost ours is recognised so, with what it lacks."""
     np.savez(tmp_path / "a.npz", images=change(pixels), labels=labels)
     with pytest.raises(UsageError, match=problem):
-        read(str(tmp_path / "a.npz"), PLAIN)
-    found = recognise(str(tmp_path / "a.npz"), PLAIN)
+        read(tmp_path / "a.npz")
+    found = recognise(tmp_path / "a.npz")
     assert found.missing
 
 
@@ -192,13 +192,13 @@ def test_no_images(tmp_path: Path, pixels, labels, change, problem: str) -> None
 def test_names_that_do_not_tell(tmp_path: Path, pixels, labels, names, columns, problem: str) -> None:
     np.savez(tmp_path / "a.npz", **dict(zip(names, (pixels, labels), strict=True)))
     with pytest.raises(UsageError, match=problem):
-        read(str(tmp_path / "a.npz"), ColumnOptions(columns=columns))
+        read(tmp_path / "a.npz", ColumnOptions(columns=columns))
 
 
 def test_labels_of_one_kind(tmp_path: Path, pixels, labels) -> None:
     np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_test=pixels, y_test=np.eye(3)[labels])
     with pytest.raises(UsageError, match="labels of different kinds"):
-        read(str(tmp_path / "a.npz"), PLAIN)
+        read(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.npy"])
@@ -206,7 +206,7 @@ def test_pickles_are_not_loaded(tmp_path: Path, name: str) -> None:
     """Neither is what calls itself an array."""
     (tmp_path / name).write_bytes(pickle.dumps({"images": [1]}, protocol=4))
     with pytest.raises(UsageError, match="is pickled, and loading a pickle can run arbitrary code:"):
-        read(str(tmp_path / name), PLAIN)
+        read(tmp_path / name)
 
 
 def test_cut_files(tmp_path: Path, pixels, labels) -> None:
@@ -214,20 +214,20 @@ def test_cut_files(tmp_path: Path, pixels, labels) -> None:
     whole = (tmp_path / "a.npz").read_bytes()
     (tmp_path / "a.npz").write_bytes(whole[:-40])
     with pytest.raises(UsageError, match=r"is not an intact .npz file"):
-        read(str(tmp_path / "a.npz"), PLAIN)
+        read(tmp_path / "a.npz")
     np.save(tmp_path / "x.npy", pixels)
     whole = (tmp_path / "x.npy").read_bytes()
     no_array = r"not an intact .npy file"
     for size, problem in ((len(whole) - 1, "1259 bytes of values, expected 1260"), (20, no_array), (0, no_array)):
         (tmp_path / "x.npy").write_bytes(whole[:size])
         with pytest.raises(UsageError, match=problem):
-            read(str(tmp_path / "x.npy"), PLAIN)
+            read(tmp_path / "x.npy")
 
 
 def test_a_compressed_file_is_unpacked_once(tmp_path: Path, pixels, labels, check_samples) -> None:
     """Into a folder that lives as long as the source."""
     np.savez_compressed(tmp_path / "a.npz", images=pixels, labels=labels)
-    source = read(str(tmp_path / "a.npz"), PLAIN)
+    source = read(tmp_path / "a.npz")
     (tmp_path / "a.npz").unlink()
     check_samples(source, pixels, labels)
     (note,) = [note for note in info_of(source).findings.notes if "2 compressed files were unpacked" in note]
@@ -247,13 +247,13 @@ def test_a_damaged_member(tmp_path: Path, pixels, labels) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 0xFF
     path.write_bytes(data)
-    assert recognise(str(path), PLAIN) is not None  # a look unpacks nothing
+    assert recognise(path) is not None  # a look unpacks nothing
     with pytest.raises(UsageError, match=r"a.npz: images cannot be decompressed: "):
-        read(str(path), PLAIN)
+        read(path)
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, pixels) -> None:
     np.save(tmp_path / "images.npy", pixels)
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "images.npy").symlink_to(tmp_path / "images.npy")
-    assert recognise(str(tmp_path / "inner"), PLAIN) is None
+    assert recognise(tmp_path / "inner") is None

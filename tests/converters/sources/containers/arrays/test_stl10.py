@@ -14,9 +14,6 @@ from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.testing.source import SourceContract
 
-PLAIN = ColumnOptions()
-
-
 recognise, read = reader("stl10")
 
 
@@ -39,7 +36,7 @@ def folder(tmp_path: Path, images: np.ndarray) -> Path:
 class TestStl10(SourceContract):
     @pytest.fixture
     def build(self, folder: Path) -> Callable[[], Source]:
-        return lambda: read(str(folder), PLAIN)
+        return lambda: read(folder)
 
 
 def test_columns_come_first(folder: Path) -> None:
@@ -47,24 +44,24 @@ def test_columns_come_first(folder: Path) -> None:
     data = bytearray(27648 * 2)
     data[1], data[96] = 200, 100
     (folder / "test_X.bin").write_bytes(bytes(data))
-    pixels = np.asarray(Image.open(io.BytesIO(read(str(folder), PLAIN)[4].image())))  # type: ignore[operator]
+    pixels = np.asarray(Image.open(io.BytesIO(read(folder)[4].image())))  # type: ignore[operator]
     assert (pixels[1, 0].tolist(), pixels[0, 1].tolist()) == ([200, 0, 0], [100, 0, 0])
 
 
 def test_faults(folder: Path) -> None:
     (folder / "test_y.bin").write_bytes(b"\1")
     with pytest.raises(UsageError, match=r"has 1 label, and test_X\.bin 2 images"):
-        read(str(folder), PLAIN)
+        read(folder)
     (folder / "test_y.bin").write_bytes(b"\0\1")
     with pytest.raises(UsageError, match="got the label 0, expected 1 to 3, the numbers of the classes"):
-        read(str(folder), PLAIN)
+        read(folder)
     (folder / "test_X.bin").write_bytes(b"cut")
     with pytest.raises(UsageError, match="is 3 bytes long, expected a multiple of 27648"):
-        read(str(folder), PLAIN)
+        read(folder)
     with pytest.raises(UsageError, match="columns is for named columns"):
-        read(str(folder), ColumnOptions(columns={"image": "x"}))
+        read(folder, ColumnOptions(columns={"image": "x"}))
     (folder / "train_y.bin").unlink()
     (folder / "test_y.bin").unlink()
-    assert recognise(str(folder), PLAIN) is None
+    assert recognise(folder) is None
     with pytest.raises(UsageError, match=r"neither train_X\.bin"):
-        read(str(folder), PLAIN)
+        read(folder)

@@ -97,7 +97,7 @@ class TestLsun(SourceContract):
     @pytest.fixture
     def build(self, tmp_path: Path) -> Callable[[], Source]:
         path = save(tmp_path / "a", lsun())
-        return lambda: read(path, PLAIN)
+        return lambda: read(path)
 
 
 class TestCaffe(SourceContract):
@@ -106,7 +106,7 @@ class TestCaffe(SourceContract):
     @pytest.fixture
     def build(self, tmp_path: Path) -> Callable[[], Source]:
         path = save(tmp_path / "a", caffe())
-        return lambda: read(path, PLAIN)
+        return lambda: read(path)
 
 
 class TestOcr(SourceContract):
@@ -115,7 +115,7 @@ class TestOcr(SourceContract):
     @pytest.fixture
     def build(self, tmp_path: Path) -> Callable[[], Source]:
         path = save(tmp_path / "a", [item for item in ocr() if item[0] != b"label-000000003"])
-        return lambda: read(path, PLAIN)
+        return lambda: read(path)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_lsun_of_several_classes(tmp_path: Path) -> None:
     assert source[6].key == b"bridge_val/" + lsun()[0][0] + b".webp"
     assert len(source) == 9
     with pytest.raises(UsageError, match="got the class 'bedroom'"):
-        read(str(tmp_path), ColumnOptions(class_names=["bridge"]))
+        read(tmp_path, ColumnOptions(class_names=["bridge"]))
 
 
 def test_caffe(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_databases_without_labels_beside_others(tmp_path: Path) -> None:
     """Their samples are listed."""
     for name, label in (("a_train", 0), ("a_test", None)):
         save(tmp_path / name, [(b"%d" % i, datum(bytes(189), label=label)) for i in range(3)])
-    source = read(str(tmp_path))
+    source = read(tmp_path)
     assert {source[i].split for i in range(len(source))} == {"train"}
     assert [found.key for found in info_of(source).findings.rejected] == [b"a_test/%d.png" % i for i in range(3)]
 
@@ -240,7 +240,7 @@ def test_texts_and_images_that_are_not_there(tmp_path: Path) -> None:
     ]
     items[b"num-samples"] = b"twelve"
     with pytest.raises(UsageError, match="says b'twelve' under num-samples"):
-        read(save(tmp_path / "b", items.items()), PLAIN)
+        read(save(tmp_path / "b", items.items()))
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_texts_and_images_that_are_not_there(tmp_path: Path) -> None:
 def test_pickles_are_refused_by_name(tmp_path: Path, items, problem: str) -> None:
     path = save(tmp_path / "a", items)
     with pytest.raises(UsageError, match=f"{problem}.*convert the original image folder,"):
-        read(path, PLAIN)
-    found = recognise(path, PLAIN)
+        read(path)
+    found = recognise(path)
     assert "can run arbitrary code" in found.missing
 
 
@@ -272,14 +272,14 @@ def test_pickles_are_refused_by_name(tmp_path: Path, items, problem: str) -> Non
 )
 def test_unknown_dialects(tmp_path: Path, items, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        read(save(tmp_path / "a", items), PLAIN)
+        read(save(tmp_path / "a", items))
 
 
 def test_different_dialects(tmp_path: Path) -> None:
     save(tmp_path / "a", lsun())
     save(tmp_path / "b", caffe())
     with pytest.raises(UsageError, match=r"different formats \(a: LSUN, b: Caffe Datum\)"):
-        read(str(tmp_path), PLAIN)
+        read(tmp_path)
 
 
 def test_a_cut_file_does_not_end_the_process(tmp_path: Path) -> None:
@@ -289,9 +289,9 @@ def test_a_cut_file_does_not_end_the_process(tmp_path: Path) -> None:
     for size in (len(whole) // 2 // 4096 * 4096, 5000, 8192):
         data.write_bytes(whole[:size])
         with pytest.raises(UsageError, match=r"is truncated or damaged: copy it again|cannot be opened"):
-            read(str(data.parent), PLAIN)
+            read(data.parent)
     data.write_bytes(b"no database")
-    assert recognise(str(data.parent), PLAIN) is None
+    assert recognise(data.parent) is None
 
 
 def test_a_damaged_file(tmp_path: Path) -> None:
@@ -302,15 +302,13 @@ def test_a_damaged_file(tmp_path: Path) -> None:
         damaged[page + 128 : page + 136] = (10**6).to_bytes(8, "little")
     data.write_bytes(damaged)
     with pytest.raises(UsageError, match=r"is damaged, or not an LMDB database for this machine: .*MDB_PAGE_NOTFOUND"):
-        read(str(data.parent), PLAIN)
+        read(data.parent)
 
 
 def test_too_many_samples_are_said_to_be_there(tmp_path: Path) -> None:
     items = {**dict(ocr()), b"num-samples": b"9" * 12}
-    with pytest.raises(
-        UsageError, match="says b'999999999999' under num-samples, expected the number of images among its 25 keys"
-    ):
-        read(save(tmp_path / "a", items.items()), PLAIN)
+    with pytest.raises(UsageError, match="says b'999999999999' under num-samples, expected the number of images"):
+        read(save(tmp_path / "a", items.items()))
 
 
 def test_a_file_that_changed(tmp_path: Path) -> None:
@@ -327,7 +325,7 @@ def test_a_file_that_changed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_mapped_anew_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = read(save(tmp_path / "a", lsun()), PLAIN)
+    source = read(save(tmp_path / "a", lsun()))
     monkeypatch.setattr(database, "_MOST_MAPPED", 1)
     assert [source[i].image() for i in range(COUNT)] == [data for _, data in lsun()]  # type: ignore[operator]
 
@@ -344,14 +342,14 @@ def test_a_database_that_this_process_has_open(tmp_path: Path) -> None:
         lmdb.open(os.path.join(path, "data.mdb"), subdir=False, readonly=True, lock=False),
         pytest.raises(UsageError, match="close it where this process has it open"),
     ):
-        read(path, PLAIN)
+        read(path)
 
 
 def test_without_lmdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path / "a", lsun())
     monkeypatch.setitem(sys.modules, "lmdb", None)
     with pytest.raises(MissingExtraError, match=r"lmdb is not installed; pip install 'shardfeed\[formats\]'"):
-        read(path, PLAIN)
+        read(path)
 
 
 def test_a_spawned_process_reads(tmp_path: Path) -> None:
