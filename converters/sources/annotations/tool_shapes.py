@@ -51,7 +51,7 @@ def all_of(look: Look, tool: str) -> Iterator[tuple[str, str]]:
     for key in look.list_files(chosen=False):
         name = name_text(key)
         path = os.path.join(look.path, name)
-        if name.lower().endswith(sign.suffixes) and sign.marks.begins.match(look.head(path)):
+        if name.lower().endswith(sign.suffixes) and sign.signature.begins.match(look.head(path)):
             found += 1
             yield path, name.rpartition("/")[0] + "/" if "/" in name else ""
     if not found:
