@@ -51,14 +51,6 @@ def test_a_file_alone_names_its_images(tmp_path: Path) -> None:
     assert [sample.key for sample in open_source(file, options=options)] == [b"a.png", b"b.png"]
 
 
-def test_splits_of_roboflow(tmp_path: Path) -> None:
-    _, found = converted(open_source(roboflow(tmp_path / "set")), tmp_path / "out")
-    assert stems(found) == expected()
-    assert {key: of["split"] for key, of in found.items()} == {
-        "train/a.png": "train", "train/b.png": "train", "valid/c.png": "validation", "test/d.png": "test",
-    }  # fmt: skip
-
-
 class TestCreateML(SourceContract):
     keys_are_sorted = True
 
@@ -66,31 +58,6 @@ class TestCreateML(SourceContract):
     def build(self, tmp_path: Path) -> Callable[[], Source]:
         root = roboflow(tmp_path / "set")
         return lambda: open_source(root)
-
-
-BAD: list[tuple[Any, str]] = [
-    ({"label": "cat"}, "E_BOX_EMPTY"),
-    (["cat"], "E_LINE"),
-    ({"label": "cat", "coordinates": {"x": 1, "y": 2}}, "E_LINE"),
-    ({"label": "cat", "coordinates": {"x": "1", "y": 2, "width": 1, "height": 1}}, "E_LINE"),
-    ({"label": "cat", "coordinates": {"x": 10**400, "y": 2, "width": 1, "height": 1}}, "E_VALUE"),
-    ({"label": "cat", "coordinates": {"x": float("nan"), "y": 2, "width": 1, "height": 1}}, "E_BOX_EMPTY"),
-    ({"label": 1.5, "coordinates": {"x": 5, "y": 5, "width": 1, "height": 1}}, "E_CATEGORY"),
-    ({"label": None, "coordinates": {"x": 5, "y": 5, "width": 1, "height": 1}}, "E_CATEGORY"),
-    (annotation("cat", (1, 1, 99, 9)), "E_BOX_OUTSIDE"),
-    (annotation("cat", (3, 4, 9, 38)), "E_TWICE"),
-]
-
-
-@pytest.mark.parametrize(("one", "code"), BAD)
-def test_an_annotation_that_cannot_be_used_is_listed(tmp_path: Path, one: Any, code: str) -> None:
-    root = beside(tmp_path / "photos")
-    said = entries("abd")
-    said[1]["annotations"].append(one)
-    put(root / "annotations.json", json.dumps(said))
-    report, _ = converted(open_source(root), tmp_path / "out", max_bad={"objects": 1})
-    assert (report.account.read, report.account.written) == (7, 6)
-    assert [(one.key, one.code) for one in report.account.left_out] == [(b"b.png", code)]
 
 
 def test_fractions_are_refused_with_a_way_out(tmp_path: Path) -> None:

@@ -79,24 +79,6 @@ class TestContractOfPacked(SourceContract):
         return lambda: read(tmp_path)
 
 
-def test_converted(home: Path, tmp_path: Path) -> None:
-    evidence = tfrecord.recognise(Look(str(home)), ColumnOptions())
-    assert evidence.found.startswith("3 TFRecord files; ")
-    assert "image from image/encoded" in evidence.found
-    assert not evidence.missing
-    report = convert(read(home), tmp_path / "out", workers=OwnEngine(1))
-    schema = report.manifest.schema  # type: ignore[union-attr]  # it is committed
-    assert (schema.class_names[LABEL], schema.class_ids[LABEL]) == (("ant", "bee", "cat"), (1, 2, 3))
-    assert "column image/class/label: numbers 1 to 3 are the labels 0 to 2, from the texts next to them" in report.notes
-    dataset = shardfeed.open(tmp_path / "out")
-    assert {name: len(dataset[name]) for name in dataset} == {"train": 7, "validation": 2}
-    for split in dataset:
-        for record in dataset[split]:
-            number = int(record[FILENAME][1:3])
-            assert record["image/encoded"] == picture(number)
-            assert (record[LABEL], record[TEXT]) == (number % 3, NAMES[number % 3])
-
-
 def test_names_of_its_own(tmp_path: Path) -> None:
     """Image, label, name, text, split and more, by the keys that are given; what is left is said."""
     rows = [
@@ -133,28 +115,16 @@ def test_a_list_is_no_label_map(tmp_path: Path) -> None:
         read(tmp_path / "in", label_map=str(tmp_path / "nothing.txt"))
 
 
-def test_a_label_map(tmp_path: Path) -> None:
-    """Given, or beside the files; numbers are ranks, and names that contradict are refused."""
+ITEMS = "item { id: 7 name: 'cat' }\nitem { name: 'ant' id: 1 }\nitem { id: 3 name: 'bee' }\n"
+
+
+def test_a_label_map_has_its_own_numbers(tmp_path: Path) -> None:
     write(tmp_path / "in" / "a.tfrecord", [{"image": picture(n), "label": n} for n in (1, 7, 3)])
-    (tmp_path / "map.pbtxt").write_text("item { id: 0 name: 'background' }\n" + ITEMS)
-    source = read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"))
-    assert (labels(source), source.schema.class_names[LABEL]) == ([0, 2, 1], ("ant", "bee", "cat"))
-    assert source.schema.class_ids[LABEL] == (1, 3, 7)
-    with pytest.raises(UsageError, match="names and numbers the classes, and so does label_offset"):
-        read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"), label_offset=1)
-    (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'ant' }")
-    with pytest.raises(UsageError, match=r"got the label 7, expected one of"):
-        read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"))
-    (tmp_path / "map.txt").write_text("1:ant\n3:bee\n7:cat\n")
-    assert labels(read(tmp_path / "in", label_map=str(tmp_path / "map.txt"))) == [0, 2, 1]
     (tmp_path / "in" / "x_label_map.pbtxt").write_text(ITEMS)
     assert labels(read(tmp_path / "in")) == [0, 2, 1]
-    (tmp_path / "in" / "x_label_map.pbtxt").write_text("item { id: 1 name: 'ant' ")
-    with pytest.raises(LabelFileError, match=r"pbtxt:1: an unterminated item"):
-        read(tmp_path / "in")
-
-
-ITEMS = "item { id: 7 name: 'cat' }\nitem { name: 'ant' id: 1 }\nitem { id: 3 name: 'bee' }\n"
+    (tmp_path / "map.pbtxt").write_text(ITEMS)
+    with pytest.raises(UsageError, match="names and numbers the classes, and so does label_offset"):
+        read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"), label_offset=1)
 
 
 def test_texts_that_contradict_the_names(tmp_path: Path) -> None:
@@ -210,19 +180,6 @@ def test_objects(tmp_path: Path) -> None:
     source = read(tmp_path / "in", label_offset=1)
     assert [(skipped.key, skipped.code) for skipped in source.findings.rejected] == [(b"1.jpg", "E_NO_LABEL")]
     assert [one.code for one in source.findings.account.left_out] == ["E_LINE"] * 2
-
-
-def test_folders_that_are_splits(tmp_path: Path) -> None:
-    """Roboflow's: train, valid and test, each with its label map, which must say the same."""
-    for i, split in enumerate(("train", "valid", "test")):
-        write(tmp_path / split / "Cats.tfrecord", [{"image/encoded": picture(i), "image/class/label": 1}])
-        (tmp_path / split / "Cats_label_map.pbtxt").write_text("item { name: 'cat', id: 1 }")
-    source = read(tmp_path)
-    assert {sample.split for sample in source} == {"train", "validation", "test"}
-    assert source[0].key == b"test/Cats.tfrecord/000000.jpg"
-    (tmp_path / "valid" / "Cats_label_map.pbtxt").write_text("item { name: 'dog', id: 1 }")
-    with pytest.raises(UsageError, match="list different classes; give the right one: label_map"):
-        read(tmp_path)
 
 
 def test_names_that_are_not_unique(tmp_path: Path) -> None:
