@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.export_dataset import Exported as Exported
     from shardfeed.converters.existing.export_dataset import export as export
     from shardfeed.converters.existing.filter import filter as filter
+    from shardfeed.converters.existing.filter import remove as remove
     from shardfeed.converters.existing.making import MakingOptions as MakingOptions
     from shardfeed.converters.existing.merge import merge as merge
     from shardfeed.converters.existing.passport import CardOptions as CardOptions
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
     from shardfeed.converters.existing.rebuild import rebuild as rebuild
     from shardfeed.converters.existing.relabel import relabel as relabel
-    from shardfeed.converters.existing.remove import remove as remove
     from shardfeed.converters.existing.reshard import reshard as reshard
     from shardfeed.converters.existing.salvage import Salvaged as Salvaged
     from shardfeed.converters.existing.salvage import salvage as salvage

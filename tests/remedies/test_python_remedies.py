@@ -12,9 +12,8 @@ import pytest
 import shardfeed
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.existing.append import append
-from shardfeed.converters.existing.filter import filter
+from shardfeed.converters.existing.filter import filter, remove
 from shardfeed.converters.existing.merge import merge
-from shardfeed.converters.existing.remove import remove
 from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import ShardfeedError
 

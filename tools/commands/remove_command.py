@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from shardfeed.converters.existing.remove import remove
+from shardfeed.converters.existing.filter import remove
 from shardfeed.errors import UsageError
 from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 

@@ -19,7 +19,7 @@ DIR_OUT = {"DIR": "out", "OUT": "new", "DATASET": "out"}
     Way(drop="--of", gives=6),
 )
 @advises(
-    "converters/existing/record_keys.py: keys are file names such as {}; --missing-ok ignores",
+    "converters/existing/filter.py: keys are file names such as {}; --missing-ok ignores",
     "remove out new --key daisy/0.jpg --key nothing",
     Way("--missing-ok", 5),
 )
@@ -35,7 +35,7 @@ DIR_OUT = {"DIR": "out", "OUT": "new", "DATASET": "out"}
     Way("shardfeed merge", 8, fill={"shardfeed merge": "shardfeed merge out second new"}),
 )
 @advises(
-    "converters/existing/grown_source.py: {}; --new-classes adds them to the list",
+    "converters/existing/append.py: {}; --new-classes adds them to the list",
     "append out other new",
     Way("--new-classes", 8),
 )

@@ -195,7 +195,7 @@ def rasters_with_boxes(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/grown_source.py: {} ({}): the dataset's values are kept; for the new",
+    "converters/existing/append.py: {} ({}): the dataset's values are kept; for the new",
     "append out set new --labels t.csv",
     Way("shardfeed remove", 3, fill={"shardfeed remove": "shardfeed remove out new --key cat/0.jpg"}),
 )
@@ -297,7 +297,7 @@ def datasets_of_other_classes(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/grown_source.py: give them ids, or convert the new images separately and",
+    "converters/existing/append.py: give them ids, or convert the new images separately and",
     lambda: append("out", Unnumbered(), "new", new_classes=True),
     Way("shardfeed merge", 32, fill={"shardfeed merge": "shardfeed merge out b new --prefix --renumber"}),
 )
@@ -423,7 +423,7 @@ def a_dataset_with_findings(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/grown_source.py: convert the new images to a separate dataset, then",
+    "converters/existing/append.py: convert the new images to a separate dataset, then",
     "append a others new --new-classes",
     Way("shardfeed merge", 4, fill={"shardfeed merge": "shardfeed merge a b new"}),
 )
@@ -452,7 +452,7 @@ def a_damaged_column_of_hashes(box: Box) -> None:
     Way("shardfeed reshard", fill={"shardfeed reshard": "shardfeed reshard format1 new"}),
 )
 @advises(
-    "converters/existing/grown_source.py: without {}, which {} does not have: using one reads all",
+    "converters/existing/append.py: without {}, which {} does not have: using one reads all",
     "append format1 more grown",
     Way("shardfeed reshard", fill={"shardfeed reshard": "shardfeed reshard grown new"}),
 )
