@@ -38,7 +38,7 @@ def sizes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def of_diffusers(script: str, buckets: list[int], count: int) -> list[list[list[int]]]:
-    """Of each step, the samples of each rank, or of those that have a batch."""
+    """Samples of each rank, step by step."""
     import accelerate
     from torch.utils.data import BatchSampler
 

@@ -272,8 +272,8 @@ class Crop:
         if self.target != BY_ORDER:
             return self
         if shape is None:
-            remedy = "give a size to the crop, or order=Global(shapes=...) to the loader"
-            raise UsageError("size", "the crop has no size, and the order gives none to a batch", remedy)
+            remedy = "give it one; or order=Global(shapes=...) to a loader, and iterate over that loader itself"
+            raise UsageError("size", "the crop has no size, and this batch has no shape", remedy)
         return self._to(shape)
 
     def _to(self, shape: tuple[int, int]) -> "Crop":

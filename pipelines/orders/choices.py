@@ -132,11 +132,6 @@ OrderLike = OrderObject | OrderName
 _BY_NAME: Mapping[str, type[OrderObject]] = {"stream": Stream, "global": Global, "blocks": Blocks, "stored": Stored}
 
 
-def has_shapes(order: OrderLike | None) -> bool:
-    """Whether the order gives each batch its own size."""
-    return isinstance(order, Global) and order.shapes is not None
-
-
 def order_object(order: OrderLike) -> OrderObject:
     """Return the order object for a name, or the object unchanged."""
     return _BY_NAME[order]() if isinstance(order, str) else order

@@ -50,7 +50,8 @@ def by_ratio(shapes: Sequence[Shape]) -> list[Shape]:
     """The shapes by width over height. Raises UsageError if there are none, or two of one aspect ratio."""
     if not shapes or min(map(min, shapes)) < 1:
         raise UsageError("shapes", f"got {shapes!r:.100}, expected pairs (height, width) of 1 pixel or more")
-    ordered = sorted(shapes, key=lambda shape: shape[1] / shape[0])
+    numbers = [(int(height), int(width)) for height, width in shapes]  # not those of NumPy, which are no JSON
+    ordered = sorted(numbers, key=lambda shape: shape[1] / shape[0])
     for one, other in pairwise(ordered):
         if one[0] * other[1] == one[1] * other[0]:
             problem = f"got {one} and {other}, which have one aspect ratio, and that alone decides"
@@ -111,9 +112,6 @@ class ShapeOrder(IndexedOrder):
             raise ValueError("expected a height, a width and a number of samples for each shape, together all samples")
         if self.epoch_samples not in (self.samples, self.samples // self.batch_size * self.batch_size):
             raise ValueError("expected an epoch of all samples, or of all whole batches")
-
-    def __str__(self) -> str:
-        return f"{super().__str__()}; {len(self.strata)} shapes"
 
     def shape(self, step: int) -> Shape:
         epoch, number = divmod(step, self.steps_per_epoch)

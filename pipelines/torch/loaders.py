@@ -16,7 +16,7 @@ from shardfeed.pipelines.caching.client import read_through_fetcher
 from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.objects import SchemaTransform
-from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream, has_shapes
+from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
@@ -133,7 +133,7 @@ def torch_loader(
     if order == "stream" or isinstance(order, Stream):
         problem = f"got {order!r}, an order that only TensorFlow's batches have"
         raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
-    if has_shapes(order) and [image_size, transform, image_transform].count(None) == 3:
+    if isinstance(order, Global) and order.shapes and [image_size, transform, image_transform].count(None) == 3:
         image_transform = random_resized_crop(**WHOLE)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
     _check_decode(decode, samples, made, collate_fn)

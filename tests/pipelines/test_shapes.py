@@ -108,6 +108,7 @@ def test_shapes_of_an_area() -> None:
     assert shapes_of_area(512 * 512, step=128) == [(640, 384), (512, 512), (384, 640)]
     many = shapes_of_area(1024 * 1024, ratios=(1 / 3, 3))
     assert many == by_ratio(many)
+    assert {type(side) for shape in by_ratio([(np.int64(3), np.int32(4))]) for side in shape} == {int}
     assert all(height % 64 == width % 64 == 0 and 0.9 * 2**20 <= height * width <= 2**20 for height, width in many)
     with pytest.raises(UsageError, match="no shape of at most 100 pixels"):
         shapes_of_area(100)
@@ -223,7 +224,7 @@ def test_own_transforms_of_pytorch_know_the_shape(pictures: Split) -> None:
         assert {*heights.tolist()} == {images.shape[2]}
         names |= {*keys}
     assert len(names) == len(loader) * BATCH
-    with pytest.raises(UsageError, match="size: the crop has no size, and the order gives none"):
+    with pytest.raises(UsageError, match="size: the crop has no size, and this batch has no shape"):
         next(iter(torch_loader(pictures, batch_size=8, transform=Own(letterbox()), workers=0)))
 
 

@@ -55,7 +55,7 @@ def test_killed_on_two_ranks_and_gone_on_with_on_one(tmp_path: Path) -> None:
 
 
 def steps(out: Path) -> dict[int, tuple[tuple[int, ...], list[str]]]:
-    """Of each step its shape and its samples; what was done again after the kill is the same."""
+    """Shape and samples of each step; what was done again after the kill is the same."""
     found: dict[int, dict[int, dict[int, Any]]] = {}
     for path in sorted(out.glob("*.jsonl")):
         for line in path.read_text().splitlines():
