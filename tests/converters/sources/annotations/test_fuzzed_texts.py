@@ -14,6 +14,10 @@ from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import ShardfeedError
 
 KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "cocoid": 1, "sentences": [{"raw": "x"}, {"raw": "y"}]}]}
+VOC = (
+    "<annotation><filename>a.jpg</filename><object><name>dog</name><difficult>0</difficult><bndbox><xmin>1</xmin>"
+    "<ymin>2</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>"
+)
 FILES: dict[str, tuple[str, bytes, str]] = {
     "token": ("t.token", b"a.jpg#0\tone\na.jpg#1\ttwo\n", "captions"),
     "results": ("r.csv", b"image_name| comment_number| comment\na.jpg| 0| one\na.jpg| 1| two\n", "captions"),
@@ -27,6 +31,7 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "cells": ("t.csv", b"ImageId,PredictionString\na,n1 4 5 40 30 n2 0 0 20 40\n", "boxes-csv"),
     "dicts": ("t.csv", b"image_id,annotations\na,\"[{'x': 1, 'y': 2, 'width': 3, 'height': 4}]\"\n", "boxes-csv"),
     "metadata": ("metadata.jsonl", b'{"file_name": "a.jpg", "label": "x", "text": ["y", "z"]}\n', "imagefolder"),
+    "voc": ("a.xml", VOC.encode(), "voc"),
 }
 _TOKENS = [
     b"\xff",
@@ -46,14 +51,17 @@ _TOKENS = [
     b"{",
     b"null",
 ]
+_TOKENS += [b"<", b">", b"&x;", b"<object>", b"<!DOCTYPE x>", b"-"]
 
 
 @pytest.mark.parametrize("form", FILES)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    edits=st.lists(st.tuples(st.integers(0, 90), st.integers(0, 9), st.sampled_from(_TOKENS)), min_size=1, max_size=4)
+    edits=st.lists(st.tuples(st.integers(0, 180), st.integers(0, 9), st.sampled_from(_TOKENS)), min_size=1, max_size=4)
 )
-def test_only_errors_of_ours(tmp_path: Path, form: str, edits: list[tuple[int, int, bytes]]) -> None:
+def test_a_damaged_file_is_accounted_for_or_an_error_of_ours(
+    tmp_path: Path, form: str, edits: list[tuple[int, int, bytes]]
+) -> None:
     name, content, reader = FILES[form]
     for start, length, token in edits:
         content = content[:start] + token + content[start + length :]
@@ -67,5 +75,6 @@ def test_only_errors_of_ours(tmp_path: Path, form: str, edits: list[tuple[int, i
     assert [sample.key for sample in source] in ([b"a.jpg"], [name.encode()])
     for skipped in info_of(source).findings.rejected:
         assert skipped.reason.isprintable()
-    for left in getattr(info_of(source).findings.account, "left_out", ()):
-        assert left.reason.isprintable(), left
+    if account := info_of(source).findings.account:
+        account.check("damaged")
+        assert all(left.reason.isprintable() for left in account.left_out), account.left_out

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damaged_text import damaged
 from object_images import SCENES, converted, draw, expected, image_file, put, stems
 from sources import reader
 
@@ -17,7 +16,7 @@ from shardfeed.converters import convert
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.source import Source, info_of
-from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
+from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
 
@@ -304,25 +303,6 @@ def test_patterns_leave_rows_out(tmp_path: Path) -> None:
     assert [sample.key for sample in source] == [b"a.png"]
     assert "images that include and exclude leave out: 3 (d.png, c.png, b.png)" in info_of(source).findings.notes
     assert not info_of(source).findings.rejected
-
-
-@pytest.mark.long
-def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> None:
-    root = flat(tmp_path / "hf")
-    table = root / "metadata.jsonl"
-    pieces = [b",", b'"', b"null", b"", b"-1", b"NaN", b"999", b"\xff", b"x", b"[]", b"{}", b"1e400", b"true"]
-    good = 0
-    for i, text in enumerate(damaged(table.read_bytes(), pieces, 100)):
-        put(table, text)
-        try:
-            source = read(root)
-        except ShardfeedError:
-            continue
-        good += 1
-        if good % 25 == 0:
-            report, _ = converted(source, tmp_path / f"out{i}", max_bad={"images": 9, "objects": 99})
-            report.account.check("damaged")
-    assert good > 10
 
 
 def test_a_caption_that_is_no_text_is_listed(tmp_path: Path) -> None:

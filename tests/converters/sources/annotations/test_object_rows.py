@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from damaged_text import damaged
 from hypothesis import given
 from hypothesis import strategies as st
 from object_images import HEIGHT, SCENES, WIDTH, Objects, converted, draw, expected, image_file, put, stems
@@ -21,7 +20,7 @@ from shardfeed.converters.rejects import BadAnnotationError
 from shardfeed.converters.sources.annotations.box_columns import region_of
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.source import Source, info_of
-from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
+from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.testing.source import SourceContract
 
 NONE = AnnotationOptions()
@@ -403,30 +402,6 @@ def test_any_cell_is_a_region_or_refused(cell: str) -> None:
     except BadAnnotationError:
         return
     assert sum(region.outline["counts"]) == 35
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("dialect", [name for name in BUILDERS if name != "semicolons"])
-def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_path: Path) -> None:
-    path = BUILDERS[dialect](tmp_path / "rows")
-    pieces = [b",", b'"', b"\n", b"", b"-1", b"nan", b"999", b"\xff", b"x", b"a.png", b"/", b"\0"]
-    good = 0
-    for i, text in enumerate(damaged(path.read_bytes(), pieces, 30)):
-        put(path, text)
-        try:
-            source = read(path)
-        except ShardfeedError:
-            continue
-        good += 1
-        account = info_of(source).findings.account
-        account.check("listed")
-        if good == 1:
-            try:
-                report, _ = converted(source, tmp_path / f"out{i}", max_bad={"images": 9, "objects": 99})
-            except ShardfeedError:
-                continue
-            report.account.check("damaged")
-    assert good
 
 
 def test_two_files_that_an_id_may_mean_are_refused(tmp_path: Path) -> None:

@@ -1,14 +1,12 @@
 """Pascal VOC: the devkit, LabelImg, Roboflow; and files that are no annotations."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from damaged_text import damaged
 from object_images import SCENES, Objects, converted, draw, expected, image_file, put, stems
 from sources import reader
 
@@ -416,18 +414,3 @@ def test_links_that_leave_the_root_are_not_followed(tmp_path: Path) -> None:
     source = read(root)
     assert [sample.key for sample in source] == [b"a.png"]
     assert [(one.key, one.code) for one in info_of(source).findings.rejected] == [(b"b.png", "E_PATH_ESCAPE")]
-
-
-def test_damaged_files_are_accounted_for(tmp_path: Path) -> None:
-    text = xml([("dog", (10, 5, 30, 25)), ("cat", (1, 1, 9, 9))], inside="<difficult>0</difficult>").encode()
-    pieces = [b"<", b">", b"", b"9", b"-", b"\xff", b"<object>", b"&x;", b"nan", b"<!DOCTYPE x>", b"999", b"dog"]
-    files = {f"f{i:03}": data for i, data in enumerate(damaged(text, pieces, 150, re.compile(rb"(?<=>)[^<>\n]+(?=<)")))}
-    root = draw(tmp_path / "voc", {name: [] for name in files})
-    for name, data in files.items():
-        put(root / f"{name}.xml", data)
-    report, found = converted(read(root), tmp_path / "out", max_bad={"images": 150, "objects": 300})
-    account = report.account
-    account.check("damaged")
-    assert account.written == sum(len(values[XMIN]) for values in found.values()) > 20
-    assert len(found) + len(report.rejected) == 150
-    assert {one.code for one in account.left_out} >= {"E_LINE", "E_VALUE", "E_BOX_EMPTY", "E_BOX_OUTSIDE", "E_CATEGORY"}
