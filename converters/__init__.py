@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
     from shardfeed.converters.existing.rebuild import rebuild as rebuild
     from shardfeed.converters.existing.relabel import relabel as relabel
-    from shardfeed.converters.existing.reshard import reshard as reshard
     from shardfeed.converters.existing.salvage import Salvaged as Salvaged
     from shardfeed.converters.existing.salvage import salvage as salvage
+    from shardfeed.converters.existing.split import reshard as reshard
     from shardfeed.converters.existing.split import split as split
     from shardfeed.converters.existing.surveying import Survey as Survey
     from shardfeed.converters.existing.surveying import survey as survey

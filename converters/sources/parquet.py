@@ -30,10 +30,9 @@ from shardfeed.converters.sources.files.parquet_file import (
     kind_of_type,
     parquet_file,
 )
-from shardfeed.converters.sources.files.parts import Parts
+from shardfeed.converters.sources.files.parts import Parts, listed
 from shardfeed.converters.sources.files.unpack import Unpacked, UnpackedFile
 from shardfeed.converters.sources.guard import budget, open_regular
-from shardfeed.converters.sources.handles import listed
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files, missing_of
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.gather import Gather, Row

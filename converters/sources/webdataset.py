@@ -25,11 +25,10 @@ from shardfeed.converters.rejects import AnnotationCode, RejectCode
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
 from shardfeed.converters.sources.files.archive import Forwards
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
-from shardfeed.converters.sources.files.parts import Parts
+from shardfeed.converters.sources.files.parts import Parts, listed
 from shardfeed.converters.sources.files.tar import Member, is_tar, members, read_member
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.guard import damaged, open_regular
-from shardfeed.converters.sources.handles import listed
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files, missing_of
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.columns import as_array

@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from shardfeed.converters.existing.reshard import reshard
+from shardfeed.converters.existing.split import reshard
 from shardfeed.tools.making import add_datasets, add_making_arguments, run_operation
 
 

@@ -1,10 +1,15 @@
-"""Parts of larger files: they are read only while the file is the one that was listed."""
+"""Files that hold many samples, read only while each is the one that was listed: parts of them, and open databases.
+
+LMDB refuses to open a database that the parent process has open, and HDF5 shares the parent's file with the child. So
+what their libraries open is opened in the process that reads, and closed before this one forks.
+"""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,7 +17,9 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import SourceFile
-from shardfeed.errors import escape
+from shardfeed.errors import UsageError, escape
+
+_KEPT = 8  # open at a time: a folder may have thousands of files
 
 
 @contextmanager
@@ -101,3 +108,58 @@ class Parts:
         file = self.files[self.numbers.item(index)]
         offset, size = self.offsets.item(index), self.sizes.item(index)
         return FilePart(file.path, offset, size, file.size, file.mtime_ns)
+
+
+class _Closing(Protocol):
+    def close(self) -> Any: ...
+
+
+_Handle = TypeVar("_Handle", bound=_Closing)
+
+
+def listed(path: str) -> SourceFile:
+    """A readable file with its current size and time. Raises UsageError."""
+    try:
+        with open_regular(path) as file:
+            found = os.fstat(file.fileno())
+    except OSError as error:
+        raise UsageError(path, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
+    return SourceFile(os.fsencode(os.path.abspath(path)), found.st_size, found.st_mtime_ns)
+
+
+_open: OrderedDict[bytes, tuple[SourceFile, Any]] = OrderedDict()
+_process = os.getpid()
+
+
+def opened(file: SourceFile, open_file: Callable[[str], _Handle]) -> _Handle:
+    """Return the handle that `open_file` opens at the file's path, in this process; the last few stay open.
+
+    Raises the errors of `open_file`, and RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`) if the file has changed
+    since it was listed.
+    """
+    check_listed(file.path, file.size, file.mtime_ns)
+    global _process  # a fork that Python did not notice: open files belong to the parent
+    if _process != os.getpid():
+        _process = os.getpid()
+        _open.clear()
+    if file.path in _open and _open[file.path][0] != file:
+        close(file.path)
+    if file.path not in _open:
+        while len(_open) >= _KEPT:
+            close(next(iter(_open)))
+        with as_listed(file.path, file.size, file.mtime_ns):  # it can be read
+            pass
+        _open[file.path] = file, open_file(os.fsdecode(file.path))
+    _open.move_to_end(file.path)
+    return _open[file.path][1]
+
+
+def close(path: bytes) -> None:
+    """Close the file of this absolute path, if it is open."""
+    _, handle = _open.pop(path, (None, None))
+    if handle is not None:
+        with suppress(RuntimeError):  # some say once more then that they met damage
+            handle.close()
+
+
+os.register_at_fork(before=lambda: [close(path) for path in list(_open)])

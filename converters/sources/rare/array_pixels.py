@@ -17,10 +17,9 @@ from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.rejects import MAX_PIXELS, RejectedError
-from shardfeed.converters.sources.files.parts import FilePart, Parts
+from shardfeed.converters.sources.files.parts import FilePart, Parts, listed
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.handles import listed
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources import tfrecord
+from shardfeed.converters.sources.files.parts import close, opened
 from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import budget, open_regular
-from shardfeed.converters.sources.handles import close, opened
 from shardfeed.converters.sources.shard_names import ARRAY_RECORD
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.converters.sources.tfrecord import (

@@ -15,9 +15,9 @@ import numpy as np
 
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, ending_of
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.files.parts import close, listed, opened
 from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.handles import close, listed, opened
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout, RawArray, layout_of, shape_text

@@ -15,9 +15,9 @@ from functools import partial
 import numpy as np
 
 from shardfeed.converters.sources.classes import NamesFile
+from shardfeed.converters.sources.files.parts import listed
 from shardfeed.converters.sources.files.unpack import unpacked
 from shardfeed.converters.sources.guard import budget, open_regular
-from shardfeed.converters.sources.handles import listed
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import RawArray

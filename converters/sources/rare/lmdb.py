@@ -19,7 +19,7 @@ import numpy as np
 
 from shardfeed.converters.images.sniff import begins_as_image, ending_of
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.handles import close, listed, opened
+from shardfeed.converters.sources.files.parts import close, listed, opened
 from shardfeed.converters.sources.look import Evidence, Look, missing_of
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare import lmdb_walk as walk

@@ -42,10 +42,9 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, endin
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
 from shardfeed.converters.sources.files.listing import split_in_path
-from shardfeed.converters.sources.files.parts import Parts
+from shardfeed.converters.sources.files.parts import Parts, listed
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.guard import open_regular
-from shardfeed.converters.sources.handles import listed
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, missing_of
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelParts

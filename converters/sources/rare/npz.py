@@ -15,8 +15,8 @@ from typing import IO
 
 import numpy as np
 
+from shardfeed.converters.sources.files.parts import listed
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.handles import listed
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import RawArray, pickled, shape_text

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from shardfeed.converters import AnnotationOptions, CardOptions, card, convert, open_source
-from shardfeed.converters.existing.reshard import reshard
+from shardfeed.converters.existing.split import reshard
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.readers import Dataset, verify
 from shardfeed.tools.cli import main as command

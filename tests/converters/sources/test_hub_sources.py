@@ -9,7 +9,7 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import convert, open_source, pull
-from shardfeed.converters.existing.reshard import reshard
+from shardfeed.converters.existing.split import reshard
 from shardfeed.converters.sources import remote
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.readers import Dataset, verify

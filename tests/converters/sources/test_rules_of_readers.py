@@ -50,7 +50,7 @@ import shardfeed
 from shardfeed.annotations import BOX, CAPTION, OBJECT_TEXT, RASTER
 from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources import handles
+from shardfeed.converters.sources.files import parts as handles
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.readers import READERS
 from shardfeed.converters.sources.reading import read_image

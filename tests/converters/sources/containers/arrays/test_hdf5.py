@@ -14,7 +14,7 @@ from sources import reader
 
 from shardfeed.converters import ColumnOptions, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources import handles
+from shardfeed.converters.sources.files import parts as handles
 from shardfeed.converters.sources.rare import hdf5
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import MissingExtraError, UsageError
