@@ -195,43 +195,6 @@ def test_exit_codes(run: Run, folder: Callable[..., Path], tmp_path: Path) -> No
     assert run("inspect", out)[0] == 4
 
 
-@pytest.mark.long
-def test_every_way_to_give_labels(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
-    root = folder(4)
-    names = sorted(path.relative_to(root) for path in root.rglob("*.jpg"))
-    labels = tmp_path / "labels.csv"
-    labels.write_text(
-        "file,kind,split\n" + "".join(f"{n},{n.parent},{'train' if i % 2 else 'test'}\n" for i, n in enumerate(names))
-    )
-    plain = root / "train.txt"
-    plain.write_text("".join(f"{n} {i % 3}\n" for i, n in enumerate(names)))
-    flat = tmp_path / "flat"
-    flat.mkdir()
-    for i, name in enumerate(names):
-        (flat / f"{name.parent}.{i}.jpg").write_bytes((root / name).read_bytes())
-    (tmp_path / "classes.txt").write_text("tulip\nrose\ndaisy\n")
-    ways = {
-        "folder": [root, "--class-names", tmp_path / "classes.txt"],
-        "csv": [root, "--labels", labels, "--path-column", "file", "--label-column", "kind", "--split-column", "split"],
-        "numbers": [root, "--labels", labels, "--path-column", "1", "--label-column", "2"],
-        "text": [plain],
-        "flat": [flat],
-        "pattern": [flat, "--pattern", r"(?P<label>[a-z]+)\.\d+\.jpg"],
-    }
-    reports = {}
-    for way, arguments in ways.items():
-        options = ["--max-bad", "1"] if way == "folder" else []  # train.txt lies beside the class folders
-        code, out, err = run("convert", *arguments, tmp_path / f"out-{way}", "--json", *options)
-        assert code == 0, (way, err)
-        reports[way] = json.loads(out)
-        assert sum(split["records"] for split in reports[way]["splits"].values()) == 12, way
-    assert reports["folder"]["class_names"]["image/class/label"] == ["tulip", "rose", "daisy"]
-    assert set(reports["csv"]["splits"]) == {"train", "test"}
-    assert reports["text"]["class_names"]["image/class/label"] == ["0", "1", "2"]
-    for way in ("csv", "flat", "pattern"):
-        assert reports[way]["class_names"]["image/class/label"] == ["daisy", "rose", "tulip"], way
-
-
 def test_which_files_are_taken_and_how_they_are_stored(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
     root = folder(4)
     (root / "LICENSE").write_text("GPL")
