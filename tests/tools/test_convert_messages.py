@@ -15,8 +15,7 @@ from datasets import scenes
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import ImageFolder, LabelFile, Sample, convert, open_source
-from shardfeed.converters.sources.options import options_of
+from shardfeed.converters import ImageFolder, LabelFile, Sample, convert
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError
 from shardfeed.schema import LABEL, Feature, Schema, Value
 from shardfeed.text import number, shell_quoted
@@ -138,77 +137,6 @@ def test_too_many_rejected_speaks_python_in_python(strays: Path, tmp_path: Path)
 def _table(root: Path) -> Path:
     (root / "labels.csv").write_text("nowhere/1.jpg,cat\nnowhere/2.jpg,dog\n")
     return root / "labels.csv"
-
-
-LANGUAGES: dict[str, tuple[Mapping[str, object], list[str], str, str]] = {
-    "header": (
-        {"labels": "short.csv"},
-        ["--labels", "short.csv"],
-        "give header=True or header=False",
-        "give --header or --no-header",
-    ),
-    "root": (
-        {"labels": _table, "header": False},
-        ["--labels", "labels.csv", "--no-header"],
-        "paths are relative to as root",
-        "paths are relative to as SOURCE, and this file by --labels",
-    ),
-    "format": ({"labels": "odd.xyz"}, ["--labels", "odd.xyz"], "give format='csv', tsv", "give --format csv, tsv"),
-    "table": ({"label_columns": ["kind"]}, ["--label-column", "kind"], "label_columns is", "--label-column is"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", LANGUAGES)
-def test_messages_speak_the_language_they_were_called_in(
-    run: Run, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
-) -> None:
-    given, typed, in_python, as_typed = LANGUAGES[case]
-    root = folder(2)
-    _table(tmp_path)
-    (tmp_path / "odd.xyz").write_text("a\n")
-    (tmp_path / "short.csv").write_text("one,cat\ntwo,dog\n")
-    (tmp_path / "above").mkdir()
-    (tmp_path / "above" / "images").symlink_to(root)
-    monkeypatch.chdir(tmp_path)
-    arguments = {name: value(tmp_path) if callable(value) else value for name, value in given.items()}
-    with pytest.raises(UsageError) as caught:
-        open_source(str(arguments.pop("path", "images")), options=options_of(arguments))  # type: ignore[arg-type]
-    assert in_python in str(caught.value)
-    code, _, err = run("images", *typed, "out")
-    assert code == 2
-    assert as_typed in err
-    assert in_python not in err
-    assert len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("table", "count"),
-    [
-        ("image,mask\n{0},m/a.png\n{1},m/b.png\n{2},m/c.png\n{3},m/d.png\n", 4),
-        ("image,patient\n{0},P1\n{1},P1\n{2},P2\n{3},P2\n", 4),
-        ("image,rle\n{0},1 3 10 5\n{1},2 4 9 9\n{2},1 1 5 2\n{3},7 2 11 3\n", 4),
-        ("{0},m/a.png\n{1},m/b.png\n{2},m/c.png\n{3},m/d.png\n", 3),
-    ],
-)
-def test_each_way_for_a_column_that_is_no_class_works_as_typed(
-    run: Run, folder: Callable[..., Path], tmp_path: Path, table: str, count: int
-) -> None:
-    """Nothing is committed before the user says what the column is."""
-    root = folder(2)
-    names = sorted(str(path.relative_to(root)) for path in root.rglob("*.jpg"))
-    (tmp_path / "t.csv").write_text(table.format(*names))
-    command = [root, "--labels", tmp_path / "t.csv"]
-    code, _, err = run(*command, tmp_path / "out")
-    assert code == 2
-    assert "not known to be classes: " in err
-    ways = re.findall(r"(--[a-z-]+)(?: (\S+))?(?: with (--split))? (?:for \w+|to leave)", err)
-    assert len(ways) == count
-    for i, way in enumerate(ways):
-        option = [word for word in way if word]
-        shares = ["train=0.5,test=0.5"] if option[-1] == "--split" else []
-        code, _, err = run(*command, tmp_path / f"out{i}", *option, *shares)
-        assert code == 0, err
-        assert (LABEL in shardfeed.open(tmp_path / f"out{i}")["train"][0]) == (option[0] == "--label-column")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import shlex
 import signal
 import subprocess
 import sys
@@ -358,33 +357,6 @@ def test_a_file_where_the_indexes_go(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds index, which is not part of a dataset; move it away"):
         adopt(found)
     assert (place / "index").read_text() == "of something else"
-
-
-@pytest.mark.parametrize(
-    ("names", "labelled"),
-    [
-        (["train/00-224x224-4.tfrec", "train/01-224x224-4.tfrec", "test/00-224x224-4.tfrec"], 1),  # Kaggle
-        (["flowers_train.tfrecord", "flowers_test.tfrecord"], 0),
-        (["train-0-of-2.tfrecord", "train-1-of-2.tfrecord", "test-0-of-1.tfrecord"], 1),
-    ],
-)
-def test_labels_that_a_split_lacks_are_not_lost(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: list[str], labelled: int
-) -> None:
-    """None or few of its records have one. The remedy, as it is typed, keeps those of the other split."""
-    for name in names:
-        rows = [{"image": picture(n)} | ({"class": n % 2} if "train" in name or n < labelled else {}) for n in range(4)]
-        write(tmp_path / "in" / name, [example(**row) for row in rows])
-    words = ["adopt", str(tmp_path / "in"), str(tmp_path / "out")]
-    assert main(words) == 2
-    said = capsys.readouterr().err
-    assert f"class is not in all records: test has it in {labelled} of 4 records; " in said
-    assert main([*words, *shlex.split(said[said.index("--split") :])]) == 0
-    data = shardfeed.open(tmp_path / "out")
-    assert list(data) == ["train"]
-    assert data.manifest.schema.class_names == {"class": ("0", "1")}
-    _, labels = next(iter(train_batches(data["train"], batch_size=2, image_size=8)))
-    assert labels.shape == (2,)
 
 
 def test_labels_that_some_records_lack_are_noted(tmp_path: Path) -> None:

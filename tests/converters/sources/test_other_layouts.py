@@ -251,18 +251,3 @@ def test_of_several_tables_of_labels_that_of_training_is_advised(tmp_path: Path)
         (tmp_path / f"{split}.csv").write_text(f"path,label\nimages/{i}.png,cat\nimages/{i + 2}.png,dog\n")
     with pytest.raises(UsageError, match=r"labels='[^']*train\.csv'"):
         open_source(tmp_path)
-
-
-def test_classes_in_folders_of_splits_are_read_by_the_pattern_of_the_remedy(tmp_path: Path) -> None:
-    keys = [
-        f"{split}/{name}/{i}.png" for split in ("Split-train", "Split-eval") for name in ("cat", "dog") for i in "12"
-    ]
-    with pytest.raises(UsageError, match="are named like splits") as caught:
-        open_source(plant(tmp_path, *keys))
-    found = re.search(r"give pattern='(.+)' if the folders in them are classes", str(caught.value))
-    assert found
-    source = open_source(tmp_path, options=LabelOptions(pattern=found[1]))
-    assert source.schema.class_names["image/class/label"] == ("cat", "dog")
-    assert [(one.key, one.split) for one in source] == [
-        (key.encode(), key.partition("/")[0].removeprefix("Split-")) for key in sorted(keys)
-    ]

@@ -17,7 +17,7 @@ from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.errors import LabelFileError, UsageError
-from shardfeed.schema import LABEL, TEXT
+from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
 VALUE = "image/class/value"
@@ -345,13 +345,3 @@ def test_labels_that_are_no_classes_are_refused_and_a_label_file_reads_them(
     else:
         texts = open_source(table, reader="labels", options=LabelOptions(text_columns=["label"]))
         assert len(texts) == 3
-
-
-def test_two_columns_of_labels_are_chosen_as_in_the_remedy(tmp_path: Path) -> None:
-    root = draw(tmp_path / "hf", {"a": [], "b": []})
-    rows = [{"file_name": "a.png", "label": "x", "target": "u"}, {"file_name": "b.png", "label": "y", "target": "v"}]
-    table = put(root / "metadata.jsonl", lines(*rows))
-    with pytest.raises(UsageError, match=f"give {table} as SOURCE with reader='labels' and label_columns=.'label'."):
-        open_source(root)
-    source = open_source(table, reader="labels", options=LabelOptions(label_columns=["label"]))
-    assert [one.features[TEXT] for one in source] == [b"x", b"y"]

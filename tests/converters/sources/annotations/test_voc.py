@@ -267,7 +267,6 @@ FILES = [
 ]
 
 
-@pytest.mark.long
 def test_a_file_that_cannot_be_read_is_one_annotation_and_costs_its_image(tmp_path: Path) -> None:
     names = [f"f{i}" for i in range(len(FILES))]
     root = beside(tmp_path / "voc")
