@@ -49,9 +49,9 @@ def measure(count: int, directory: str, *, split: bool) -> dict[str, float]:
 
     shares = {"train": 0.8, "validation": 0.1, "test": 0.1} if split else None
     samples = source(count)
-    make_plan(source(1000), PlanOptions(shares))  # imports and first allocations
+    make_plan(source(1000), PlanOptions(split=shares))  # imports and first allocations
     before, begun = _peak_mb(), time.process_time()
-    plan = make_plan(samples, PlanOptions(shares), False, directory)
+    plan = make_plan(samples, PlanOptions(split=shares), False, directory)
     found = {"plan_s": time.process_time() - begun}
     digest = plan.inputs.digest
     size = sum(map(len, plan.inputs.blocks()))

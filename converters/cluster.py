@@ -1,19 +1,16 @@
 """Conversion on any cluster: tasks, which nodes carry out without a shared disk, and the commit."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 
 from shardfeed.converters.commit.upload import Upload
-from shardfeed.converters.conversion import ImageLike, Job, SourceLike, carry_out, shard_task
-from shardfeed.converters.planning.options import Groups, ShardsLike, SharesLike
+from shardfeed.converters.conversion import Job, PlannedConversion, carry_out, shard_task
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.samples import PlannedShard
-from shardfeed.converters.report import MaxBad, Report
+from shardfeed.converters.report import Report
 from shardfeed.converters.shards.task import Receipt, ShardTask
-from shardfeed.declared import checked
+from shardfeed.declared import checked, taking
 from shardfeed.errors import UsageError
-from shardfeed.formats.registry import NATIVE
 from shardfeed.text import listing, number
 
 _NAMED = 3  # shards in a message
@@ -45,24 +42,8 @@ class ShardTasks:
         return f"<{number(len(self._missing), 'task')} of {number(len(self.plan.shards), 'shard')}>"
 
 
-@checked
-def shard_tasks(
-    source: SourceLike,
-    out: str | os.PathLike[str],
-    *,
-    split: SharesLike = None,
-    group_column: str | None = None,
-    group_pattern: str | None = None,
-    group_duplicates: bool = False,
-    to: str = NATIVE.name,
-    shards: ShardsLike = None,
-    seed: int = 0,
-    image: ImageLike = None,
-    max_bad: MaxBad = 0,
-    no_leaks: bool = False,
-    replace: bool = False,
-    restart: bool = False,
-) -> ShardTasks:
+@taking(PlannedConversion)
+def shard_tasks(asked: PlannedConversion) -> ShardTasks:
     """Plan the conversion of `source` into `out`, for a cluster that runs `write_shard`, followed by `commit_shards`.
 
     The dataset is byte for byte the one that `convert` creates. After a kill, the same call returns the unfinished
@@ -84,10 +65,9 @@ def shard_tasks(
             write_shard(task)
         report = commit_shards(tasks)
     """
-    groups = Groups(group_column, group_pattern, group_duplicates)
-    job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=True)
-    with job.output(restart=restart) as output:
-        plan = job.plan(no_leaks=no_leaks)
+    job = Job.of(asked, by_nodes=True)
+    with job.output(restart=asked.restart) as output:
+        plan = job.plan(no_leaks=asked.no_leaks)
         if output.committed and job.staging.is_of(plan):  # a commit was stopped before its end
             return ShardTasks(job, plan, [])
         job.place.check_space(plan, job.staging)

@@ -2,37 +2,57 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from dataclasses import replace as replaced
 from typing import Annotated, NamedTuple
 
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.output import Output, check_apart, check_output, check_untaken
 from shardfeed.converters.commit.staging import Finished, LocalOutput, Staging, keep_shards
-from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended
+from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended, typed_workers
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.options import Groups, PlanOptions, ShardsLike, Shares, SharesLike, number_or_size
+from shardfeed.converters.planning.options import DatasetOptions, Out, PlanOptions
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.samples import PlannedShard
 from shardfeed.converters.planning.space import check_space
-from shardfeed.converters.report import MaxBad, RejectLimits, Remarks, Report, ResumedWork
+from shardfeed.converters.report import MaxBad, RejectLimits, Remarks, Report, ResumedWork, typed_limits
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, ReusableImage, ShardTask, checkpoint_path, shard_paths
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Sample, Source, info_of
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked, taking
 from shardfeed.errors import TooManyRejectedError, UsageError, argument
-from shardfeed.formats.registry import NATIVE
 from shardfeed.processes import in_notebook, progress_bar
 from shardfeed.storage.local import remove_file
 from shardfeed.storage.storage import is_address, local_path
 
-SourceLike = Annotated[Source | str | os.PathLike[str], "see shardfeed.converters.sources.source"]
-ImageLike = Annotated[ImageOptions | None, "for example ImageOptions(size=64)"]
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """Options for what a conversion refuses or removes, as `convert` explains them."""
+
+    max_bad: Annotated[MaxBad, Typed(parts=typed_limits)] = 0
+    no_leaks: Annotated[bool, Typed("fail if a file or a group is in two splits")] = False
+    replace: Annotated[bool, Typed("replace OUT when the new dataset is complete")] = False
+    restart: Annotated[bool, Typed("discard an interrupted run and start over")] = False
+
+
+@checked
+@dataclass(frozen=True)
+class PlannedConversion(OutputOptions, DatasetOptions):
+    """The arguments of a conversion whose shards others write; `convert` explains them."""
+
+    source: Annotated[
+        Source | str | os.PathLike[str],
+        Typed("folder (SOURCE/[train/]class/image), label file, annotations or shards"),
+        "see shardfeed.converters.sources.source",
+    ]
+    out: Out
 
 
 class Job(NamedTuple):
@@ -46,41 +66,27 @@ class Job(NamedTuple):
     replace: bool
 
     @classmethod
-    def of(
-        cls,
-        source: Source | str | os.PathLike[str],
-        out: str | os.PathLike[str],
-        split: Mapping[str, float] | Shares | None,
-        groups: Groups,
-        to: str,
-        shards: int | str | Mapping[str, int] | None,
-        seed: int,
-        image: ImageOptions | None,
-        max_bad: MaxBad,
-        *,
-        replace: bool,
-        by_nodes: bool,
-    ) -> "Job":
-        """Check the arguments of `convert`. `by_nodes`: the nodes of a cluster send the shards to a bucket."""
+    def of(cls, asked: PlannedConversion, *, by_nodes: bool) -> "Job":
+        """Check what was asked for. `by_nodes`: the nodes of a cluster send the shards to a bucket."""
+        source, out = asked.source, asked.out
         if isinstance(source, str | os.PathLike):
-            source = open_source(source, options=options_of({"group_column": groups.column}))
+            source = open_source(source, options=options_of({"group_column": asked.group_column}))
         if is_address(out):
             from shardfeed.converters.commit.upload import Upload, UploadByNodes  # not above: a disk needs no client
 
             place: LocalOutput = (UploadByNodes if by_nodes else Upload)(os.fspath(out))
         else:
             place = LocalOutput(local_path(out))
-        replace = place.may_replace(replace)
+        replace = place.may_replace(asked.replace)
         info = info_of(source)
-        drawn, (number, size) = Shares.of(split), number_or_size(shards)
-        if drawn.by == "hash" and drawn.shares is None and info.onto is None:
+        given = {option.name: getattr(asked, option.name) for option in fields(DatasetOptions)}
+        given["image"] = asked.image or ImageOptions()
+        options = PlanOptions(**given, made_with=info.made_with, onto=info.onto)
+        if options.split_by == "hash" and options.fractions is None and info.onto is None:
             in_python = "split=Shares({'train': 0.9, 'test': 0.1}, 'hash')"
             shown = argument("split", python=in_python, typed="train=0.9,test=0.1")
             raise UsageError("split_by", "is how splits are drawn, and there are no shares", f"for example {shown}")
-        image = image or ImageOptions()
-        made_with, onto = info.made_with, info.onto
-        options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto, groups)
-        limits = RejectLimits.parse(max_bad)
+        limits = RejectLimits.parse(asked.max_bad)
         check_apart(place.local, info.findings.folder)
         return cls(source, place, Staging(place.local), options, limits, replace)
 
@@ -147,27 +153,19 @@ class Progress:
 
 
 @checked
-def convert(
-    source: SourceLike,
-    out: str | os.PathLike[str],
-    *,
-    split: SharesLike = None,
-    group_column: str | None = None,
-    group_pattern: str | None = None,
-    group_duplicates: bool = False,
-    to: str = NATIVE.name,
-    shards: ShardsLike = None,
-    seed: int = 0,
-    image: ImageLike = None,
-    max_bad: MaxBad = 0,
-    no_leaks: bool = False,
-    replace: bool = False,
-    restart: bool = False,
-    verify: bool = False,
-    dry_run: bool = False,
-    workers: Workers = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Report:
+@dataclass(frozen=True)
+class Conversion(PlannedConversion):
+    """The arguments of `convert`, which explains them."""
+
+    _: KW_ONLY
+    verify: Annotated[bool, Typed("read every byte again before committing")] = False
+    dry_run: Annotated[bool, Typed("print the result, write nothing")] = False
+    workers: Annotated[Workers, Typed(parts=typed_workers)] = None
+    progress: Callable[[Progress], None] | None = None
+
+
+@taking(Conversion)
+def convert(asked: Conversion) -> Report:
     """Convert `source` into the dataset `out`, or continue where an earlier run stopped.
 
     Images may have been added, removed or repaired since then: only the affected shards are written again. The
@@ -220,19 +218,17 @@ def convert(
         data = shardfeed.open("out")
     """
     started = time.monotonic()
-    groups = Groups(group_column, group_pattern, group_duplicates)
-    by_nodes = isinstance(workers, RayWorkers)
-    job = Job.of(source, out, split, groups, to, shards, seed, image, max_bad, replace=replace, by_nodes=by_nodes)
-    writers = choose_engine(workers, job.staging.tries)
-    if dry_run:
+    job = Job.of(asked, by_nodes=isinstance(asked.workers, RayWorkers))
+    writers = choose_engine(asked.workers, job.staging.tries)
+    if asked.dry_run:
         with job.place.folder():
-            return job.place.reported(job.rehearse(no_leaks=no_leaks, restart=restart))
+            return job.place.reported(job.rehearse(no_leaks=asked.no_leaks, restart=asked.restart))
     # An engine ends before the lock is released (inner), and also if the output is refused (outer).
-    with ended(writers), job.output(restart=restart) as output, ended(writers):
+    with ended(writers), job.output(restart=asked.restart) as output, ended(writers):
         if not output.committed:
             writers.start(len(job.source))  # they take a while to come up: the plan is made meanwhile
-        plan = job.plan(no_leaks=no_leaks)
-        return carry_out(job, plan, output, writers, started, verify=verify, progress=progress)
+        plan = job.plan(no_leaks=asked.no_leaks)
+        return carry_out(job, plan, output, writers, started, verify=asked.verify, progress=asked.progress)
 
 
 def carry_out(

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from shardfeed.converters.rejects import NOTHING, Account
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
 from shardfeed.converters.shards.task import Receipt, Remark, noted_of
 from shardfeed.converters.sources.source import Source
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, argument, escape, name_text
 from shardfeed.formats.format import ShardInfo
 from shardfeed.manifest import Manifest, SplitInfo, version_of
@@ -394,6 +395,15 @@ class RejectLimit:
 
 
 MaxBad = int | str | Mapping[str, int | str]
+
+
+@checked
+def typed_limits(
+    max_bad: Annotated[str, Typed("rejected images allowed (default 0)", "N|P%")] = "0",
+    max_bad_objects: Annotated[str, Typed("rejected annotations allowed (default 0)", "N|P%")] = "0",
+) -> MaxBad:
+    """Make the `max_bad` of a command line."""
+    return {"images": max_bad, "objects": max_bad_objects}
 
 
 class RejectLimits(NamedTuple):

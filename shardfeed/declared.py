@@ -10,19 +10,33 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from dataclasses import fields
 from functools import cache, reduce, wraps
-from inspect import get_annotations, isclass
+from inspect import Parameter, get_annotations, isclass, signature
 from itertools import chain, repeat
 from numbers import Real
 from types import FunctionType, NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, Unpack, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    is_typeddict,
+)
 
 import numpy as np
 
 from shardfeed.errors import UsageError, escape
 
 T = TypeVar("T", bound=Callable[..., Any])
+P = ParamSpec("P")
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class Range(NamedTuple):
@@ -33,11 +47,12 @@ class Range(NamedTuple):
 
 
 class Typed(NamedTuple):
-    """How an argument is typed on the command line.
+    """How an argument is typed on the command line. An argument with several of these is typed in one of these ways.
 
-    `help`: "" for one that only messages and pages name. `flag`: the name of a list's or a mapping's option that may be
-    repeated, or another name. `read`: makes the value of a text, of each element of a list, or a mapping's name and
-    value of each. `whole`: makes the value of all texts at once.
+    `help`: "" for one that only messages and pages name. `flag`: another name of the option; an argument without this
+    and without a default has no flag. `read`: makes the value of a text, of each element of a list, or a mapping's name
+    and value of each. `whole`: makes the value of all texts at once. `many`: the option may be repeated. `parts`: the
+    argument is typed as several options, the arguments of this function or dataclass, which makes its value of them.
     """
 
     help: str = ""
@@ -45,6 +60,18 @@ class Typed(NamedTuple):
     flag: str = ""
     read: Callable[[str], Any] | None = None
     whole: Callable[[Sequence[str]], Any] | None = None
+    many: bool = False
+    parts: Callable[..., Any] | None = None
+
+
+class Option(NamedTuple):
+    """An argument that is typed: its name, how, its types other than None, and its default; it may have to be given."""
+
+    name: str
+    how: tuple[Typed, ...]
+    types: list[Any]
+    default: Any
+    required: bool
 
 
 Natural = Annotated[int, Range(0)]
@@ -160,16 +187,33 @@ def _number(value: Any) -> Any:
     return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 
-def typed(*classes: type) -> Iterator[tuple[str, list[Any], Typed, Any]]:
-    """Yield the name, the types other than None, how to type it, and the default of each option of dataclasses."""
-    for one in classes:
-        for field in fields(one):
-            hint = get_annotations(one).get(field.name)
-            kinds = [kind for kind in _kinds(hint) if kind is not NoneType]
-            types = [kind.__origin__ if _origin(kind) is Annotated else kind for kind in kinds]
-            for how in getattr(hint, "__metadata__", ()):
-                if isinstance(how, Typed):
-                    yield field.name, types, how, field.default
+def typed(*owners: Any) -> Iterator[Option]:
+    """Yield the arguments of `checked` functions, dataclasses (not of their bases) and TypedDicts that are typed."""
+    for owner in owners:
+        hints = get_annotations(owner) if isclass(owner) else owner.declared
+        taken = {} if is_typeddict(owner) else signature(owner).parameters
+        for name, hint in hints.items():
+            if how := tuple(extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Typed)):
+                kinds = [kind for kind in _kinds(hint) if kind is not NoneType]
+                types = [kind.__origin__ if _origin(kind) is Annotated else kind for kind in kinds]
+                default = taken[name].default if name in taken else None
+                yield Option(name, how, types, default, default is Parameter.empty)
+
+
+def taking(arguments: Callable[P, A]) -> Callable[[Callable[[A], R]], Callable[P, R]]:
+    """Give a function the arguments of a dataclass, of which it gets an object."""
+
+    def with_them(made: Callable[[A], R]) -> Callable[P, R]:
+        @wraps(made)
+        def call(*given: P.args, **named: P.kwargs) -> R:
+            return made(arguments(*given, **named))
+
+        shown = signature(arguments).replace(return_annotation=made.__annotations__["return"])
+        vars(call).update(__signature__=shown, declared=vars(arguments.__init__)["declared"])  # type: ignore[misc]
+        del vars(call)["__wrapped__"]
+        return call
+
+    return with_them
 
 
 def named_once(option: str, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:

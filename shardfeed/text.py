@@ -87,3 +87,13 @@ def some(names: Iterable[bytes | str]) -> str:
 def counted(what: str, names: Iterable[bytes | str], count: int) -> str:
     """A note: `what: 7 (a, b, c, ...)`."""
     return f"{what}: {count} ({some(names)})"
+
+
+def did_you_mean(got: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for an unknown name: names that begin with it, else the nearest, else `otherwise`."""
+    from difflib import get_close_matches  # not above: only what is mistyped needs it
+
+    names = list(known)
+    near = [name for name in names if len(got.strip("-")) > 1 and name.startswith(got)]
+    near = near or get_close_matches(got, names, n=2, cutoff=0.6)
+    return f"did you mean {listing(near, 3, ' or ')}?" if near else otherwise

@@ -16,9 +16,10 @@ from shardfeed.budget import no_numpy_threads
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, arguments_in, escape, needing_extra
 from shardfeed.native import path_in_use
 from shardfeed.storage.local import storage_error
+from shardfeed.text import did_you_mean
 from shardfeed.tools.colour import coloured
 from shardfeed.tools.command_list import COMMANDS, GROUPS, command_module, command_parser, flags_of, installed_commands
-from shardfeed.tools.parser import did_you_mean, help_width
+from shardfeed.tools.parser import help_width
 from shardfeed.version import __version__
 
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}

@@ -44,6 +44,9 @@ GROUPS = {
     "try and set up": ("demo", "completion"),
 }
 
+# Commands without a module: their functions in `shardfeed.converters` declare the options.
+OPERATIONS = ("merge", "filter", "relabel", "reshard", "split", "remove")
+
 # The last lines of a command's `--help`.
 EXAMPLES = {
     "convert": (
@@ -86,10 +89,14 @@ def installed_commands() -> "dict[str, Plugin]":
 
 
 def command_module(command: str) -> Any:
-    """The module of a command: it has `add_arguments` and `run`, and an installed package's has `HELP`, too.
+    """The module of a command, or what stands for it: it has `add_arguments` and `run`; a package's has `HELP`, too.
 
     Raises UsageError for an installed package's that cannot be loaded.
     """
+    if command in OPERATIONS:
+        from shardfeed.tools.making import OperationCommand  # not above: the other commands do without
+
+        return OperationCommand(command)
     if command in COMMANDS:
         return import_module(f"shardfeed.tools.commands.{command}_command")
     parts = ("HELP", "add_arguments", "run")

@@ -5,12 +5,11 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from gettext import gettext
 from typing import Any, NoReturn
 
 from shardfeed.errors import UsageError, escape
-from shardfeed.text import listing
+from shardfeed.text import did_you_mean
 from shardfeed.tools.colour import coloured
 
 _WIDEST = 100  # columns that help takes
@@ -44,8 +43,11 @@ class CommandParser(argparse.ArgumentParser):
         if rest:
             problem = f"got {escape(rest[0])!r}, one argument too many"
             raise UsageError(self.prog, problem, "quote names that contain spaces")
+        names = {word.partition("=")[0] for word in typed}
         for action in self._actions:  # an empty variable of a shell must not count as an option left out
             value = getattr(found, action.dest, None)
+            if action.option_strings and names.isdisjoint(action.option_strings):
+                continue  # another has this name in Python
             if "" in (value if isinstance(value, list) else [value]):
                 place = action.option_strings[-1] if action.option_strings else action.dest.upper()
                 raise UsageError(place, "got '', expected a value", "check the shell variable that should hold it")
@@ -115,11 +117,3 @@ class GroupedHelp(argparse.HelpFormatter):
 def help_width() -> int:
     """Columns for help on this terminal, or as set by `COLUMNS`."""
     return max(40, min(_WIDEST, shutil.get_terminal_size().columns))
-
-
-def did_you_mean(got: str, known: Iterable[str], otherwise: str) -> str:
-    """The remedy for an unknown name: names that begin with it, else the nearest, else `otherwise`."""
-    names = list(known)
-    near = [name for name in names if len(got.strip("-")) > 1 and name.startswith(got)]
-    near = near or get_close_matches(got, names, n=2, cutoff=0.6)
-    return f"did you mean {listing(near, 3, ' or ')}?" if near else otherwise

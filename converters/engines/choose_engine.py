@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from shardfeed.budget import cpu_budget
 from shardfeed.converters.engines.engine import Engine, StartedBy
 from shardfeed.converters.engines.local_engine import LocalEngine
-from shardfeed.declared import Positive, checked
-from shardfeed.errors import UsageError, needing_extra
+from shardfeed.declared import Positive, Typed, checked
+from shardfeed.errors import UsageError, argument, escape, needing_extra
 from shardfeed.plugins import installed
 from shardfeed.processes import WorkerCount
+from shardfeed.text import did_you_mean
 
 
 @checked
@@ -115,9 +116,31 @@ def _engine_named(name: str) -> Callable[[Any, str], Engine]:
         return ENGINES[name]
     theirs = installed("engine", ENGINES)
     if name not in theirs:
-        problem = f"got {name!r}, expected one of {', '.join([*ENGINES, *theirs])}"
-        raise UsageError("engine", problem, "install the package that adds it")
+        names = [*ENGINES, *theirs]
+        remedy = did_you_mean(name, names, "install the package that adds it")
+        raise UsageError("engine", f"got {escape(name)!r}, expected one of {', '.join(names)}", remedy)
     return theirs[name].load("a function of (workers, tries)", callable)
+
+
+@checked
+def typed_workers(
+    count: Annotated[Positive | None, Typed("worker processes (default: one per core)", "N", "workers")] = None,
+    engine: Annotated[
+        Literal["local", "ray"] | str, Typed("where workers run; ray needs shardfeed[ray]", "{local,ray}")
+    ] = "local",
+    address: Annotated[str | None, Typed()] = None,  # docs/large-data.md explains it
+    start_method: Annotated[StartedBy, Typed()] = "spawn",
+) -> LocalWorkers | RayWorkers | NamedWorkers:
+    """Make the workers that a command line asks for. Raises UsageError."""
+    if engine == "ray":
+        return RayWorkers(count, address, start_method)
+    if engine != "local":
+        _engine_named(engine)  # an unknown one is refused before the source is listed
+        return NamedWorkers(engine, count, address, start_method)
+    if address is not None:
+        problem = f"got {escape(address)!r}, the address of a Ray cluster"
+        raise UsageError("address", problem, f"also give {argument('engine', 'ray')}")
+    return LocalWorkers(count, start_method)
 
 
 @contextmanager

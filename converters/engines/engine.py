@@ -8,7 +8,7 @@ from shardfeed.processes import StartMethod
 
 IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
 LOSSES = 8  # workers one shard may lose before the run gives up
-StartedBy = Literal["auto"] | StartMethod
+StartedBy = Literal["auto", StartMethod]
 AUTO = "auto"  # how workers are started: by fork where they have little to do and that is safe, else by spawn
 POLL = 0.2  # seconds between looks at the clock
 

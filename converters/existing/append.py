@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
@@ -13,10 +13,18 @@ from shardfeed.converters.commit.output import check_outside
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.counted_ids import ids_were_counted
 from shardfeed.converters.existing.class_map import joined, near_names, schema_difference
+from shardfeed.converters.existing.dataset_source import DatasetLike
 from shardfeed.converters.existing.making import MakingOptions, convert_anew
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import AppendTarget
-from shardfeed.converters.planning.options import Shares
+from shardfeed.converters.planning.options import (
+    GroupColumn,
+    GroupDuplicates,
+    GroupPattern,
+    Out,
+    Shares,
+    typed_shares,
+)
 from shardfeed.converters.planning.samples import OwnSamples
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.report import Report
@@ -24,7 +32,7 @@ from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceInfo, info_of
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.readers.dataset import Dataset
@@ -39,16 +47,18 @@ _CLASSES_IN_SHARDS = ("parquet",)  # formats with class names in their files
 
 @checked
 def append(
-    dataset: Dataset | str | os.PathLike[str],
-    source: Source | str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    dataset: DatasetLike,
+    source: Annotated[Source | str | os.PathLike[str], Typed("new samples, as for `convert`")],
+    out: Out,
     *,
-    split: Mapping[str, float] | None = None,
-    group_column: str | None = None,
-    group_pattern: str | None = None,
-    group_duplicates: bool = False,
-    seed: int | None = None,
-    new_classes: bool = False,
+    split: Annotated[
+        Mapping[str, float] | None, Typed("fractions of new samples (default: as before)", "A=F,B=F", read=typed_shares)
+    ] = None,
+    group_column: GroupColumn = None,
+    group_pattern: GroupPattern = None,
+    group_duplicates: GroupDuplicates = False,
+    seed: Annotated[int | None, Typed("seed of order and splits (default: as before)", "N")] = None,
+    new_classes: Annotated[bool, Typed("add classes that the dataset does not have")] = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
     """Create the dataset `out` from all records of `dataset`, followed by the samples of `source`.

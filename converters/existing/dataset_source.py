@@ -5,13 +5,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.existing.record_change import RecordChange
 from shardfeed.converters.sources.source import Findings, FinishedRecord, Sample, SourceInfo
+from shardfeed.declared import Typed
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.readers.dataset import Dataset
@@ -21,7 +22,7 @@ from shardfeed.schema import FILENAME, LABEL, Schema, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.storage import local_path
 
-DatasetLike = Dataset | str | os.PathLike[str]
+DatasetLike = Annotated[Dataset | str | os.PathLike[str], Typed("dataset directory; it is only read")]
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from shardfeed.converters.sources.export_format import (
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import info_of
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, escape
 from shardfeed.formats.registry import FORMATS
 from shardfeed.free_space import room_in
@@ -164,14 +164,22 @@ def _check_form(name: str, to: Any) -> None:
         raise UsageError(name, problem, shard_remedy(to) if isinstance(to, str) else "")
 
 
+def _typed_form(to: str) -> str:
+    _check_form("to", to)
+    return to
+
+
 @checked
 def export(
-    dataset: str | os.PathLike[str] | Dataset,
-    out: str | os.PathLike[str],
-    to: Annotated[To, _check_form],
+    dataset: Annotated[str | os.PathLike[str] | Dataset, Typed("dataset directory; it is only read")],
+    out: Annotated[str | os.PathLike[str], Typed("folder to create")],
+    to: Annotated[To, _check_form, Typed("format to export to", flag="to", read=_typed_form)],
     *,
-    drop: str | Collection[str] = (),
-    dry_run: bool = False,
+    drop: Annotated[
+        str | Collection[str],
+        Typed("data that may be left out: crowds, masks, ids, ... or all", "A,B", read=lambda text: text.split(",")),
+    ] = (),
+    dry_run: Annotated[bool, Typed("read everything, print the result, write nothing")] = False,
     progress: Callable[[int], object] = lambda images: None,
 ) -> Exported:
     """Write the images of a dataset and their annotations to the new folder `out`, in another format.

@@ -3,31 +3,33 @@
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import replace as with_values
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import numpy as np
 
 from shardfeed.converters.existing.conditions import check_splits, evaluate, parse
 from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, SourcePart
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
+from shardfeed.converters.planning.options import Out
 from shardfeed.converters.report import Report
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape, name_bytes
 from shardfeed.storage.local import hidden_sibling
 from shardfeed.text import number, some
 
+MissingOk = Annotated[bool, Typed("ignore unknown keys")]
 Keys = Iterable[str | bytes] | str | os.PathLike[str]
 
 
 @checked
 def filter(
     dataset: DatasetLike,
-    out: str | os.PathLike[str],
+    out: Out,
     *,
-    where: str | None = None,
-    keys: Keys | None = None,
-    min_objects: int | None = None,
-    missing_ok: bool = False,
+    where: Annotated[str | None, Typed("condition: 'class in (cat, dog) and height >= 224'", "CONDITION")] = None,
+    keys: Annotated[Keys | None, Typed("only records with these keys (image/filename), one per line", "FILE")] = None,
+    min_objects: Annotated[int | None, Typed("only images with at least N objects", "N")] = None,
+    missing_ok: MissingOk = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
     """Create the dataset `out` from the records that meet all given conditions, in the same splits and order.
@@ -85,10 +87,14 @@ def filter(
 @checked
 def remove(
     dataset: DatasetLike,
-    out: str | os.PathLike[str],
-    keys: Keys,
+    out: Out,
+    keys: Annotated[
+        Keys,
+        Typed("file of keys (image/filename) to remove, one per line", "FILE"),
+        Typed("key to remove; repeatable", "KEY", "key", many=True),
+    ],
     *,
-    missing_ok: bool = False,
+    missing_ok: MissingOk = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
     """Create the dataset `out` without the records that have the given keys, in the same splits and order.

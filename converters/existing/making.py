@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from shardfeed.converters.commit.output import check_outside
 from shardfeed.converters.conversion import Progress, convert
@@ -11,11 +11,26 @@ from shardfeed.converters.existing.dataset_source import ChosenRecords, Opened
 from shardfeed.converters.planning.groups import feature_of_groups
 from shardfeed.converters.planning.options import Groups, ShardsLike, Shares
 from shardfeed.converters.report import MaxBad, Report
+from shardfeed.declared import Typed
+from shardfeed.formats.registry import FORMATS, Format
 from shardfeed.schema import SHA256
 from shardfeed.storage.storage import is_address, local_path
 
 
-class MakingOptions(TypedDict, total=False):
+class WritingOptions(TypedDict, total=False):
+    """Those of `MakingOptions` that also apply where records are only added."""
+
+    no_leaks: bool
+    shards: ShardsLike
+    workers: Workers
+    replace: bool
+    restart: bool
+    verify: bool
+    dry_run: bool
+    progress: Callable[[Progress], None] | None
+
+
+class MakingOptions(WritingOptions, total=False):
     """Keyword options of all operations, which control the writing of the new dataset.
 
     Attributes:
@@ -36,16 +51,8 @@ class MakingOptions(TypedDict, total=False):
         reshard("flowers", "flowers-tars", to="webdataset", shards="64MB", max_bad=3)
     """
 
-    max_bad: MaxBad
-    no_leaks: bool
-    to: str | None
-    shards: ShardsLike
-    workers: Workers
-    replace: bool
-    restart: bool
-    verify: bool
-    dry_run: bool
-    progress: Callable[[Progress], None] | None
+    max_bad: Annotated[MaxBad, Typed("damaged records that may be left out (default 0)", "N|P%")]
+    to: Annotated[Format | None, Typed(f"shard format: {', '.join(FORMATS)} (default: unchanged)", "FORMAT")]
 
 
 def make_dataset(

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as with_values
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from shardfeed.converters.existing.making import MakingOptions, convert_anew, ma
 from shardfeed.converters.existing.record_change import RecordChange
 from shardfeed.converters.existing.split import numbered
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.planning.options import Out, Renumber, Seed
 from shardfeed.converters.report import Report
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.example import decode
 from shardfeed.schema import SOURCE_ID
@@ -30,12 +31,12 @@ from shardfeed.text import number
 
 @checked
 def merge(
-    datasets: Iterable[DatasetLike],
-    out: str | os.PathLike[str],
+    datasets: Annotated[Iterable[DatasetLike], Typed("two or more dataset directories; they are only read")],
+    out: Out,
     *,
-    prefix: bool | Sequence[str] = False,
-    seed: int = 0,
-    renumber: bool = False,
+    prefix: Annotated[bool | Sequence[str], Typed("prefix the keys of each dataset with its directory name")] = False,
+    seed: Seed = 0,
+    renumber: Renumber = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
     """Create the dataset `out` from the records of several datasets, split by split, each split in a new random order.

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_values
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from shardfeed.converters.existing.class_map import ClassMap, Mapped, mapped, ne
 from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, SourcePart, SplitRecords
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.record_change import DROPPED, RecordChange
+from shardfeed.converters.planning.options import Out
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.classes import class_list
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import Schema
 from shardfeed.text import listing, number, some
@@ -23,11 +24,15 @@ from shardfeed.text import listing, number, some
 @checked
 def relabel(
     dataset: DatasetLike,
-    out: str | os.PathLike[str],
-    classes: ClassMap,
+    out: Out,
+    classes: Annotated[
+        ClassMap, Typed("CSV old,new or JSON {old: new}; an empty new name or null drops a class", "FILE", "map")
+    ],
     *,
-    feature: str | None = None,
-    order: Sequence[str] | str | os.PathLike[str] | None = None,
+    feature: Annotated[str | None, Typed("feature to change (default: all features with classes)", "KEY")] = None,
+    order: Annotated[
+        Sequence[str] | str | os.PathLike[str] | None, Typed("new class names in label order, one per line", "FILE")
+    ] = None,
     **making: Unpack[MakingOptions],
 ) -> Report:
     """Create the dataset `out` from the same records with changed classes, in the same splits and order.

@@ -5,20 +5,29 @@ assigned again if they would no longer ascend. Those that come from the source, 
 compared with annotations by id. The manifest records which kind they are.
 """
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import numpy as np
 
 from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, DatasetSource, Opened, SourcePart
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.existing.record_change import RecordChange
-from shardfeed.converters.planning.options import Groups, Shares, check_seed
+from shardfeed.converters.planning.options import (
+    GroupColumn,
+    GroupDuplicates,
+    GroupPattern,
+    Groups,
+    Out,
+    Renumber,
+    Seed,
+    Shares,
+    SharesLike,
+)
 from shardfeed.converters.planning.split_shares import draw
 from shardfeed.converters.report import Report
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import SplitError, UsageError, argument, name_text
 from shardfeed.schema import SOURCE_ID
 
@@ -26,15 +35,15 @@ from shardfeed.schema import SOURCE_ID
 @checked
 def split(
     dataset: DatasetLike,
-    out: str | os.PathLike[str],
-    split: Mapping[str, float] | Shares,
+    out: Out,
+    split: SharesLike,
     *,
-    of: str | None = None,
-    group_column: str | None = None,
-    group_pattern: str | None = None,
-    group_duplicates: bool = False,
-    seed: int = 0,
-    renumber: bool = False,
+    of: Annotated[str | None, Typed("split to divide; others are kept (default: all records)", "NAME")] = None,
+    group_column: GroupColumn = None,
+    group_pattern: GroupPattern = None,
+    group_duplicates: GroupDuplicates = False,
+    seed: Seed = 0,
+    renumber: Renumber = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
     """Create the dataset `out` from the same records in new splits, drawn at random, each in a new random order.
@@ -85,7 +94,6 @@ def numbered(parts: Sequence[SourcePart], seed: int, *, renumber: bool) -> list[
 
     Ids that come from the source (COCO) are only changed with `renumber`; otherwise raise UsageError for a clash.
     """
-    check_seed(seed)
     anew = {name for name in {part.split for part in parts} if _clash(name, parts, seed, renumber=renumber)}
     return [
         replace(part, change=replace(part.change or RecordChange(part.records.split.schema), renumber=True))
@@ -129,7 +137,7 @@ def _keys(parts: Sequence[SourcePart]) -> Iterator[bytes]:
 
 
 @checked
-def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[MakingOptions]) -> Report:
+def reshard(dataset: DatasetLike, out: Out, **making: Unpack[MakingOptions]) -> Report:
     """Create the dataset `out` from the same records, in the same splits and order, in different shards.
 
     Args:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Annotated
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from shardfeed.converters.sources.shard_names import (
     usual_splits,
 )
 from shardfeed.converters.sources.tfrecord import packing
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, assignments, checked
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape, spell_out
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
@@ -236,12 +237,26 @@ class Survey:
 def survey(
     path: str | os.PathLike[str],
     *,
-    split_name: str | None = None,
-    splits: Mapping[str, str] | None = None,
-    image_key: str | None = None,
-    label_key: str | None = None,
-    class_names: Sequence[str] | NamedClasses | None = None,
-    partial: bool = False,
+    split_name: Annotated[str | None, Typed("put all files into this split", "NAME")] = None,
+    splits: Annotated[
+        Mapping[str, str] | None,
+        Typed(
+            "files of a split: train='*.tfrec' (repeatable)",
+            "NAME=PATTERN",
+            "split",
+            whole=lambda texts: assignments("splits", texts, str),
+            many=True,
+        ),
+    ] = None,
+    image_key: Annotated[
+        str | None, Typed(f"feature with the image (default: {ENCODED}, else detected)", "KEY")
+    ] = None,
+    label_key: Annotated[str | None, Typed(f"feature with the label (default: {LABEL}, else detected)", "KEY")] = None,
+    class_names: Annotated[
+        Sequence[str] | NamedClasses | None,
+        Typed("class names: one per line in label order, `1:cat`, JSON, YAML, CSV, or a label map", "FILE"),
+    ] = None,
+    partial: Annotated[bool, Typed("accept a split with missing shards")] = False,
     progress: Callable[[int], object] = lambda size: None,
 ) -> Survey:
     """Read every record of the TFRecord files in a folder; nothing is written.

@@ -1,25 +1,71 @@
 """All options that change the bytes of a dataset."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.sources.source import Source, info_of
-from shardfeed.declared import Positive, Range, checked
+from shardfeed.declared import Range, Typed, assignments, checked
 from shardfeed.errors import UsageError, argument, escape
-from shardfeed.formats.registry import NATIVE, shard_format
+from shardfeed.formats.registry import FORMATS, NATIVE, NATIVE_NAME, Format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import RESTARTS, Schema, image_features
 from shardfeed.text import byte_size, in_usual_order
 
+Out = Annotated[str | os.PathLike[str], Typed("dataset to create: a directory, or a URL such as s3://bucket/name")]
 ShardCount = Annotated[int, Range(1, 99_999)]
-ShardsLike = ShardCount | str | Mapping[str, ShardCount] | None
 SplitBy = Literal["exact", "hash"]
-SPLIT_BY: tuple[SplitBy, ...] = get_args(SplitBy)
+_EXAMPLE = "write {'train': 0.9, 'validation': 0.1}"
+
+
+def check_seed(name: str, seed: object) -> None:
+    """Raise UsageError unless `seed` is an integer, of no more digits than `draw` takes."""
+    if type(seed) is not int or abs(seed) >= 10**63:
+        raise UsageError(name, f"got {seed!r}, expected an integer of at most 63 digits")
+
+
+def number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | None]:
+    """Parse the number of shards, or the size of each. Raise UsageError for text that is no size."""
+    if not isinstance(shards, str):
+        return shards, None
+    try:
+        return None, byte_size(shards)
+    except (ValueError, OverflowError):
+        remedy = f"write {shards}MB, or {argument('shards', int(shards))}" if shards.isdecimal() else ""
+        raise UsageError("shards", f"got {shards!r}, expected a size with its unit like 256MB", remedy) from None
+
+
+def _typed_number(text: str) -> int | dict[str, int]:
+    return int(text) if text.isdecimal() else assignments("shards", text, int)
+
+
+def _typed_size(text: str) -> str:
+    number_or_size(text)
+    return text
+
+
+def typed_shares(text: str) -> dict[str, float]:
+    """Parse `train=0.9,test=0.1`. Raises UsageError."""
+    return assignments("split", text, float)
+
+
+ShardsLike = Annotated[
+    ShardCount | str | Mapping[str, ShardCount] | None,
+    Typed("number of shards per split (default: by their size)", "N|A=N,B=N", read=_typed_number),
+    Typed("maximum shard size (default 256MB; at least 16 shards)", "SIZE", "shard-size", _typed_size),
+]
+GroupColumn = Annotated[str | None, Typed("keep rows with the same value of a column in one split", "NAME")]
+GroupPattern = Annotated[
+    str | None, Typed("keep names with the same (?P<group>...) in one split; or roboflow", "REGEX")
+]
+GroupDuplicates = Annotated[bool, Typed("keep identical files in one split")]
+Seed = Annotated[int, check_seed, Typed("seed of the order and the splits (default 0)", "N")]
+Renumber = Annotated[bool, Typed("assign new image ids where COCO ids collide")]
 
 
 @checked
@@ -37,8 +83,12 @@ class Shares:
         convert("photos", "out", split=Shares({"train": 0.8, "validation": 0.2}, by="hash"))
     """
 
-    shares: Annotated[Mapping[str, float] | None, "write {'train': 0.9, 'validation': 0.1}"]
-    by: SplitBy = "exact"
+    shares: Annotated[
+        Mapping[str, float] | None,
+        Typed("fractions, which add up to 1: train=0.9,test=0.1", "A=F,B=F", "split", typed_shares),
+        _EXAMPLE,
+    ] = None
+    by: Annotated[SplitBy, Typed("exact (default): exact shares per class; hash: by key", "HOW", "split-by")] = "exact"
 
     @classmethod
     def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
@@ -46,7 +96,7 @@ class Shares:
         return split if isinstance(split, Shares) else cls(split)
 
 
-SharesLike = Annotated[Mapping[str, float] | Shares | None, "write {'train': 0.9, 'validation': 0.1}"]
+SharesLike = Annotated[Mapping[str, float] | Shares | None, _EXAMPLE, Typed(parts=Shares)]
 
 _ROBOFLOW = r"(?P<group>.+)\.rf\.[^.]+\.[^.]+"  # NAME_jpg.rf.HASH.jpg
 
@@ -81,40 +131,36 @@ class Groups:
         return {name: value for name, value in vars(self).items() if value}
 
 
-def check_seed(seed: object) -> None:
-    """Raise UsageError unless `seed` is an integer, of no more digits than `draw` takes."""
-    if type(seed) is not int or abs(seed) >= 10**63:
-        raise UsageError("seed", f"got {seed!r}, expected an integer of at most 63 digits")
+@checked
+@dataclass(frozen=True, kw_only=True)
+class DatasetOptions:
+    """Options of a conversion that change the bytes of the dataset, as `convert` explains them."""
+
+    split: SharesLike = None
+    group_column: GroupColumn = None
+    group_pattern: GroupPattern = None
+    group_duplicates: GroupDuplicates = False
+    to: Annotated[Format, Typed(f"shard format: {', '.join(FORMATS)}", "FORMAT")] = NATIVE_NAME
+    shards: ShardsLike = None
+    seed: Seed = 0
+    image: Annotated[ImageOptions | None, "for example ImageOptions(size=64)", Typed(parts=ImageOptions)] = None
 
 
 @checked
-@dataclass(frozen=True)
-class PlanOptions:
-    """All options that change the bytes of a dataset.
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(DatasetOptions):
+    """All that changes the bytes of a dataset besides its source.
 
-    `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
-    `shards`: number of shards of each split, or of each split by name; None: as `shard_size` requires. `shard_size`:
-    approximate bytes per shard: of source images, or of raw pixels if these have one size; None: 256 MB at most, and
-    less if a dataset would have fewer than 16 shards (`shard_counts` in space.py). `seed`: an integer; decides split by
-    fraction and order. `to`: the format of shards, by name. `made_with`: for existing records, the replacement of
-    `image`. `onto`: the dataset that is appended to; then `fractions`, `shards` and `seed` apply to the new samples.
-    `split_by`: "exact": shares exact to one image, also in each class; or "hash": each sample's key decides. `groups`:
-    samples that go to the same split.
+    `made_with`: for existing records, the replacement of `image`. `onto`: the dataset that is appended to; then
+    `split`, `shards` and `seed` apply to the new samples.
     """
 
-    fractions: Mapping[str, float] | None = None
-    shards: ShardCount | Mapping[str, ShardCount] | None = None
-    shard_size: Positive | None = None
-    seed: int = 0
     image: ImageOptions = field(default_factory=ImageOptions)
-    split_by: SplitBy = "exact"
-    to: str = NATIVE.name
     made_with: Mapping[str, Any] | None = None
     onto: AppendTarget | None = None
-    groups: Groups = field(default_factory=Groups)
 
     def __post_init__(self) -> None:
-        shard_format(self.to)
+        _ = self.groups, self.shard_size
         fractions = {"train": 1.0} if self.fractions is None else self.fractions
         if not fractions:
             raise UsageError("split", "got no split", "for example train=0.9,validation=0.1")
@@ -126,11 +172,38 @@ class PlanOptions:
         if abs(sum(fractions.values()) - 1) > 1e-6:
             total = sum(fractions.values())
             raise UsageError("split", f"the shares add up to {total:g}, expected 1", "change one of them")
-        check_seed(self.seed)
+
+    @property
+    def fractions(self) -> Mapping[str, float] | None:
+        """Split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train"."""
+        return Shares.of(self.split).shares
+
+    @property
+    def split_by(self) -> SplitBy:
+        """How splits are drawn."""
+        return Shares.of(self.split).by
+
+    @property
+    def number(self) -> int | Mapping[str, int] | None:
+        """The number of shards of each split, or of each split by name; None: as `shard_size` requires."""
+        return number_or_size(self.shards)[0]
+
+    @property
+    def shard_size(self) -> int | None:
+        """Approximate bytes per shard: of source images, or of raw pixels if these have one size.
+
+        None: 256 MB at most, and less if a dataset would have fewer than 16 shards (`shard_counts` in space.py).
+        """
+        return number_or_size(self.shards)[1]
+
+    @property
+    def groups(self) -> Groups:
+        """Which samples go to the same split."""
+        return Groups(self.group_column, self.group_pattern, self.group_duplicates)
 
     def to_json(self) -> dict[str, Any]:
         """The options as a JSON value."""
-        shards = dict(self.shards) if isinstance(self.shards, Mapping) else self.shards
+        shards = dict(self.number) if isinstance(self.number, Mapping) else self.number
         groups = {"groups": self.groups.to_json()} if self.groups else {}
         if self.onto is not None:
             how = {"split": self.fractions and dict(self.fractions), "shards": shards, "shard_size": self.shard_size}
@@ -178,15 +251,3 @@ def _check_images(schema: Schema, image: ImageOptions) -> None:
         problem = f"{OBJECT_AREA} is in pixels of the original images, and would be wrong for resized ones"
         remedy = "leave that feature out, and compute it from the boxes, which are fractions of the image"
         raise UsageError("resize_shorter", problem, remedy)
-
-
-def number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | None]:
-    """Parse the number of shards, or the size of each. Raise UsageError for text that is no size."""
-    if not isinstance(shards, str):
-        return shards, None
-    try:
-        return None, byte_size(shards)
-    except (ValueError, OverflowError):
-        remedy = f"write {shards} without quotes for so many shards, or '{shards}MB'" if shards.isdecimal() else ""
-        problem = f"got {shards!r}, expected numbers, or a size with its unit like '256MB'"
-        raise UsageError("shards", problem, remedy) from None

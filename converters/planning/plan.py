@@ -177,7 +177,7 @@ def make_plan(
     splits = {name: splits[name] for name in sorted(names) if splits[name].images}
     images = {name: split.images for name, split in splits.items()}
     stored = {name: stored_size(split.images, split.size, options) for name, split in splits.items()}
-    shard_count = shard_counts(images, stored, options.shards, options.shard_size)
+    shard_count = shard_counts(images, stored, options.number, options.shard_size)
     shards = [shard for name, split in splits.items() for shard in cut(name, split, shard_count[name], options.onto)]
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
     size = sum(split.size for split in splits.values())
@@ -190,7 +190,7 @@ def make_plan(
         source_bytes=size,
         drawn=bool(open_),
         class_counts={name: tuple(split.class_counts.tolist()) for name, split in splits.items() if classes},
-        notes=[*notes, *too_few_images(images, options.shards)],
+        notes=[*notes, *too_few_images(images, options.number)],
         findings=info.findings,
         forecast=forecast,
         inputs=inputs,

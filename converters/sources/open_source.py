@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, json_file, recognise_annotations
 from shardfeed.converters.sources.files.folder_layouts import label_table
@@ -27,7 +27,7 @@ from shardfeed.converters.sources.readers import (
 )
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
@@ -46,10 +46,12 @@ _COLUMNS |= {"number_columns": ""}
 def open_source(
     path: str | os.PathLike[str],
     *,
-    reader: str | Reader | None = None,
-    include: Globs = (),
-    exclude: Globs = (),
-    follow_links: bool = False,
+    reader: Annotated[str | Reader | None, Typed("read SOURCE as this format: coco, labels, ...", "NAME")] = None,
+    include: Annotated[
+        Globs, Typed("only matching files: '*.png', 'a/**/*.jpg'; repeatable", "PATTERN", many=True)
+    ] = (),
+    exclude: Annotated[Globs, Typed("skip matching files or folders; repeatable", "PATTERN", many=True)] = (),
+    follow_links: Annotated[bool, Typed("also follow links that point outside SOURCE")] = False,
     options: Options | None = None,
 ) -> Source:
     """Open a path as a source, choosing the reader by its content.

@@ -100,23 +100,25 @@ class LabelOptions:
     labels: Annotated[Path | None, Typed("labels: CSV, TSV, JSON Lines, or 'path label' text", "FILE")] = None
     path_column: Annotated[Column | None, Typed("column of the image path (numbers start at 1)", "NAME|N")] = None
     label_columns: Annotated[
-        Sequence[Column] | None, Typed("label column; repeat for more labels", "NAME|N", "label-column")
+        Sequence[Column] | None, Typed("label column; repeat for more labels", "NAME|N", "label-column", many=True)
     ] = None
     label_separator: Annotated[
         str | Mapping[Any, str] | None,
-        Typed("separates labels within a cell; C=S: only in column C", "S", "label-separator", whole=separators),
+        Typed(
+            "separates labels within a cell; C=S: only in column C", "S", "label-separator", whole=separators, many=True
+        ),
     ] = None
     one_hot: Annotated[Sequence[Column], Typed("columns of 0 and 1, each named after its class", "A,B,C")] = ()
     text_columns: Annotated[
-        Sequence[Column], Typed("column of free text, such as captions", "NAME|N", "text-column")
+        Sequence[Column], Typed("column of free text, such as captions", "NAME|N", "text-column", many=True)
     ] = ()
     number_columns: Annotated[
         Sequence[Column] | Mapping[Any, Feature | None],
-        Typed("column of numeric values: C, C:int, C:float, C:float:3", "C", "number-column", number_column),
+        Typed("column of numeric values: C, C:int, C:float, C:float:3", "C", "number-column", number_column, many=True),
     ] = ()
     missing: Annotated[
         Mapping[Any, str | float] | None,
-        Typed("value for empty cells, e.g. age=nan", "COLUMN=VALUE", "missing", missing_value),
+        Typed("value for empty cells, e.g. age=nan", "COLUMN=VALUE", "missing", missing_value, many=True),
     ] = None
     unlabelled: Annotated[bool, Typed("convert images without labels, from a folder or a list")] = False
     split_column: Annotated[Column | None, Typed("column of the split (default: 'split', if present)", "NAME|N")] = None
@@ -220,7 +222,7 @@ class ColumnOptions:
     """
 
     columns: Annotated[
-        Mapping[str, str], Typed("columns to use, in Parquet etc.: image=jpg,label=cls", "A=B,C=D", "columns")
+        Mapping[str, str], Typed("columns to use, in Parquet etc.: image=jpg,label=cls", "A=B,C=D", many=True)
     ] = field(default_factory=dict)
     unlabelled: bool = False
     one_hot: Sequence[str] = ()

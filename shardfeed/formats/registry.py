@@ -1,6 +1,7 @@
 """The registry of shard formats by name; `NATIVE` is the default."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from shardfeed.errors import UsageError
 from shardfeed.formats.arrayrecord import ArrayRecord
@@ -10,6 +11,8 @@ from shardfeed.formats.parquet import Parquet
 from shardfeed.formats.tfrecord import TFRecord
 from shardfeed.formats.webdataset import WebDataset
 
+Format = Literal["tfrecord", "webdataset", "parquet", "mds", "arrayrecord"]
+NATIVE_NAME: Format = "tfrecord"
 NATIVE = TFRecord()
 FORMATS: Mapping[str, ShardFormat] = {
     each.name: each for each in (NATIVE, WebDataset(), Parquet(), MDS(), ArrayRecord())

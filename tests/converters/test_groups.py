@@ -15,7 +15,7 @@ from foreign_tfrecords import picture
 import shardfeed
 from shardfeed.converters import LabelOptions, Sample, Shares, append, convert, merge, open_source, split
 from shardfeed.converters.planning.groups import Members
-from shardfeed.converters.planning.options import Groups, PlanOptions
+from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.errors import LeakError, UsageError
 from shardfeed.readers import Dataset
@@ -84,9 +84,9 @@ def test_a_patient_is_in_one_split(tmp_path: Path, rule: dict[str, Any], by: Any
 def test_rules_are_joined() -> None:
     """a and b share a patient, b and c a name, c and d their bytes; e has none of it."""
     rows = {"x/1_1": ("p", 1), "y/2_1": ("p", 2), "z/2_2": ("", 3), "z/3_1": ("", 3), "z/4_1": ("", 4)}
-    groups = Groups("patient", "(?P<group>.*)_.*", True)
+    groups: dict[str, Any] = {"group_column": "patient", "group_pattern": "(?P<group>.*)_.*", "group_duplicates": True}
     for seed in range(20):
-        plan = make_plan(Patients(rows), PlanOptions(HALVES, groups=groups, seed=seed))
+        plan = make_plan(Patients(rows), PlanOptions(split=HALVES, **groups, seed=seed))
         of_split = {i: shard.split for shard in plan.shards for i in shard.samples.tolist()}
         assert of_split[0] == of_split[1] == of_split[2] == of_split[3] != of_split[4]
         assert (plan.groups.groups, plan.groups.largest) == (2, 4)
@@ -94,7 +94,7 @@ def test_rules_are_joined() -> None:
 
 def test_empty_values_and_names_that_do_not_match_are_no_group() -> None:
     rows = {f"{i}.png": ("", i) for i in range(10)}
-    plan = make_plan(Patients(rows), PlanOptions(HALVES, groups=Groups("patient", "(?P<group>a)_.*")))
+    plan = make_plan(Patients(rows), PlanOptions(split=HALVES, group_column="patient", group_pattern="(?P<group>a)_.*"))
     assert plan.groups.groups == 10
     assert "10 names of 10 do not match the group pattern: 0.png, 1.png, 2.png, ..." in plan.notes
 
@@ -102,19 +102,21 @@ def test_empty_values_and_names_that_do_not_match_are_no_group() -> None:
 def test_roboflow_stands_for_originals() -> None:
     names = ["a_jpg.rf.0a1b.jpg", "a_jpg.rf.9c.jpg", "b_png.rf.0a1b.jpg", "plain.jpg"]
     rows = {f"images/{name}": ("", i) for i, name in enumerate(names)}
-    plan = make_plan(Patients(rows), PlanOptions(HALVES, groups=Groups(pattern="roboflow")))
+    plan = make_plan(Patients(rows), PlanOptions(split=HALVES, group_pattern="roboflow"))
     assert (plan.groups.groups, plan.groups.largest) == (3, 2)
 
 
-@pytest.mark.parametrize("groups", [Groups("patient"), Groups(pattern=r"(?P<group>p\d+)_.*"), Groups(duplicates=True)])
-def test_by_hash_no_group_moves_when_others_are_added(groups: Groups) -> None:
+@pytest.mark.parametrize(
+    "groups", [{"group_column": "patient"}, {"group_pattern": r"(?P<group>p\d+)_.*"}, {"group_duplicates": True}]
+)
+def test_by_hash_no_group_moves_when_others_are_added(groups: dict[str, Any]) -> None:
     def found(rows: dict[str, tuple[str, int]]) -> dict[str, str]:
         source = Patients(rows)
-        plan = make_plan(source, PlanOptions(HALVES, split_by="hash", groups=groups))
+        plan = make_plan(source, PlanOptions(split=Shares(HALVES, "hash"), **groups))
         return {source[i].key.decode(): shard.split for shard in plan.shards for i in shard.samples.tolist()}
 
     before, after = patients(20), patients(30, 4)
-    if groups.duplicates:
+    if "group_duplicates" in groups:
         after = patients(30)
     was, now = found(before), found(before | after)
     assert {key: now[key] for key in was} == was
@@ -136,7 +138,7 @@ def test_files_are_hashed_only_where_sizes_agree(monkeypatch: pytest.MonkeyPatch
             sizes = [5, 6, 5, 7, 0, 0]
             return Sample(b"%d" % index, Sized(b"%d" % index, sizes[index]), {PATIENT: b""})
 
-    plan = make_plan(Files({str(i): ("", i) for i in range(6)}), PlanOptions(HALVES, groups=Groups(duplicates=True)))
+    plan = make_plan(Files({str(i): ("", i) for i in range(6)}), PlanOptions(split=HALVES, group_duplicates=True))
     assert sorted(read) == [b"0", b"2"]
     assert (plan.groups.groups, plan.groups.largest) == (5, 2)
 
@@ -259,7 +261,7 @@ def test_the_column_of_a_label_file_is_stored(table: Path) -> None:
     assert all(len(found) == 1 for found in places(data).values())
     options = LabelOptions(labels=table / "labels.csv", label_columns=["patient"])
     source = open_source(table / "photos", options=options)
-    plan = make_plan(source, PlanOptions(HALVES, groups=Groups(LABEL)))
+    plan = make_plan(source, PlanOptions(split=HALVES, group_column=LABEL))
     assert plan.groups.groups == 8, "a class may be a group"
 
 
@@ -369,7 +371,7 @@ def test_without_stored_hashes_duplicates_cannot_be_found(tmp_path: Path) -> Non
 
 def test_floats_and_classes_are_the_same_in_a_column_and_in_a_source() -> None:
     def shared(schema: Schema, *values: Any) -> set[bytes]:
-        members = Members(PlanOptions(groups=Groups("x")), schema, no_leaks=False)
+        members = Members(PlanOptions(group_column="x"), schema, no_leaks=False)
         return {members._drawn(members._text(value)) for value in values}
 
     assert len(shared(Schema({"image/x": Feature("float32")}), 0.1, np.float32(0.1))) == 1

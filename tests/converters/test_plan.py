@@ -14,7 +14,7 @@ import pytest
 from shardfeed.converters import ImageFolder, ImageOptions
 from shardfeed.converters.planning import plan as planning
 from shardfeed.converters.planning import samples
-from shardfeed.converters.planning.options import PlanOptions, SplitBy
+from shardfeed.converters.planning.options import PlanOptions, Shares, SplitBy
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.split_shares import draw
 from shardfeed.converters.sources.source import Sample, SourceFile, SourceInfo
@@ -36,7 +36,7 @@ def members(plan: Plan) -> dict[str, list[int]]:
 
 
 def test_each_sample_has_one_place(source: ImageFolder) -> None:
-    plan = make_plan(source, PlanOptions({"train": 0.7, "validation": 0.2, "extra": 0.1}, shards=3))
+    plan = make_plan(source, PlanOptions(split={"train": 0.7, "validation": 0.2, "extra": 0.1}, shards=3))
     assert (
         sorted(i for of_split in members(plan).values() for i in of_split) == list(range(len(source))) == [*range(60)]
     )
@@ -49,11 +49,11 @@ def test_each_sample_has_one_place(source: ImageFolder) -> None:
 
 def test_the_order_in_which_shares_are_given_says_nothing(source: ImageFolder) -> None:
     shares = {"train": 0.4, "validation": 0.3, "test": 0.2, "extra": 0.1}
-    plans = [make_plan(source, PlanOptions(dict(order))) for order in permutations(shares.items())]
+    plans = [make_plan(source, PlanOptions(split=dict(order))) for order in permutations(shares.items())]
     assert len({plan.fingerprint for plan in plans}) == 1
     assert all(members(plan) == members(plans[0]) for plan in plans)
     halves: list[Mapping[str, float]] = [{"train": 0.5, "validation": 0.5}, {"validation": 0.5, "train": 0.5}]
-    one, other = (make_plan(source, PlanOptions(half)) for half in halves)
+    one, other = (make_plan(source, PlanOptions(split=half)) for half in halves)
     assert members(one) == members(other)
     assert one.inputs.digest == other.inputs.digest
     assert json.dumps(one.options.to_json()) == json.dumps(other.options.to_json())
@@ -62,7 +62,7 @@ def test_the_order_in_which_shares_are_given_says_nothing(source: ImageFolder) -
 def test_shares_are_exact_and_each_class_has_its_own(source: ImageFolder) -> None:
     """Shares of 20 images per class are exact, whatever the seed."""
     for seed in range(5):
-        plan = make_plan(source, PlanOptions({"train": 0.75, "validation": 0.15, "test": 0.1}, seed=seed))
+        plan = make_plan(source, PlanOptions(split={"train": 0.75, "validation": 0.15, "test": 0.1}, seed=seed))
         assert plan.split_sizes() == {"train": 45, "validation": 9, "test": 6}
         assert plan.class_counts == {"train": (15, 15, 15), "validation": (3, 3, 3), "test": (2, 2, 2)}
         labels = [source[i].features[LABEL] for i in members(plan)["test"]]
@@ -79,7 +79,7 @@ def test_shares_without_labels_are_exact_too(source: ImageFolder) -> None:
         def __getitem__(self, i: int) -> Sample:
             return Sample(source[i].key, source[i].image)
 
-    plan = make_plan(Unlabelled(), PlanOptions({"train": 0.9, "validation": 0.1}))
+    plan = make_plan(Unlabelled(), PlanOptions(split={"train": 0.9, "validation": 0.1}))
     assert plan.split_sizes() == {"train": 54, "validation": 6}
     assert plan.class_counts == {}
 
@@ -97,7 +97,7 @@ def test_samples_whose_split_is_named_have_no_part_in_the_shares(source: ImageFo
         def __getitem__(self, i: int) -> Sample:
             return replace(source[i], split="test" if i // 20 == named else None)
 
-    plan = make_plan(Some(), PlanOptions({"train": 0.8, "validation": 0.2}))
+    plan = make_plan(Some(), PlanOptions(split={"train": 0.8, "validation": 0.2}))
     for split, drawn, whole in (("test", 0, 20), ("train", 16, 0), ("validation", 4, 0)):
         assert plan.class_counts[split] == tuple(whole if i == named else drawn for i in range(3))
 
@@ -114,10 +114,10 @@ def test_a_small_dataset_has_work_for_several_processes() -> None:
         def __getitem__(self, i: int) -> Sample:
             return Sample(b"%d.png" % i, SourceFile(b"/%d.png" % i, 2_000, 0), {LABEL: np.int64(i % 2)})  # type: ignore[dict-item]  # works too
 
-    plan = make_plan(Icons(), PlanOptions({"train": 0.9, "validation": 0.1}))
+    plan = make_plan(Icons(), PlanOptions(split={"train": 0.9, "validation": 0.1}))
     assert Counter(shard.split for shard in plan.shards) == {"train": 14, "validation": 2}
     assert plan.class_counts == {"train": (5400, 5400), "validation": (600, 600)}
-    assert len(make_plan(Icons(), PlanOptions(shard_size=256_000_000)).shards) == 1
+    assert len(make_plan(Icons(), PlanOptions(shards="256000000B")).shards) == 1
 
 
 class Many:
@@ -146,7 +146,7 @@ class ManyRecords(Many):
 @pytest.mark.parametrize(("source", "by"), [(Many(), "exact"), (Many(), "hash"), (ManyRecords(), "exact")])
 def test_the_number_of_buckets_changes_nothing(source: Many, by: SplitBy, tmp_path: Path) -> None:
     """The samples of each split are sorted by their second draw, as if all were in memory."""
-    options = PlanOptions({"train": 0.7, "validation": 0.2, "extra": 0.1}, split_by=by, shard_size=3_000_000)
+    options = PlanOptions(split=Shares({"train": 0.7, "validation": 0.2, "extra": 0.1}, by), shards="3000000B")
     plans = [make_plan(source, options, False, str(tmp_path), buckets) for buckets in (None, 7, 1024)]
     assert not [*tmp_path.iterdir()]
     assert len({plan.fingerprint for plan in plans}) == 1
@@ -198,7 +198,7 @@ def test_memory_does_not_grow_with_the_samples(tmp_path: Path) -> None:
     def peak(count: int) -> int:
         tracemalloc.start()
         try:
-            plan = make_plan(Many(count), PlanOptions({"train": 0.8, "validation": 0.2}), False, str(tmp_path))
+            plan = make_plan(Many(count), PlanOptions(split={"train": 0.8, "validation": 0.2}), False, str(tmp_path))
             assert len(plan) == count
             return tracemalloc.get_traced_memory()[1]
         finally:
@@ -219,7 +219,7 @@ def test_by_hash_splits_are_what_they_always_were() -> None:
         def __getitem__(self, i: int) -> Sample:
             return Sample(b"%c/%04d.jpg" % (b"abc"[i // 20], i % 20), b"x", {LABEL: i // 20})
 
-    options = PlanOptions({"train": 0.7, "validation": 0.2, "extra": 0.1}, seed=3, split_by="hash")
+    options = PlanOptions(split=Shares({"train": 0.7, "validation": 0.2, "extra": 0.1}, "hash"), seed=3)
     found = members(make_plan(Keys(), options))
     assert found["validation"] == [18, 5, 50, 28, 58, 48, 7, 41, 22, 14, 17, 2]
     assert found["extra"] == [39, 34, 55, 38]
@@ -227,13 +227,13 @@ def test_by_hash_splits_are_what_they_always_were() -> None:
 
 
 def test_how_the_split_is_drawn_matters_only_where_one_is() -> None:
-    assert PlanOptions(split_by="hash").to_json() == PlanOptions().to_json()
+    assert PlanOptions(split=Shares(None, "hash")).to_json() == PlanOptions().to_json()
     half = {"train": 0.5, "test": 0.5}
-    assert PlanOptions(half, split_by="hash").to_json() != PlanOptions(half).to_json()
+    assert PlanOptions(split=Shares(half, "hash")).to_json() != PlanOptions(split=half).to_json()
 
 
 def test_a_split_with_fewer_images_than_shards_is_said(source: ImageFolder) -> None:
-    plan = make_plan(source, PlanOptions({"train": 0.97, "test": 0.03}, shards=5))
+    plan = make_plan(source, PlanOptions(split={"train": 0.97, "test": 0.03}, shards=5))
     assert Counter(shard.split for shard in plan.shards) == {"train": 5, "test": 2}
     assert plan.notes == ["split test has 2 images, so it gets 2 shards instead of 5"]
 
@@ -242,7 +242,7 @@ def test_a_split_with_fewer_images_than_shards_is_said(source: ImageFolder) -> N
     ("changed", "same_order"),
     [
         ({"shards": 5}, True),
-        ({"shard_size": 2000}, True),
+        ({"shards": "2000B"}, True),
         ({"image": ImageOptions(sha256=False)}, True),
         ({"seed": 1}, False),
     ],
@@ -256,7 +256,7 @@ def test_an_option_changes_the_fingerprint_and_only_the_seed_the_order(
 
 
 def test_shards_by_size(source: ImageFolder) -> None:
-    plan = make_plan(source, PlanOptions(shard_size=5000))
+    plan = make_plan(source, PlanOptions(shards="5000B"))
     assert len(plan.shards) == -(-plan.source_bytes // 5000)
     lengths = [len(shard.samples) for shard in plan.shards]
     assert max(lengths) - min(lengths) <= 1
@@ -267,7 +267,7 @@ def test_shards_by_size(source: ImageFolder) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (PlanOptions({"train": 1 - 1e-7, "test": 1e-7}), "split test: none of 60 samples is in it"),
+        (PlanOptions(split={"train": 1 - 1e-7, "test": 1e-7}), "split test: none of 60 samples is in it"),
         (PlanOptions(shards={}), "has no value for the split 'train'"),
         (PlanOptions(shards={"train": 2, "tarin": 3}), "shards: got the split 'tarin', expected 'train'"),
     ],
@@ -280,15 +280,15 @@ def test_what_cannot_be_planned(source: ImageFolder, options: PlanOptions, probl
 @pytest.mark.parametrize(
     "options",
     [
-        {"fractions": {}},
-        {"fractions": {"train": 0.5}},
-        {"fractions": {"train": 1.5, "test": -0.5}},
-        {"fractions": {"a/b": 1.0}},
+        {"split": {}},
+        {"split": {"train": 0.5}},
+        {"split": {"train": 1.5, "test": -0.5}},
+        {"split": {"a/b": 1.0}},
         {"shards": 0},
         {"shards": {"train": 100_000}},
         {"shards": {"train": None}},
-        {"shard_size": 0},
-        {"split_by": "chance"},
+        {"shards": "0B"},
+        {"to": "zip"},
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, object]) -> None:

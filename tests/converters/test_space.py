@@ -45,7 +45,7 @@ def test_shards_are_cut_by_the_pixels_they_will_hold(folder: Callable[..., Path]
         ({"encode": "raw"}, None),
     ):
         image = ImageOptions(**options)  # type: ignore[arg-type]
-        plan = make_plan(source, PlanOptions(shard_size=3000, image=image))
+        plan = make_plan(source, PlanOptions(shards="3000B", image=image))
         assert plan.source_bytes > 24_000
         assert len(plan.shards) == -(-(size or plan.source_bytes) // 3000)
 

@@ -8,17 +8,15 @@ from shardfeed.converters.commit.output import check_new_output
 from shardfeed.converters.existing.adopt import adopt, check_names
 from shardfeed.converters.existing.surveying import Survey, splits_of, survey
 from shardfeed.converters.sources.files.class_names import read_named_classes
-from shardfeed.declared import assignments
 from shardfeed.errors import UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
 from shardfeed.storage.storage import local_output, local_path
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
-from shardfeed.tools.arguments import add_output_arguments, given, output_bar
+from shardfeed.tools.arguments import add_options, add_output_arguments, options_given, output_bar
 from shardfeed.tools.convert_report import feature_table
 
-PYTHON_NAMES = {"splits": "--split"}
 _NAMES_SHOWN = 8
 
 
@@ -31,16 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="dataset directory to create, with links to the files (default: FOLDER becomes the dataset)",
     )
-    add("--split-name", metavar="NAME", help="put all files into this split")
-    add("--split", metavar="NAME=PATTERN", action="append", help="files of a split: train='*.tfrec' (repeatable)")
-    add("--image-key", metavar="KEY", help=f"feature with the image (default: {ENCODED}, else detected)")
-    add("--label-key", metavar="KEY", help=f"feature with the label (default: {LABEL}, else detected)")
-    add(
-        "--class-names",
-        metavar="FILE",
-        help="class names: one per line in label order, `1:cat`, JSON, YAML, CSV, or a label map",
-    )
-    add("--partial", action="store_true", help="accept a split with missing shards")
+    add_options(parser, survey)
     add("--dry-run", action="store_true", help="read all records, print what they contain, write nothing")
     add_output_arguments(parser)
 
@@ -51,15 +40,15 @@ def run(args: argparse.Namespace) -> int:
         problem = f"holds a {MANIFEST}: a dataset already"
         raise UsageError(args.folder, problem, "`shardfeed rebuild DIR` restores its indexes")
     started = time.monotonic()
-    names = None if args.class_names is None else read_named_classes(args.class_names)
-    patterns = assignments("--split", args.split, str) if args.split else None
+    options = options_given(args, survey)
+    if args.class_names is not None:
+        options["class_names"] = read_named_classes(args.class_names)
     if args.out is not None:
         check_new_output(local_output(args.out))  # before hours of reading
     elif not args.dry_run:
-        check_names(args.folder, splits_of(local_path(args.folder), args.split_name, patterns))
+        check_names(args.folder, splits_of(local_path(args.folder), args.split_name, options.get("splits")))
     with output_bar(args) as bar:
-        options = given(args, "split_name", "image_key", "label_key", "partial")
-        found = survey(args.folder, splits=patterns, class_names=names, progress=bar.update, **options)
+        found = survey(args.folder, progress=bar.update, **options)
     manifest = None if args.dry_run else adopt(found, args.out)
     seconds = time.monotonic() - started
     if args.json:

@@ -11,7 +11,7 @@ import pytest
 from foreign_tfrecords import picture
 
 from shardfeed.converters import LabelOptions, RejectCode, convert, open_source
-from shardfeed.converters.planning.options import Groups, PlanOptions
+from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.sources import remote
 from shardfeed.converters.sources.files.image_lookup import ImageLookup
@@ -82,8 +82,8 @@ def test_duplicates_are_read_in_threads(tmp_path: Path, monkeypatch: pytest.Monk
     with web_server(tmp_path) as server:
         rows = [f"{server.url}/{i}.png,{i % 2}" for i in range(300)]
         (tmp_path / "list.csv").write_text("\n".join(["image_url,label", *rows]) + "\n")
-        groups = Groups(duplicates=True)
-        plan = make_plan(open_source(tmp_path / "list.csv"), PlanOptions({"train": 0.5, "test": 0.5}, groups=groups))
+        options = PlanOptions(split={"train": 0.5, "test": 0.5}, group_duplicates=True)
+        plan = make_plan(open_source(tmp_path / "list.csv"), options)
         assert len(server.requests) == 300
     assert (plan.groups.groups, plan.groups.largest) == (100, 3)
     assert len(threads) > 1

@@ -56,13 +56,7 @@ DIR_OUT = {"DIR": "out", "OUT": "new", "DATASET": "out"}
     Way("--split", 60),
 )
 @advises(
-    "tools/commands/remove_command.py: give --keys FILE, or --key KEY",
-    "remove out new",
-    Way("--keys", 5, fill={"FILE": "keys.txt"}),
-    Way("--key", 5, fill={"KEY": "rose/1.jpg"}),
-)
-@advises(
-    "tools/arguments.py: ; write {}MB, or --shards {}",
+    "converters/planning/options.py: write {}MB, or --shards {}",
     "reshard out new --shard-size 2",
     Way("--shards", 6, drop="--shard-size"),
 )
