@@ -2,6 +2,7 @@
 
     train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for your own loops
     array_batches, eval_array_batches           NumPy arrays, for JAX and others; TrainingArrays, ArrayBatches, Ranks
+    crop                                                        several views of an image, decoded once
     keras_batches                                               the same for Keras on any backend
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
     Backup, Position                                            resuming a training run
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.arrays import ArrayBatches as ArrayBatches
     from shardfeed.pipelines.arrays import TrainingArrays as TrainingArrays
     from shardfeed.pipelines.arrays import array_batches as array_batches
+    from shardfeed.pipelines.arrays import crop as crop
     from shardfeed.pipelines.arrays import eval_array_batches as eval_array_batches
     from shardfeed.pipelines.caching.cache import Cache as Cache
     from shardfeed.pipelines.caching.cache import cached as cached

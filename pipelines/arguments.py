@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.declared import Range
 from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.geometry import BY_ORDER, Crop
+from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
 from shardfeed.pipelines.orders.order import Order
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Mixture, Samples
@@ -47,6 +47,18 @@ def check_size(order: Order, crop: Crop) -> None:
         raise UsageError("image_size", problem, f"give one, for example 224, {remedy}")
     problem = f"got {crop.target[0]} x {crop.target[1]} pixels, and Global(shapes=...) gives each batch its own size"
     raise UsageError("image_size", problem, "leave the size out, also of a crop, as in letterbox()")
+
+
+Views = Annotated[Sequence[RandomCrop] | None, "for example views=[crop(224), crop(224), crop(96, area=(0.05, 0.3))]"]
+
+
+def views_crop(views: Sequence[RandomCrop], **others: Any) -> Crops:
+    """The crop to several views. Raises UsageError if there is none, or if one of the `others` is given, too."""
+    also = next((name for name, given in others.items() if given), None)
+    if also or not views:
+        problem = f"got {also}, too, which is for one view" if also else "got no view"
+        raise UsageError("views", problem, f"leave {also or 'it'} out")
+    return Crops(tuple(views))
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:

@@ -17,11 +17,13 @@ from shardfeed.pipelines.arguments import (
     Channels,
     S,
     Size,
+    Views,
     check_image_feature,
     check_shared_batch,
     check_size,
     images_and_labels,
     tag_count,
+    views_crop,
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher, reads_in_turn
@@ -58,6 +60,7 @@ def array_batches(
     flip: bool = True,
     letterbox: bool = False,
     channels: Channels = 3,
+    views: Views = None,
     seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
@@ -87,6 +90,7 @@ def array_batches(
             (1, 1), so that crops are centred, and as large as the shape's aspect ratio allows.
         letterbox: whether the whole image is resized to fit and padded with 0, instead of cropped.
         channels: 3, or 1 for gray images, of which then no copies are made; of colours it is their brightness.
+        views: instead of the arguments of one crop: of `crop`. Images are then a list with a batch for each view.
         seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
             dataset in a bucket `Blocks(block_bytes=8 << 20)`. "stream" is not supported.
@@ -126,6 +130,10 @@ def array_batches(
     usual = WHOLE if image_size is None else {"area": AREA, "aspect_ratio": ASPECT_RATIO}
     window = RandomWindow(area or usual["area"], aspect_ratio or usual["aspect_ratio"])
     crop = Letterbox(size, 0, channels) if letterbox else RandomCrop(size, window, flip, channels)
+    if views is not None:
+        shaped = {"image_size": image_size, "area": area, "aspect_ratio": aspect_ratio, "flip": not flip}
+        shaped |= {"letterbox": letterbox, "channels": channels == 1, "targets": targets}
+        crop = views_crop(views, **shaped)
     if letterbox and (area, aspect_ratio, flip) != (None, None, True):
         raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
     order = default_order(samples, Global()) if order is None else order
@@ -141,6 +149,27 @@ def array_batches(
     arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)
     options: Any = {"damaged": damaged, "workers": workers, "process": process, "start_step": start_step}
     return TrainingArrays(arranged, chosen, crop, parts, **options)
+
+
+@checked
+def crop(
+    size: Size,
+    *,
+    area: tuple[float, float] = AREA,
+    aspect_ratio: tuple[float, float] = ASPECT_RATIO,
+    flip: bool = True,
+    channels: Channels = 3,
+) -> RandomCrop:
+    """Make one of the `views` of `array_batches`, `torch_loader` and `train_batches`.
+
+    Arguments are as in `random_resized_crop`. Raises UsageError as that does.
+
+    Example:
+        views = [crop(224, area=(0.4, 1.0)), crop(224, area=(0.4, 1.0)), crop(96, area=(0.05, 0.4))]
+        for (first, second, small), labels in array_batches(data["train"], batch_size=256, views=views):
+            loss = model(first / 255, second / 255, small / 255)
+    """
+    return RandomCrop(checked_size(size), RandomWindow(area, aspect_ratio), flip, channels)
 
 
 @checked

@@ -139,7 +139,7 @@ class BatchMaker(Generic[T]):
         keys: Collection[str],
         finish: Callable[[Record, Any, View], T],
         *,
-        each: Callable[[Any], Iterable[Any]] = iter,
+        each: Callable[[Any], Iterable[Any]] = lambda images: images[0] if isinstance(images, list) else images,
         **options: Any,
     ) -> None:
         self._finish, self._each = finish, each

@@ -276,6 +276,11 @@ class Crop:
             raise UsageError("size", "the crop has no size, and this batch has no shape", remedy)
         return self._to(shape)
 
+    @property
+    def parts(self) -> "Sequence[Crop]":
+        """The crops of several views; itself if there is one."""
+        return (self,)
+
     def _to(self, shape: tuple[int, int]) -> "Crop":
         made: Any = self
         return replace(made, target=shape)
@@ -361,3 +366,18 @@ class Letterbox(Crop):
 
     def view(self, height: int, width: int) -> View:
         return letterboxed((height, width), self.target)
+
+
+@dataclass(frozen=True)
+class Crops(Crop):
+    """Several views of each image, `parts[n]` by the seeds that `windows.view_seeds` gives view n. Each has a size."""
+
+    views: Sequence[Crop]
+
+    @property
+    def parts(self) -> Sequence[Crop]:
+        return self.views
+
+    @property
+    def target(self) -> tuple[int, int]:  # type: ignore[override]  # it is never set
+        return self.views[0].target

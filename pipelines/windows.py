@@ -53,6 +53,11 @@ def sample_seeds(seeds: np.ndarray, shape: tuple[int, int] | None = None) -> lis
     return made
 
 
+def view_seeds(seeds: np.ndarray, view: int) -> np.ndarray:
+    """Seeds of one of several views of samples, int64 [k, 2], from the order's; view 0 has those of a single view."""
+    return np.stack([hashed(seeds[:, 0], view).astype(np.int64), seeds[:, 1]], 1) if view else seeds
+
+
 class Window(NamedTuple):
     """Pixels of an image: rows `top` to `top + height`, columns `left` to `left + width`."""
 

@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeVar
+from itertools import accumulate, chain
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from shardfeed.formats.example import cut_out, decode
 from shardfeed.pipelines.decoding.compiled import Allocate, compiled_decoder
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
+from shardfeed.pipelines.windows import view_seeds
 from shardfeed.released import Released
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH, Schema
 
@@ -32,7 +33,10 @@ _ALIGNED = 64  # bytes: arrays at multiples of this become tensors without a cop
 
 
 class Batch(NamedTuple):
-    """Batch of k records: images, [k, height, width, channels] or `Packed`, views, and Examples of other features."""
+    """Batch of k records: images, [k, height, width, channels] or `Packed`, views, and Examples of other features.
+
+    Of several crops a list of images, and the views of the first.
+    """
 
     images: Any
     views: list[View]
@@ -77,24 +81,32 @@ class BatchDecoder:
         self._threads = max(1, threads)
         self._pool = ThreadPoolExecutor(threads, "shardfeed-decode") if threads else None
         self._allocate = allocate or ReusedMemory()
-        plain = not self._beside and crop.channels == 3 and dtype == UINT8
+        plain = not self._beside and dtype == UINT8 and all(part.channels == 3 for part in crop.parts)
         self._compiled = compiled_decoder(crop, self.keys, like_cuda) if plain else None
 
     def __call__(self, payloads: Sequence[bytes], seeds: np.ndarray) -> Batch:
         """Return the batch of some records, with their seeds, int64 [k, 2]. Raises UndecodableError."""
-        images = self._allocate((len(payloads), *self._crop.target, self._crop.channels * self._dtype.itemsize))
-        images = images.view(self._dtype)
-        if self._compiled is None or self._crop.letterboxes or not len(payloads):
-            views, others = self._one_by_one(range(len(payloads)), payloads, seeds, images)
-            return Batch(images, views, others)
-        found = self._compiled(payloads, seeds)
-        self._in_threads(lambda _: found.make(images, self._shrink is not None), range(self._threads))
-        views, others = found.views(), found.others()
-        if not found.made.all():
-            rest = np.flatnonzero(~found.made).tolist()
-            for at, view, other in zip(rest, *self._one_by_one(rest, payloads, seeds, images), strict=True):
+        count, parts = len(payloads), self._crop.parts
+        images = self._room(count)
+        views, others, rest = cast(list[Any], [None] * count), [b""] * count, list(range(count))
+        if self._compiled is not None and not self._crop.letterboxes and count:
+            found = self._compiled(payloads, seeds)
+            self._in_threads(lambda _: found.make(images, self._shrink is not None), range(self._threads))
+            views, others, rest = found.views(), found.others(), np.flatnonzero(~found.made).tolist()
+        for number in reversed(range(len(parts) if rest else 0)):  # the first view is the record's
+            made = self._one_by_one(rest, payloads, view_seeds(seeds, number), images[number], parts[number])
+            for at, view, other in zip(rest, *made, strict=True):
                 views[at], others[at] = view, other
-        return Batch(images, views, others)
+        return Batch(images if len(parts) > 1 else images[0], views, others)
+
+    def _room(self, count: int) -> list[np.ndarray]:
+        """Memory for the images of each view, [count, height, width, channels], in one piece."""
+        shapes = [(count, *crop.target, crop.channels) for crop in self._crop.parts]
+        sizes = [math.prod(shape) * self._dtype.itemsize for shape in shapes]
+        starts = list(accumulate((-(-size // _ALIGNED) * _ALIGNED for size in sizes[:-1]), initial=0))
+        whole = self._allocate((starts[-1] + sizes[-1],))
+        pieces = (whole[start : start + size] for start, size in zip(starts, sizes, strict=True))
+        return [piece.view(self._dtype).reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
     def at(self, shape: tuple[int, int] | None) -> "BatchDecoder":
         """The decoder of a batch of this shape, with the same threads; itself if the crop has a size."""
@@ -111,16 +123,16 @@ class BatchDecoder:
         self._pool = None
 
     def _one_by_one(
-        self, which: Sequence[int], payloads: Sequence[bytes], seeds: np.ndarray, images: Any
+        self, which: Sequence[int], payloads: Sequence[bytes], seeds: np.ndarray, images: Any, crop: Crop
     ) -> tuple[list[View], list[bytes]]:
         """Fill some of `images`, which are found by number; return their views, and the rest of their records."""
-        choices = self._crop.choices(seeds[which])
+        choices = crop.choices(seeds[which])
         # Two per thread, so that a slow task delays no others.
         count = min(_MOST_OF_TASK, -(-len(which) // (2 * self._threads))) or 1
 
         def part(start: int) -> list[tuple[View, bytes]]:
             mine = zip(which[start : start + count], choices[start : start + count], strict=True)
-            return [self._make(payloads[at], choose, images[at]) for at, choose in mine]
+            return [self._make(payloads[at], choose, images[at], crop) for at, choose in mine]
 
         made = list(chain.from_iterable(self._in_threads(part, range(0, len(which), count))))
         return [view for view, _ in made], [others for _, others in made]
@@ -136,18 +148,18 @@ class BatchDecoder:
             return [call(number) for number in numbers]
         return [part.result() for part in parts]
 
-    def _make(self, payload: bytes, choose: ChooseView, image: np.ndarray) -> tuple[View, bytes]:
+    def _make(self, payload: bytes, choose: ChooseView, image: np.ndarray, crop: Crop) -> tuple[View, bytes]:
         """Fill `image`, [height, width, channels]; return its view, and the rest of the record.
 
         Images are planned one after the other: planning several at once would hold the interpreter's lock for as long.
         """
         try:
             record, others = self._record(payload)
-            planned = plan_view(record, choose, like_cuda=self._like_cuda, gray=self._crop.channels == 1)
+            planned = plan_view(record, choose, like_cuda=self._like_cuda, gray=crop.channels == 1)
             pixels = planned.pixels()
         except IntegrityError as error:
             raise UndecodableError(payload, error) from None
-        fit(pixels, planned.view, image, self._crop.fill, self._shrink)
+        fit(pixels, planned.view, image, crop.fill, self._shrink)
         return planned.view, others
 
     def _record(self, payload: bytes) -> tuple[dict[str, Any], bytes]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from shardfeed.native import library
 from shardfeed.pipelines.geometry import Crop, View, cropped
-from shardfeed.pipelines.windows import Window
+from shardfeed.pipelines.windows import Window, view_seeds
 from shardfeed.schema import ENCODED, RESTARTS
 
 Allocate = Callable[[tuple[int, ...]], np.ndarray]  # from a shape to an array of bytes that no one else uses
@@ -27,6 +27,7 @@ _RECORD = np.dtype(
         *((name, np.int32) for name in ("height", "width", "known", "made")),
     ]
 )
+_TARGET = np.dtype([("images", np.int64), ("tall", np.int32), ("wide", np.int32)])
 _VIEW = np.dtype([(name, np.int32) for name in ("top", "left", "height", "width", "ratio", "mirrored")])
 
 
@@ -56,29 +57,35 @@ class CompiledImages:
         self._sizes = np.stack([self._records["height"], self._records["width"]], 1).astype(np.int64)
         known = self._records["known"] != 0
         self._sizes[~known] = 1  # any view: nothing is made of it
-        self._windows, self._mirrored = crop.windows(seeds, self._sizes)
-        # As `geometry.reduction`.
-        fits = (self._windows[:, 2:] // np.array(crop.target)).min(1)
-        ratios = np.select([fits >= 8, fits >= 4, fits >= 2], [8, 4, 2], 1) if not like_cuda else np.ones_like(fits)
-        self._views = np.empty(len(payloads), _VIEW)
-        for column, name in enumerate(("top", "left", "height", "width")):
-            self._views[name] = self._windows[:, column]
-        self._views["ratio"], self._views["mirrored"] = ratios, self._mirrored
-        self._windows -= self._windows % ratios[:, None]  # whole pixels of the smaller image
+        self._views = np.empty((len(payloads), len(crop.parts)), _VIEW)
+        seen = [self._choose(part, view_seeds(seeds, number), number) for number, part in enumerate(crop.parts)]
+        self._windows, self._mirrored = seen[0]
         self._next = np.zeros(1, np.int32)
 
-    def make(self, images: np.ndarray, antialias: bool) -> None:
-        """Make images until none is left, into `images`, uint8 [k, height, width, 3]."""
-        tall, wide = self._crop.target
+    def _choose(self, crop: Crop, seeds: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Choose a view of each image: its window, in whole pixels of the smaller image, and whether it is mirrored."""
+        windows, mirrored = crop.windows(seeds, self._sizes)
+        # As `geometry.reduction`.
+        fits = (windows[:, 2:] // np.array(crop.target)).min(1)
+        ratios = np.select([fits >= 8, fits >= 4, fits >= 2], [8, 4, 2], 1)
+        ratios = np.ones_like(fits) if self._like_cuda else ratios
+        views = self._views[:, number]
+        for column, name in enumerate(("top", "left", "height", "width")):
+            views[name] = windows[:, column]
+        views["ratio"], views["mirrored"] = ratios, mirrored
+        return windows - windows % ratios[:, None], mirrored
+
+    def make(self, images: Sequence[np.ndarray], antialias: bool) -> None:
+        """Make images until none is left, into those of each view, uint8 [k, height, width, 3]."""
+        targets = np.array([(each.ctypes.data, *each.shape[1:3]) for each in images], _TARGET)
         self._library.shardfeed_make(
             len(self._payloads),
             _address(self._records),
             _address(self._views),
-            tall,
-            wide,
+            len(images),
+            _address(targets),
             antialias,
             not self._like_cuda,
-            _address(images),
             _address(self._next),
         )
 

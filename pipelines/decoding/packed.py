@@ -66,7 +66,7 @@ class Packer(BatchDecoder):
         rest, target = np.flatnonzero(~packed.is_jpeg).tolist(), self._crop.target
         packed.places[rest] = (*target, 0, 0, *target, 0, 0, *target, 0)
         images = {at: packed.data[: packed.ends[at]][-3 * math.prod(target) :].reshape(*target, 3) for at in rest}
-        for at, view, other in zip(rest, *self._one_by_one(rest, payloads, seeds, images), strict=True):
+        for at, view, other in zip(rest, *self._one_by_one(rest, payloads, seeds, images, self._crop), strict=True):
             views[at], others[at] = view, other
         return Batch(packed, views, others)
 

@@ -32,11 +32,11 @@ class GraphTransform:
 
     Args:
         crop: the window that it cuts, as arithmetic.
-        draw: the same as operations of a graph: the choice of the window, from a sample's seed.
+        draw: the same as operations of a graph: the choice of the window, from a sample's seed. None: there are none.
         antialias: as of `decode_window`.
     """
 
-    def __init__(self, crop: Crop, draw: Draw, *, antialias: bool = False) -> None:
+    def __init__(self, crop: Crop, draw: Draw | None, *, antialias: bool = False) -> None:
         self.crop, self.antialias = crop, antialias
         self.target, self._draw = crop.target, draw
 
@@ -57,6 +57,7 @@ class GraphTransform:
     def see(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ViewTensors]:
         """The image, and its view: the window of the stored image that it shows. Raises UsageError without a size."""
         self.crop.at(None)
+        assert self._draw is not None
         choose, mirrored = self._draw(seed)
         decoded = decode_window(features, choose, antialias=self.antialias, channels=self.crop.channels)
         image = resized(decoded.pixels, decoded.target, antialias=self.antialias)

@@ -10,13 +10,13 @@ import tensorflow as tf
 from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Channels, Size, check_transforms, images_and_labels
+from shardfeed.pipelines.arguments import Channels, Size, Views, check_transforms, images_and_labels, views_crop
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
 from shardfeed.pipelines.samples import SamplesLike
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Transform, assemble_batches
-from shardfeed.pipelines.tensorflow.augment import usual_crop
+from shardfeed.pipelines.tensorflow.augment import GraphTransform, usual_crop
 from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged
@@ -30,6 +30,7 @@ def train_batches(
     batch_size: Count,
     image_size: Size | None = None,
     channels: Channels = 3,
+    views: Views = None,
     seed: Seed = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
@@ -66,6 +67,7 @@ def train_batches(
             gives each batch its own size, leave it out: crops are then centred, and as large as its aspect ratio
             allows.
         channels: as in `random_resized_crop`.
+        views: instead of both: of `shardfeed.pipelines.crop`. Images are then a tuple with a batch for each view.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
@@ -92,9 +94,13 @@ def train_batches(
         model.fit(batches, epochs=3)
     """
     samples, keys = images_and_labels(samples, label)
+    if views is None:
+        image = usual_crop(image_size, channels)
+    else:
+        image = GraphTransform(views_crop(views, image_size=image_size, channels=channels == 1), None)
     return make_batches(
         samples,
-        labelled(usual_crop(image_size, channels), label, samples.schema),
+        labelled(image, label, samples.schema),
         batch_size=batch_size,
         seed=seed,
         order=order,

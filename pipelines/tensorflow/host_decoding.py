@@ -36,7 +36,7 @@ class HostTransform(Protocol):
 
     image: Any
 
-    def finish_batch(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> Any: ...
+    def finish_batch(self, features: dict[str, Any], seeds: tf.Tensor, images: Any) -> Any: ...
 
 
 @runtime_checkable
@@ -69,7 +69,8 @@ def check_shapes(order: Order, transform: Any, on_host: "HostImages | None") -> 
     image = getattr(transform, "image", None)
     if isinstance(image, GraphTransform):
         check_size(order, image.crop)
-    if not isinstance(order, ShapeOrder) or on_host is not None:
+    several = isinstance(image, GraphTransform) and len(image.crop.parts) > 1
+    if on_host is not None or not (several or isinstance(order, ShapeOrder)):
         return
     remedy = "use array_batches or torch_loader"  # for formats that TensorFlow does not decode
     if not isinstance(image, GraphTransform):
@@ -78,8 +79,9 @@ def check_shapes(order: Order, transform: Any, on_host: "HostImages | None") -> 
         remedy = "leave out antialias=True"
     elif not has_opencv():
         remedy = "pip install opencv-python-headless"
-    problem = "got Global(shapes=...), and TensorFlow's operations make the images, all of one size"
-    raise UsageError("order", problem, remedy)
+    got = "several" if several else "Global(shapes=...)"
+    problem = f"got {got}, and TensorFlow's operations make the images, all of one size"
+    raise UsageError("views" if several else "order", problem, remedy)
 
 
 class HostImages:
@@ -105,28 +107,28 @@ class HostImages:
         aliases: Mapping[str, str],
         seeds: tf.Tensor,
         records: tf.Tensor,
-        images: tf.Tensor,
-        views: tf.Tensor | None = None,
+        *images: tf.Tensor,
     ) -> Any:
-        """Apply the rest of the transform to a batch; if `views` is given, to one sample, its image and its view.
+        """Apply the rest of the transform to a batch; if it follows views, to one sample, its image and its view.
 
-        `spec`: parse spec of all features in use. `aliases`: other names of features, with their keys.
+        `images`: those of each view. `spec`: parse spec of all features in use. `aliases`: other names of features,
+        with their keys.
         """
         rest = {key: feature for key, feature in spec.items() if key not in self.keys}
-        parse = tf.io.parse_example if views is None else tf.io.parse_single_example
+        parse = tf.io.parse_single_example if self.follows else tf.io.parse_example
         features = parse(records, rest) if rest else {}
         features |= {alias: features[key] for alias, key in aliases.items() if key in features}
-        if isinstance(self._transform, ViewFollower) and views is not None:
-            return self._transform.follow(features, seeds, images, row_view(views, self._crop))
-        assert isinstance(self._transform, HostTransform)
-        return self._transform.finish_batch(features, seeds, images)
+        if isinstance(self._transform, ViewFollower):
+            image, view = images
+            return self._transform.follow(features, seeds, image, row_view(view, self._crop))
+        return self._transform.finish_batch(features, seeds, images[0] if len(images) == 1 else images)
 
     def of_batches(
         self, numbers: tf.data.Dataset, read: Callable[..., Records], size: int | None, *, in_turn: bool
     ) -> tf.data.Dataset:
         """Make a batch of what `read` returns for each of `numbers`. `size`: b, None if it varies."""
-        shape = [size, *static_sides(self._crop.target), self._crop.channels]
-        specs = [([size, 2], tf.int64), ([size], tf.string), (shape, self._dtype)]
+        specs: list[Any] = [([size, 2], tf.int64), ([size], tf.string)]
+        specs += [([size, *static_sides(each.target), each.channels], self._dtype) for each in self._crop.parts]
         if self.follows:
             specs.append(([size, VIEW_NUMBERS], tf.int32))
         types = tuple(tf.TensorSpec(*spec) for spec in specs)
@@ -135,7 +137,8 @@ class HostImages:
 
     def _made(self, records: Records) -> tuple[np.ndarray, ...]:
         batch = self._images(records)
-        made = records.seeds, np.array(batch.others, object), batch.images
+        images = batch.images if isinstance(batch.images, list) else [batch.images]
+        made = records.seeds, np.array(batch.others, object), *images
         if not self.follows:
             return made
         rows = [(*view.size, *view.window, *view.content, *view.target, view.mirrored) for view in batch.views]

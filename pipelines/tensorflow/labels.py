@@ -44,9 +44,10 @@ class Labelled:
         if self.classes is None:
             return images, found
         places = tf.stack([tf.cast(found.value_rowids(), tf.int64), found.values], 1)
-        hot = tf.zeros([tf.shape(images)[0], self.classes])
+        first = tf.nest.flatten(images)[0]
+        hot = tf.zeros([tf.shape(first)[0], self.classes])
         hot = tf.tensor_scatter_nd_update(hot, places, tf.ones_like(found.values, tf.float32))
-        return images, tf.ensure_shape(hot, [images.shape[0], self.classes])
+        return images, tf.ensure_shape(hot, [first.shape[0], self.classes])
 
 
 @checked

@@ -11,7 +11,16 @@ import numpy as np
 
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import WHOLE, S, Size, check_shared_batch, check_size, images_and_labels
+from shardfeed.pipelines.arguments import (
+    WHOLE,
+    S,
+    Size,
+    Views,
+    check_shared_batch,
+    check_size,
+    images_and_labels,
+    views_crop,
+)
 from shardfeed.pipelines.caching.client import read_through_fetcher
 from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.engine import DrawnReader
@@ -51,9 +60,10 @@ def torch_loader(
     image_size: Size | None = None,
     transform: Transform | None = None,
     image_transform: Callable[..., Any] | None = None,
+    views: Views = None,
     seed: Seed = 0,
     order: OrderLike | None = None,
-    label: str = LABEL,
+    label: str | None = LABEL,
     start_step: Step | None = None,
     pad: float | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -88,6 +98,8 @@ def torch_loader(
             torchvision or albumentations. It gets its usual input: an RGB Pillow image, as from torchvision's
             `ImageFolder`; for albumentations `image=` with a uint8 array [height, width, 3]. Its random draws depend
             only on the sample's own seed, so that a resumed run is exact. It must be picklable if workers are spawned.
+        views: instead of `image_size`: of `shardfeed.pipelines.crop`. Images are then a list with a batch for each
+            view. With `label=None` it is the whole batch.
         seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
             dataset in a bucket `Blocks(block_bytes=8 << 20)`. "stream" is not supported.
@@ -133,9 +145,15 @@ def torch_loader(
     if order == "stream" or isinstance(order, Stream):
         problem = f"got {order!r}, an order that only TensorFlow's batches have"
         raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
+    if views is not None:
+        given = {"image_size": image_size, "transform": transform, "image_transform": image_transform}
+        made = GeometricTransform(views_crop(views, **given))
+        image_transform, transform = (made, None) if label is not None else (None, made)
+    elif label is None:
+        raise UsageError("label", "got None, which is for views", "give a key")
     if isinstance(order, Global) and order.shapes and [image_size, transform, image_transform].count(None) == 3:
         image_transform = random_resized_crop(**WHOLE)
-    samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
+    samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label or "")
     _check_decode(decode, samples, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
@@ -345,8 +363,8 @@ def _check_decode(decode: Decode, samples: Samples, transform: Transform, collat
         remedy = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
     elif transform.image.shrink is None:
         got, remedy = "antialias=False", "leave it out: the GPU resizes with antialiasing"
-    elif dtype == np.uint16 or transform.image.crop.channels == 1:
-        got, remedy = "images of 16 bits, or channels=1", "leave decode out: the GPU makes RGB of 8 bits"
+    elif dtype == np.uint16 or transform.image.crop.channels == 1 or len(transform.image.crop.parts) > 1:
+        got, remedy = "images of 16 bits, channels=1 or views", "leave decode out: the GPU makes RGB of 8 bits"
     if got and decode != "cpu":
         raise UsageError("decode", f"got {decode!r} and {got}", remedy)
 

@@ -59,11 +59,13 @@ class SharedImages:
         return SharedBatch(images)
 
 
-def apart(images: np.ndarray) -> list[torch.Tensor]:
+def apart(images: np.ndarray | list[np.ndarray]) -> list[Any]:
     """The images of a batch, [k, height, width, channels], as tensors [channels, height, width], for `joined`.
 
-    They are parts of the tensor whose memory the array is, if there is one.
+    They are parts of the tensor whose memory the array is, if there is one. Of several views: a list for each image.
     """
+    if isinstance(images, list):
+        return list(map(list, zip(*map(apart, images), strict=True)))
     whole = tensor_of(images).permute(0, 3, 1, 2)
     parts = list(whole.unbind())
     vars(parts[0])["batch"] = whole  # so that nothing of the user's is taken for ours, and handed on without a copy

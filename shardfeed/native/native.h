@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#define SHARDFEED_INTERFACE 4
+#define SHARDFEED_INTERFACE 5
 #define SHARDFEED_VISIBLE extern "C" __attribute__((visibility("default")))
 
 // SHARDFEED_INTERFACE of what was built.
@@ -50,14 +50,20 @@ struct ShardfeedView {
     int32_t top, left, height, width, ratio, mirrored;
 };
 
+// Where the images of a view go: uint8 [count, tall, wide, 3].
+struct ShardfeedTarget {
+    uint8_t *images;
+    int32_t tall, wide;
+};
+
 // Find the images of `count` records, whose Examples have `image/restarts` if `seekable`.
 SHARDFEED_VISIBLE void shardfeed_find(int32_t count, ShardfeedRecord *records, int32_t seekable);
 
-// Make the images of `count` records, uint8 [count, tall, wide, 3] at `images`. Called by several threads at once: each
-// takes the next record by adding one to `next`, which begins at 0. `smooth`: subsampled colours are interpolated, which
+// Make `each` views of the images of `count` records, views[each * i ...] of image i. Called by several threads at once:
+// each takes the next record by adding one to `next`, which begins at 0. `smooth`: subsampled colours are interpolated, which
 // is libjpeg's default; else repeated, as a GPU does.
-SHARDFEED_VISIBLE void shardfeed_make(int32_t count, ShardfeedRecord *records, const ShardfeedView *views, int32_t tall,
-                                      int32_t wide, int32_t antialias, int32_t smooth, uint8_t *images, int32_t *next);
+SHARDFEED_VISIBLE void shardfeed_make(int32_t count, ShardfeedRecord *records, const ShardfeedView *views, int32_t each,
+                                      const ShardfeedTarget *targets, int32_t antialias, int32_t smooth, int32_t *next);
 
 // Copy the Examples without what was cut out of them to `others`, one behind the other.
 SHARDFEED_VISIBLE void shardfeed_others(int32_t count, const ShardfeedRecord *records, uint8_t *others);

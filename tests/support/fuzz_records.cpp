@@ -26,11 +26,17 @@ void try_record(const Input &bytes, Draw &draw) {
     if (!part(record.height, view.top, view.height) || !part(record.width, view.left, view.width)) return;
     view.mirrored = draw() % 2;
     int tall = 1 + draw() % 64, wide = 1 + draw() % 64, antialias = draw() % 2, smooth = draw() % 2;
-    Input pixels(3 * tall * wide), again(3 * tall * wide);
+    Input pixels(6 * tall * wide), again(6 * tall * wide);
+    const ShardfeedView views[] = {view, {0, 0, record.height, record.width, 1 << draw() % 4, !view.mirrored}};
+    const auto targets = [&](Input &into) {
+        const ShardfeedTarget first{into.data(), tall, wide}, second{into.data() + 3 * tall * wide, tall, wide};
+        return std::vector<ShardfeedTarget>{first, second};
+    };
+    const auto to = targets(pixels), to_again = targets(again);
     ShardfeedRecord copy = record;
     int32_t next = 0, next_again = 0;
-    shardfeed_make(1, &record, &view, tall, wide, antialias, smooth, pixels.data(), &next);
-    std::thread([&] { shardfeed_make(1, &copy, &view, tall, wide, antialias, smooth, again.data(), &next_again); }).join();
+    shardfeed_make(1, &record, views, 2, to.data(), antialias, smooth, &next);
+    std::thread([&] { shardfeed_make(1, &copy, views, 2, to_again.data(), antialias, smooth, &next_again); }).join();
     counts.made += record.made;
     if (record.made != copy.made || (record.made && pixels != again)) missed("made otherwise in a new thread");
 
