@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from datasets import stored
 
-import shardfeed
-from shardfeed.converters import Sample, convert
+from shardfeed.converters import Sample
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import make_batches
 from shardfeed.pipelines.torch import torch_loader
@@ -19,30 +19,16 @@ from shardfeed.schema import ENCODED, FILENAME, Feature, Schema
 COLOUR, POINTS, TAGS = "image/colour", "image/points", "image/tags"
 
 
-class Coloured:
-    """Eight images with three floats, two points and two texts each."""
-
-    schema = Schema({COLOUR: Feature("float32", (3,)), POINTS: Feature("int64", (2, 2)), TAGS: Feature("bytes", (2,))})
-
-    def __init__(self, image: bytes) -> None:
-        self.image = image
-
-    def __len__(self) -> int:
-        return 8
-
-    def __getitem__(self, i: int) -> Sample:
-        if i >= len(self):
-            raise IndexError(i)
-        features = {COLOUR: [i / 2, 1.0, 0.25], POINTS: [[i, 1], [2, -i]], TAGS: [b"a", b"%d" % i]}
-        return Sample(b"%d.jpg" % i, self.image, features)
+SCHEMA = Schema({COLOUR: Feature("float32", (3,)), POINTS: Feature("int64", (2, 2)), TAGS: Feature("bytes", (2,))})
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Eight images with three floats, two points and two texts each."""
     image = tf.io.encode_jpeg(np.full((16, 16, 3), 90, np.uint8)).numpy()
-    out = tmp_path_factory.mktemp("fixed") / "out"
-    convert(Coloured(image), out, shards=2, workers=1)
-    return shardfeed.open(out)
+    features = ({COLOUR: [i / 2, 1.0, 0.25], POINTS: [[i, 1], [2, -i]], TAGS: [b"a", b"%d" % i]} for i in range(8))
+    samples = (Sample(b"%d.jpg" % i, image, values) for i, values in enumerate(features))  # type: ignore[arg-type]
+    return stored(tmp_path_factory.mktemp("fixed") / "out", SCHEMA, samples, shards=2)
 
 
 def _whole(features: Any, seed: Any) -> Any:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
+from datasets import stored
 from hypothesis import given
 from hypothesis import strategies as st
 
-import shardfeed
 from shardfeed.annotations import CAPTION
-from shardfeed.converters import Sample, convert
+from shardfeed.converters import Sample
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.pipelines import (
     distribute_eval,
@@ -40,38 +40,25 @@ TAGS = Feature("int64", (None,), "tags")
 OPTIONS: dict[str, Any] = {"batch_size": 6, "image_size": 16, "seed": 3, "order": "global"}
 
 
-class Tagged:
+SCHEMA = Schema(
+    {LABEL: TAGS, "image/old/label": Feature("int64", (None,), "label"), CAPTION: Feature("bytes", (None,), "text")},
+    {LABEL: NAMES, "image/old/label": NAMES},
+)
+
+
+def tagged(out: Path, schema: Schema = SCHEMA) -> Dataset:
     """Twenty images with a set of classes, the old way of saying it beside, and 0 to 3 captions each."""
-
-    schema = Schema(
-        {
-            LABEL: TAGS,
-            "image/old/label": Feature("int64", (None,), "label"),
-            CAPTION: Feature("bytes", (None,), "text"),
-        },
-        {LABEL: NAMES, "image/old/label": NAMES},
-    )
-
-    def __init__(self, image: bytes) -> None:
-        self.image = image
-
-    def __len__(self) -> int:
-        return 20
-
-    def __getitem__(self, i: int) -> Sample:
-        if i >= len(self):
-            raise IndexError(i)
+    image, samples = tf.io.encode_jpeg(np.full((16, 16, 3), 90, np.uint8)).numpy(), []
+    for i in range(20):
         captions = [b"%d, %d" % (i, n) for n in range(i % 4)]
-        features = {LABEL: SETS[i % 5], "image/old/label": SETS[i % 5], CAPTION: captions}
-        return Sample(b"%02d.jpg" % i, self.image, features)  # type: ignore[arg-type]  # lists of one type each
+        features: Any = {LABEL: SETS[i % 5], "image/old/label": SETS[i % 5], CAPTION: captions}
+        samples.append(Sample(b"%02d.jpg" % i, image, features))
+    return stored(out, schema, samples, shards=2)
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    image = tf.io.encode_jpeg(np.full((16, 16, 3), 90, np.uint8)).numpy()
-    out = tmp_path_factory.mktemp("tags") / "out"
-    convert(Tagged(image), out, shards=2, workers=1)
-    return shardfeed.open(out)
+    return tagged(tmp_path_factory.mktemp("tags") / "out")
 
 
 def hot(found: list[int]) -> list[float]:
@@ -143,14 +130,10 @@ def test_a_set_of_classes_may_be_any_list_of_integers(function: Any, labels: Any
     assert function(labels[:0], 4).numpy().tolist() == [0] * 4
 
 
-def test_tags_without_class_names_are_refused_with_a_remedy(tmp_path: Path, dataset: Dataset) -> None:
-    class Nameless(Tagged):
-        schema = Schema(Tagged.schema.features, {})
-
-    record: Any = dataset["train"][0]
-    convert(Nameless(record["image/encoded"]), tmp_path / "out", workers=1)
+def test_tags_without_class_names_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    nameless = tagged(tmp_path / "out", Schema(SCHEMA.features, {}))["train"]
     with pytest.raises(UsageError, match="image/class/label has no class names; give multi_hot the number of classes"):
-        train_batches(shardfeed.open(tmp_path / "out")["train"], **OPTIONS)
+        train_batches(nameless, **OPTIONS)
 
 
 @given(st.lists(st.integers(0, 6)), st.integers(7, 9))

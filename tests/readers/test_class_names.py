@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
+from datasets import stored
 from PIL import Image
 
 import shardfeed
 from shardfeed.converters import AnnotationOptions, LabelOptions, Sample, convert, open_source
 from shardfeed.errors import UsageError
 from shardfeed.readers import Dataset
-from shardfeed.schema import LABEL, Feature, Schema, Value
+from shardfeed.schema import LABEL, Feature, Schema
 
 from pictures import image_bytes
 from repository import ROOT
@@ -18,25 +19,11 @@ SCENES = ROOT / "data_samples" / "scenes"
 PARTS, COLOURS = "image/parts/label", "image/colour/label"
 
 
-class Classes:
-    """Two images with labels of any features, each with the classes that it is given."""
-
-    def __init__(self, names: dict[str, tuple[str, ...]]) -> None:
-        self.schema = Schema(dict.fromkeys(names, Feature("int64", (None,), "tags")), names)
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, i: int) -> Sample:
-        if i >= len(self):
-            raise IndexError(i)
-        values: dict[str, Value] = {key: [i] for key in self.schema.class_names}
-        return Sample(b"%d.jpg" % i, image_bytes(Image.new("RGB", (20, 16)), "JPEG"), values)
-
-
 def made(names: dict[str, tuple[str, ...]], out: Path) -> Dataset:
-    convert(Classes(names), out, workers=1)
-    return shardfeed.open(out)
+    """Two images with labels of any features, each with the classes that it is given."""
+    image = image_bytes(Image.new("RGB", (20, 16)), "JPEG")
+    samples = [Sample(b"%d.jpg" % i, image, {key: [i] for key in names}) for i in range(2)]
+    return stored(out, Schema(dict.fromkeys(names, Feature("int64", (None,), "tags")), names), samples)
 
 
 @pytest.mark.parametrize(

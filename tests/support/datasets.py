@@ -1,6 +1,8 @@
 """Small datasets for operations, made in this process."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,9 @@ import numpy as np
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import AnnotationOptions, ImageOptions, convert, from_dicts, open_source
+from shardfeed.converters import AnnotationOptions, ImageOptions, Sample, convert, from_dicts, open_source
 from shardfeed.readers import Dataset, verify
+from shardfeed.schema import Schema
 
 from in_process import OwnEngine
 from pictures import image_bytes
@@ -21,6 +24,26 @@ SCENES = ROOT / "data_samples" / "scenes"
 def here() -> OwnEngine:
     """An engine that writes in this process; for one dataset."""
     return OwnEngine(1)
+
+
+@dataclass
+class Listed:
+    """Samples as a source."""
+
+    schema: Schema
+    samples: Sequence[Sample]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, i: int) -> Sample:
+        return self.samples[i]
+
+
+def stored(out: Path, schema: Schema, samples: Iterable[Sample], **options: Any) -> Dataset:
+    """The dataset of these samples."""
+    convert(Listed(schema, list(samples)), out, **{"workers": 1, **options})
+    return shardfeed.open(out)
 
 
 def scenes(task: str) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from datasets import stored
 from seekable_images import drawn, jpeg
 
-import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL
-from shardfeed.converters import Sample, convert
+from shardfeed.converters import Sample
 from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import RecordError
 from shardfeed.formats.example import encode
@@ -78,28 +78,21 @@ def test_images_and_labels(flowers: Dataset, made: list[bool], crop: Callable[..
     assert 0.8 * len(made) < sum(made) < len(made), "PNGs are made by Python"
 
 
-class Photos:
-    """JPEGs with a box each."""
+BOXES = Schema(
+    {**{key: Feature("float32", (None,), "box") for key in BOX}, OBJECT_LABEL: Feature("int64", (None,), "label")},
+    {OBJECT_LABEL: ("cat", "dog")},
+)
 
-    schema = Schema(
-        {**{key: Feature("float32", (None,), "box") for key in BOX}, OBJECT_LABEL: Feature("int64", (None,), "label")},
-        {OBJECT_LABEL: ("cat", "dog")},
-    )
 
-    def __len__(self) -> int:
-        return 12
-
-    def __getitem__(self, i: int) -> Sample:
-        if not 0 <= i < len(self):
-            raise IndexError(i)
-        boxes = np.array([(5 + i, 6, 40, 50 + i)], np.float64)
-        objects = Objects(boxes, {OBJECT_LABEL: [i % 2]}, ["annotation"], (90, 80))
-        return Sample(b"%d.jpg" % i, jpeg(drawn(80, 90, i)), objects=objects)
+def photo(i: int) -> Sample:
+    """A JPEG with a box."""
+    boxes = np.array([(5 + i, 6, 40, 50 + i)], np.float64)
+    objects = Objects(boxes, {OBJECT_LABEL: [i % 2]}, ["annotation"], (90, 80))
+    return Sample(b"%d.jpg" % i, jpeg(drawn(80, 90, i)), objects=objects)
 
 
 def test_boxes_follow_the_view(made: list[bool], tmp_path: Path) -> None:
-    convert(Photos(), tmp_path / "out")
-    split = shardfeed.open(tmp_path / "out")["train"]
+    split = stored(tmp_path / "out", BOXES, map(photo, range(12)))["train"]
     for crop, fast in ((random_resized_crop(32, area=(0.3, 1.0)), True), (letterbox(40), False)):
         made.clear()
         options: dict[str, Any] = {"batch_size": 6, "transform": detection(crop), "workers": 0, "seed": 5}
