@@ -55,7 +55,7 @@ def as_tensors(view: View) -> views.ViewTensors:
     return views.ViewTensors(size, window, content, view.target, tf.constant(view.mirrored))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(view=some_views(), seed=st.integers(0, 2**32), count=st.integers(0, 12), min_visible=st.floats(0, 1, width=32))
 def test_tensorflow_computes_the_same_bits(view: View, seed: int, count: int, min_visible: float) -> None:
     rng, boxes, tensors = np.random.default_rng(seed), some_boxes(seed, count), as_tensors(view)

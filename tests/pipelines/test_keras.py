@@ -73,7 +73,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("built", [False, True], ids=["unbuilt", "built"])
+@pytest.mark.parametrize("built", [False, pytest.param(True, marks=pytest.mark.long)], ids=["unbuilt", "built"])
 def test_each_fit_sees_the_next_steps(shapes: str, built: bool) -> None:
     from keras_fits import steps_of_fits
 

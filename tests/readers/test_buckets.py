@@ -20,6 +20,7 @@ from shardfeed.pipelines import Blocks, order_samples
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage.objects import ObjectStorage
 from shardfeed.testing.storage import StorageContract, Stored
+from shardfeed.tools import cli
 
 from web_server import WebServer, web_server
 
@@ -275,16 +276,13 @@ def test_a_missing_shard_in_a_bucket_is_named_at_opening(s3: Any, flowers: Datas
         shardfeed.open(address)
 
 
-def test_commands_take_addresses(address: str, flowers: Dataset, tmp_path: Path) -> None:
+def test_commands_take_addresses(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["inspect"], ["verify"], ["preview", "-o", str(tmp_path / "sheet.png")]):
-        command = [sys.executable, "-m", "shardfeed.tools.cli", arguments[0], address, *arguments[1:]]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        assert cli.main([arguments[0], address, *arguments[1:]]) == 0
     assert (tmp_path / "sheet.png").stat().st_size > 1000
     for arguments in (["bench"], ["export", str(tmp_path / "out"), "--to", "folder"]):
-        command = [sys.executable, "-m", "shardfeed.tools.cli", arguments[0], address, *arguments[1:]]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert (done.returncode, "is a URL," in done.stderr) == (2, True), done.stderr
+        assert cli.main([arguments[0], address, *arguments[1:]]) == 2
+        assert "is a URL," in capsys.readouterr().err
 
 
 def test_a_local_dataset_needs_no_client(flowers: Dataset) -> None:

@@ -105,6 +105,7 @@ def test_a_signals_handler_stays_when_a_cluster_is_joined(cluster: Any) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.long
 def test_a_lost_actor_begins_again(connected: Any, tmp_path: Path) -> None:
     """Nothing twice, nothing missing."""
     mortal = partial(producers.dies, at=3, once=str(tmp_path / "died"))
@@ -124,6 +125,7 @@ def test_an_actor_that_is_lost_each_time(connected: Any) -> None:
     assert found == [*EVERY[:4], [0, 2]]
 
 
+@pytest.mark.long
 def test_someone_else_shuts_ray_down(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said, not a wait without end."""
     with prefetch_ray([partial(producers.endless, pause=0.01)] * 2) as batches:

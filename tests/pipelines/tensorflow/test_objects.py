@@ -318,27 +318,6 @@ def test_a_letterbox_says_the_way_back(train: Split) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("order", ["stream", *(pytest.param(order, marks=LONG) for order in ("global", "blocks"))])
-def test_batches_go_on_where_they_were(train: Split, order: Any) -> None:
-    detect = detection(random_resized_crop(24), max_objects=3, image_id=True)
-
-    def double(batch: Any, seed: tf.Tensor) -> Any:
-        return {**batch, "images": batch["images"] // 2}
-
-    def endless(start: int) -> list[Any]:
-        options: dict[str, Any] = {"order": order, "seed": 5, "batch_transform": double}
-        batches = make_batches(train, detect, batch_size=6, start_step=start, **options)
-        return list(batches.take(7 - start).as_numpy_iterator())
-
-    whole, rest = endless(0), endless(5)
-    assert whole[0]["images"].max() <= 127
-    for one, other in zip(whole[5:], rest, strict=True):
-        tf.nest.map_structure(np.testing.assert_array_equal, one, other)
-    numbers = [batch["image_id"].tolist() for batch in whole]
-    assert sorted(np.ravel(numbers[:4]).tolist()) == list(range(100, 124))
-
-
-@pytest.mark.long
 def test_replicas_share_what_one_device_gets(train: Split) -> None:
     strategy = tf.distribute.get_strategy()
     detect = detection(random_resized_crop(24), max_objects=3)

@@ -149,8 +149,13 @@ def stateful(ours: Any, workers: int, **options: Any) -> Any:
     return kind(ours.dataset, **parts, **options)
 
 
-@pytest.mark.parametrize("at", ["middle", "end"])
-@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize(
+    ("workers", "at"),
+    [
+        *((0, "middle"), (0, "end"), (2, "middle")),
+        *(pytest.param(n, at, marks=pytest.mark.long) for n, at in ((1, "middle"), (1, "end"), (2, "end"))),
+    ],
+)
 def test_torchdata_resumes(flowers: Dataset, epochs: list[Rows], workers: int, at: str) -> None:
     loader = stateful(make(flowers), workers)
     assert rows(loader) == epochs[0]
@@ -172,7 +177,7 @@ def test_torchdata_resumes(flowers: Dataset, epochs: list[Rows], workers: int, a
         rows(other)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_a_sampler_of_others_gets_other_crops_each_time(flowers: Dataset, workers: int) -> None:
     ours = make(flowers)
     every = len(ours.dataset)
@@ -203,7 +208,13 @@ def threads(flowers: Dataset, count: int = 2, **options: Any) -> Any:
     return make(flowers, count, transform=None, image_size=16, **options)
 
 
-MORE_WORKERS = [(0, 0), (0, 1), (0, 2), (2, 1)]  # in workers no threads are started: their number changes nothing
+MORE_WORKERS = [
+    (0, 0),
+    (0, 1),
+    (0, 2),
+    (2, 1),
+    (2, 2),
+]  # in workers no threads are started
 
 
 class Turns(BatchSampler):
@@ -221,7 +232,7 @@ class Turns(BatchSampler):
 
 @pytest.mark.parametrize(
     ("count", "workers"),
-    [(2, 0), (2, 2), *(pytest.param(n, m, marks=pytest.mark.long) for n, m in MORE_WORKERS)],
+    [(2, 0), *(pytest.param(n, m, marks=pytest.mark.long) for n, m in MORE_WORKERS)],
 )
 def test_threads_make_the_batches_of_other_loaders(flowers: Dataset, count: int, workers: int) -> None:
     """`count`: of threads; `workers`: of the other loader."""

@@ -3,7 +3,6 @@
 import copy
 import importlib.util
 import io
-import itertools
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -35,10 +34,9 @@ from shardfeed.annotations import (
 )
 from shardfeed.converters import Sample, convert
 from shardfeed.converters.sources.source import MaskTable, Objects, RasterImage
-from shardfeed.errors import IntegrityError, MissingExtraError, RecordError, UsageError
+from shardfeed.errors import IntegrityError, MissingExtraError, UsageError
 from shardfeed.pipelines import geometry, make_batches, mix
 from shardfeed.pipelines.torch import (
-    Ranks,
     Target,
     Workers,
     detection,
@@ -47,11 +45,10 @@ from shardfeed.pipelines.torch import (
     resize_center_crop,
     segmentation,
     to_device,
-    torch_eval_loader,
     torch_loader,
 )
 from shardfeed.pipelines.torch.images import GeometricTransform
-from shardfeed.readers import Dataset, Skip
+from shardfeed.readers import Dataset
 from shardfeed.schema import Feature, Schema
 
 BATCH, VOID = 5, 255
@@ -261,54 +258,6 @@ def test_batches_of_workers_are_those_of_none(scenes: Dataset, workers: Any) -> 
             assert [type(target) for target in targets] == [Target] * BATCH
             for target in targets:
                 target["boxes"] += 1  # they are the user's, each
-
-
-def test_a_run_goes_on_in_the_middle(scenes: Dataset) -> None:
-    def loader() -> Any:
-        return torch_loader(scenes["train"], batch_size=BATCH, transform=detection(CROP, **FULL), seed=3, workers=0)
-
-    whole, begun, again = loader(), loader(), loader()
-    batches = [*whole, *whole]
-    taken = list(itertools.islice(begun, 2))
-    again.load_state_dict(pickle.loads(pickle.dumps(begun.state_dict())))
-    rest = [*again, *again]
-    assert len(taken) + len(rest) == len(batches)
-    assert all(same(mine, theirs) for mine, theirs in zip([*taken, *rest], batches, strict=True))
-
-
-def test_ranks_share_the_batches(scenes: Dataset) -> None:
-    split: Any = scenes["train"]
-    transform = detection(CROP)
-
-    def ids(loader: Any) -> list[list[int]]:
-        return [[target["image_id"].item() for target in targets] for _, targets in loader]
-
-    for make in (torch_loader, torch_eval_loader):
-        alone = ids(make(split, batch_size=4, transform=transform, workers=0))
-        ranks = [ids(make(split, batch_size=4, transform=transform, workers=0, ranks=Ranks(r, 2))) for r in range(2)]
-        union = [number for of_rank in ranks for batch in of_rank for number in batch]
-        assert sorted(union) == sorted(number for batch in alone for number in batch)
-        assert len(set(union)) == len(union)
-        if make is torch_loader:
-            assert [a + b for a, b in zip(*ranks, strict=True)] == alone
-        else:
-            assert sorted(union) == list(range(100, 123))
-
-
-def test_damaged_records_are_left_out(tmp_path: Path) -> None:
-    convert(Scenes(23), tmp_path / "out", workers=1)
-    split: Any = shardfeed.open(tmp_path / "out")["train"]
-    shard = Path(split.shards.path(0))
-    content = bytearray(shard.read_bytes())
-    content[content.index(split[6]["image/encoded"]) + 50] ^= 0xFF
-    shard.write_bytes(content)
-    skip = Skip(1)
-    options: dict[str, Any] = {"batch_size": BATCH, "transform": detection(letterbox(64), masks=True)}
-    with pytest.warns(RuntimeWarning, match="left out"):
-        found = [t for _, targets in torch_eval_loader(split, damaged=skip, workers=2, **options) for t in targets]
-    assert (len(found), len(skip.found)) == (22, 1)
-    with pytest.raises(RecordError, match="record 6"):
-        list(torch_eval_loader(split, workers=0, **options))
 
 
 @pytest.mark.parametrize(
