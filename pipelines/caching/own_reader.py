@@ -171,8 +171,8 @@ class OwnReader:
             piece.needed = max(piece.needed, chunk)
         if not (numbers < 0).any():
             return
-        shards, failed = self._shards, threading.Event()
-        runs = shards.runs(places[numbers < 0])
+        failed: list[BaseException] = []
+        runs = self._shards.runs(places[numbers < 0])
         touched = sorted({shard for shard, *_ in runs})
         self._with_access(lambda shards: shards.read_indexes(touched))
         shards = self._shards
@@ -187,16 +187,18 @@ class OwnReader:
                     self._made += 1
                 _pool().submit(self._fetch, piece, failed)
 
-    def _fetch(self, piece: _Piece, failed: threading.Event) -> None:
+    def _fetch(self, piece: _Piece, failed: list[BaseException]) -> None:
+        """Fetch a piece, unless an earlier one of its chunk `failed`: without a network each would take as long."""
         try:
-            # Without a network each would take until the timeout; and at the program's end nobody waits for any.
-            if failed.is_set() or not threading.main_thread().is_alive():
-                raise StorageError(self._shards.directory, "cannot be read: an earlier request has failed")
+            if failed:
+                raise failed[0]
+            if not threading.main_thread().is_alive():
+                raise StorageError(self._shards.directory, "is not read, because the program ends")
             places = np.arange(piece.place, piece.place + piece.count)
             piece.payloads.set_result(self._with_access(lambda shards: shards.payloads(places)))
         except BaseException as error:
             if not isinstance(error, RecordError):
-                failed.set()
+                failed.append(error)
             piece.payloads.set_exception(error)
 
     def _forget(self, numbers: list[int]) -> None:

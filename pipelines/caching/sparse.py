@@ -366,6 +366,9 @@ class SparseCopy:
                             raise error
                     continue
                 self._coming[mine] = True
+                if not ahead:  # what this thread waits for must not make room for what it fetches next
+                    asked = threading.get_ident()
+                    self._asked[asked] = np.union1d(self._asked.get(asked, mine), places)
             try:
                 if not self._fetch(mine, reader, ahead):
                     return
