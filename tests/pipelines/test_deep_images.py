@@ -48,6 +48,7 @@ def number_of(name: bytes) -> int:
     return int(Path(name.decode()).stem)
 
 
+@pytest.mark.promise(31)
 def test_every_bit_is_kept_from_the_file_to_the_export(deep: shardfeed.Dataset, tmp_path: Path) -> None:
     for record in deep["train"]:
         assert record["image/format"] == b"png16"

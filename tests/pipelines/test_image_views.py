@@ -79,6 +79,7 @@ def test_one_view_is_todays_batch_and_frameworks_agree(photos: Path) -> None:
     assert all((a == b).all() for one, two in zip(views, bare, strict=True) for a, b in zip(one, two, strict=True))
 
 
+@pytest.mark.promise(29)
 def test_views_go_on_where_a_run_was_killed_on_any_number_of_ranks(photos: Path) -> None:
     split, options = train(photos), {"batch_size": 4, "views": VIEWS, "seed": 3}
     whole = [[part.copy() for part in images] for images, _ in shardfeed.array_batches(split, **options)]

@@ -33,6 +33,7 @@ def png(pixels: np.ndarray) -> bytes:
     return cv2.imencode(".png", pixels[..., order])[1].tobytes()
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("pixels", [GRAY, COLOUR], ids=["gray", "colour"])
 def test_files_of_16_bits_keep_each_number(pixels: np.ndarray) -> None:
     assert kept(png(pixels)).encoded == png(pixels)
