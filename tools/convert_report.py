@@ -45,7 +45,7 @@ def print_report(report: Report, args: argparse.Namespace, *, shown: str = "", w
     if planned is not None and what == "image":
         features = manifest.schema.features.keys() - IMAGE_KEYS
         print(feature_table(manifest.schema, features) if features else "no labels, only images")
-    _print_changes(report)
+    _print_changes(report, deep=getattr(args, "keep_depth", False))
     warning = coloured("warning:", "warning", sys.stdout)
     for noted in report.warnings[:_SHOWN]:
         print(f"{warning} {escape(noted.key)}: {noted.why}")
@@ -157,14 +157,15 @@ def _print_pixels(report: Report, args: argparse.Namespace, images: int) -> None
     print(f"raw pixels: {all_}{each}")
 
 
-def _print_changes(report: Report) -> None:
+def _print_changes(report: Report, *, deep: bool) -> None:
     found = Counter((noted.what, noted.asked) for noted in report.normalised)
     reasons = [f"{what} {count:,}" for (what, asked), count in sorted(found.items()) if not asked]
     if reasons:
         changed = number(len({noted.key for noted in report.normalised if not noted.asked}), "image")
         if cut := sum(count for (what, asked), count in found.items() if Change.BITS_16 in what and not asked):
             reasons[-1] += f"; {cut:,} reduced from 16 to 8 bits: --keep-depth keeps those of PNG and TIFF"
-        print(f"{changed} stored as upright RGB or grey of 8 bits, so that all loaders agree: {', '.join(reasons)}")
+        kind = "upright RGB or grey" if deep else "upright RGB or grey of 8 bits"
+        print(f"{changed} stored as {kind}, so that all loaders agree: {', '.join(reasons)}")
     for (what, asked), count in sorted(found.items()):
         if asked:
             print(f"{count:,} {what}, as requested")

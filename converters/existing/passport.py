@@ -76,10 +76,12 @@ class CardOptions:
     published: Annotated[str | None, Typed("date of publication", "YYYY-MM-DD")] = None
 
     def __post_init__(self) -> None:
-        try:
-            date.fromisoformat(self.published or "2026-11-27")
+        try:  # it takes 20261127 and 2026-W48-5, too
+            sound = self.published is None or date.fromisoformat(self.published).isoformat() == self.published
         except ValueError:
-            raise UsageError("published", f"got {self.published!r}, expected a date", "write YYYY-MM-DD") from None
+            sound = False
+        if not sound:
+            raise UsageError("published", f"got {self.published!r}, expected a date", "write YYYY-MM-DD")
 
     def missing(self) -> list[str]:
         """The names of what Croissant requires and is not given."""
@@ -210,8 +212,11 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
     yield from ("---", f"pretty_name: {json.dumps(title, ensure_ascii=False)}")
     if _is_url(about.license):
         yield from ("license: other", "license_name: other", f"license_link: {json.dumps(about.license)}")
-    elif about.license:
+    elif about.license and re.fullmatch(r"[\w.+-]+", about.license, re.ASCII):
         yield f"license: {json.dumps(about.license.lower())}"
+    elif about.license:  # the Hub refuses other characters
+        name = re.sub(r"[^a-z0-9.]+", "-", about.license.lower()).strip("-")
+        yield from ("license: other", f"license_name: {json.dumps(name or 'other')}")
     tasks = {
         "image-classification": schema.key(LABEL) in schema.class_names,
         "object-detection": any(schema.kind(key) == "box" for key in schema.features),
@@ -227,7 +232,7 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
     if manifest.format in _LOADED:
         yield from ("configs:", "- config_name: default", "  data_files:")
         for split in (split for split in splits if len(split.shards)):
-            yield from (f"  - split: {split.name}", f"    path: data/{split.name}-*")
+            yield from (f'  - split: "{split.name}"', f'    path: "data/{split.name}-*"')  # YAML's no is false
     yield from ("---", "", f"# {title}", "", *([about.description, ""] if about.description else []))
     yield from (f"{_counts(manifest)}, {size_text(sum(split.size for split in splits))}.", "")
     yield from _table(["split", "images", "bytes"], [[split.name, split.records, split.size] for split in splits])

@@ -3,7 +3,8 @@
 import io
 from typing import Any, NamedTuple
 
-from PIL import ImageFile
+import numpy as np
+from PIL import Image, ImageFile
 from PIL.AvifImagePlugin import AvifImageFile
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
@@ -22,6 +23,7 @@ from shardfeed.converters.images.other_headers import (
     check_webp,
     has_only_overviews,
     read_bands,
+    white_is_zero,
 )
 from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
 from shardfeed.converters.images.pnm import load_pnm
@@ -111,10 +113,13 @@ def load_other(
         if turned:
             changes.append(Change.TURNED)
         image.load()
+        pixels: Any = image
+        if isinstance(image, TiffImageFile) and white_is_zero(image):
+            pixels = Image.fromarray(np.uint16((1 << bits) - 1) - np.asarray(image))
         if deep:
-            pixels, odd = deep_image(image, data, background), ()
+            pixels, odd = deep_image(pixels, data, background), ()
         else:
-            pixels, odd = gray_or_rgb(image, background, bits, wide=Change.BITS_16 in changes)
+            pixels, odd = gray_or_rgb(pixels, background, bits, wide=Change.BITS_16 in changes)
         warnings = (*((problem,) if problem else ()), *(bands.dropped if bands else ()), *odd)
         return LoadedImage(pixels, tuple(changes), orientation, warnings, lossy)
 

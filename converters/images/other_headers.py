@@ -213,3 +213,8 @@ def check_first_page(image: TiffImageFile) -> None:
     if _DNG_VERSION in tags or tags.get(_NEW_SUBFILE_TYPE, 0) & _REDUCED:
         problem = "TIFF whose first image is a thumbnail, as in camera RAW files"
         raise RejectedError(RejectCode.UNSUPPORTED, problem)
+
+
+def white_is_zero(image: TiffImageFile) -> bool:
+    """Whether the image is gray of 16 bits in which 0 is white, which Pillow inverts in images of 8 bits alone."""
+    return image.mode.startswith("I;16") and image.tag_v2.get(_PHOTOMETRIC, 1) == 0

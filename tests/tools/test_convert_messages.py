@@ -378,6 +378,9 @@ def test_that_16_bits_become_8_is_said(run: Run, tmp_path: Path, name: str, chan
     code, out, _ = run(root.parent, tmp_path / "out", "--workers", "1")
     assert code == 0
     assert f"of 8 bits, so that all loaders agree: {change} 1; 1 reduced from 16 to 8 bits: --keep-depth" in out
+    _, out, _ = run(root.parent, tmp_path / "deep", "--workers", "1", "--keep-depth")
+    assert "of 8 bits" not in out
+    assert ("upright RGB or grey, so that all loaders agree: tiff 1\n" in out) == ("tiff" in change)
 
 
 @pytest.mark.long

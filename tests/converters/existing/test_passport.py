@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shardfeed.converters import AnnotationOptions, CardOptions, card, convert, open_source
+from shardfeed.converters import AnnotationOptions, CardOptions, LabelOptions, card, convert, open_source
 from shardfeed.converters.existing.split import reshard
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.readers import Dataset, verify
@@ -101,6 +101,16 @@ def test_objects_and_other_formats(tmp_path: Path) -> None:
         assert ("configs" in head(out)) == (to == "parquet")
 
 
+def test_texts_that_yaml_or_the_hub_would_misread(tmp_path: Path) -> None:
+    source = open_source(ROOT / "data_samples/scenes/images", options=LabelOptions(unlabelled=True))
+    convert(source, tmp_path / "out", to="parquet", split={"no": 0.5, "on": 0.5}, workers=1)
+    card(tmp_path / "out", CardOptions(license="CC BY 4.0"))
+    found = head(tmp_path / "out")
+    files = found["configs"][0]["data_files"]
+    assert sorted((one["split"], one["path"]) for one in files) == [("no", "data/no-*"), ("on", "data/on-*")]
+    assert (found["license"], found["license_name"]) == ("other", "cc-by-4.0")
+
+
 def scenes(out: Path, to: str) -> Path:
     """16 images with boxes and masks."""
     options = AnnotationOptions(images=str(ROOT / "data_samples/scenes/images"), tasks=["boxes", "masks"])
@@ -121,8 +131,9 @@ def test_a_card_that_exists_and_a_damaged_shard(copy: Path, capsys: pytest.Captu
     assert (copy / "README.md").read_text() == "mine"
     assert not (copy / "croissant.json").exists()
     shard.write_bytes(whole)
-    with pytest.raises(UsageError, match="published: got 'soon', expected a date"):
-        CardOptions(published="soon")
+    for text in ("soon", "20261127"):
+        with pytest.raises(UsageError, match=f"published: got '{text}', expected a date"):
+            CardOptions(published=text)
     assert command(["card", str(copy), "--replace", "--organization", "Herbarium"]) == 0
     assert capsys.readouterr().out.splitlines()[2] == "note: Croissant also requires --license, --url, --published"
     assert command(["card", str(copy), "--replace", "--json"]) == 0

@@ -42,6 +42,17 @@ def test_files_of_16_bits_keep_each_number(pixels: np.ndarray) -> None:
     assert stored.changes == ("tiff",)
 
 
+@pytest.mark.parametrize("bits", [16, 12])
+def test_gray_in_which_0_is_white_is_inverted_as_in_8_bits(bits: int) -> None:
+    values = GRAY >> (16 - bits)
+    data = tiff((values, PAGE), photometric=0)
+    if bits == 16:
+        assert (pixels_of(kept(data)) == 65_535 - GRAY).all()
+    stored = store_image(data, ImageOptions(bits=bits))
+    plain = cv2.imdecode(np.frombuffer(stored.encoded, np.uint8), cv2.IMREAD_UNCHANGED)
+    assert np.abs(plain - (255 - values[..., 0] / ((1 << bits) - 1) * 255)).max() <= 0.51
+
+
 @pytest.mark.parametrize("data", [png(BOTH), tiff((BOTH, PAGE), extra=ALPHA)], ids=["png", "tiff"])
 def test_alpha_is_dropped_or_put_over_the_background(data: bytes) -> None:
     assert (pixels_of(kept(data, background="none")) == COLOUR).all()
