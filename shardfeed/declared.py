@@ -188,9 +188,9 @@ def _number(value: Any) -> Any:
 
 
 def typed(*owners: Any) -> Iterator[Option]:
-    """Yield the arguments of `checked` functions, dataclasses (not of their bases) and TypedDicts that are typed."""
+    """Yield the arguments of functions, dataclasses (not of their bases) and TypedDicts that are typed."""
     for owner in owners:
-        hints = get_annotations(owner) if isclass(owner) else owner.declared
+        hints = vars(owner).get("declared") or get_annotations(owner)
         taken = {} if is_typeddict(owner) else signature(owner).parameters
         for name, hint in hints.items():
             if how := tuple(extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Typed)):

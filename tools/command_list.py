@@ -51,7 +51,6 @@ OPERATIONS = ("merge", "filter", "relabel", "reshard", "split", "remove")
 EXAMPLES = {
     "convert": (
         "shardfeed convert photos flowers --split train=0.9,validation=0.1",
-        "shardfeed convert photos out --labels labels.csv --dry-run",
         "shardfeed convert instances_train2017.json out --images train2017",
     ),
     "verify": ("shardfeed verify flowers --deep",),
