@@ -21,7 +21,7 @@ from shardfeed.pipelines.prefetch.prefetcher import WaitTimes
 from shardfeed.pipelines.prefetch.producers import Failure, Yielded, items_of, make_workers
 
 import prefetch_producers as producers
-from processes import until
+from processes import HANGS, until
 from repository import SUPPORT
 
 COUNTS, batch, tag = producers.COUNTS, producers.batch, producers.tag
@@ -222,7 +222,7 @@ def test_threads_may_share_an_iteration(prefetch: Callable[..., Prefetcher], ord
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(HANGS)
     assert sorted(found) == sorted((number, index) for number in range(3) for index in range(200))
 
 
