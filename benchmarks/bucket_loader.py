@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 BATCH, WORKERS, BUFFER, RANGE = 64, 4, 2000, 8 << 20
@@ -30,7 +31,7 @@ def size(samples: list[Any]) -> tuple[int, int]:
     return len(samples), sum(max(len(value) for value in each if isinstance(value, bytes)) for each in values)
 
 
-def shardfeed_torch(address: str, cache: str) -> Any:
+def shardfeed_torch(address: str, cache: str, workers: int = WORKERS) -> Any:
     import shardfeed
     from shardfeed.pipelines import Blocks, Cache, cached
 
@@ -39,7 +40,7 @@ def shardfeed_torch(address: str, cache: str) -> Any:
         train = cached(train, Cache(cache, limit="100GB"))
     order = Blocks(block_bytes=8 << 20)  # the default for a bucket
     return shardfeed.torch_loader(
-        train, batch_size=BATCH, transform=image, collate_fn=size, workers=WORKERS, order=order
+        train, batch_size=BATCH, transform=image, collate_fn=size, workers=workers, order=order
     )
 
 
@@ -105,7 +106,8 @@ def main(program: str, address: str, epochs: int, cache: str = "") -> None:
     import torch  # noqa: F401  # before the clock starts, as a training script has it
 
     started = time.perf_counter()
-    of = {"torch": shardfeed_torch, "webdataset": webdataset, "streaming": streaming}
+    threads = partial(shardfeed_torch, workers=0)  # which reads ahead itself
+    of = {"torch": shardfeed_torch, "threads": threads, "webdataset": webdataset, "streaming": streaming}
     given: Any = {"tensorflow": Batches, "link": Link}.get(program)
     batches = given(address) if given else of[program](address, cache)
     found = []

@@ -33,7 +33,8 @@ _OTHERS = {
     "webdataset": ["torch==2.13.0", "webdataset==1.0.2"],
     "streaming": ["torch==2.13.0", "mosaicml-streaming==0.13.0"],
 }
-_CONTENDERS = ("link", "torch", "torch, from a disk", "torch, from the cache", "tensorflow", *_OTHERS)
+_OURS = ("torch", "torch, from a disk", "torch, from the cache", "threads", "threads, from a disk", "tensorflow")
+_CONTENDERS = ("link", *_OURS, *_OTHERS)
 
 
 def python_of(program: str) -> str:
