@@ -73,7 +73,8 @@ def resuming(split: Any, rounds: int) -> dict[str, dict[str, float]]:
 def arithmetic() -> list[dict[str, Any]]:
     """Microseconds for a batch of 256 positions, and the most memory it takes, by kind of order and samples."""
     from shardfeed.pipelines.orders.arithmetic import apportion
-    from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, StratifiedOrder
+    from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder
+    from shardfeed.pipelines.orders.strata import StratifiedOrder
 
     rows = []
     for samples in (10**5, 10**9):
