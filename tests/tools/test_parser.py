@@ -10,10 +10,13 @@ from collections.abc import Callable
 
 import pytest
 
+from shardfeed import declared
+from shardfeed.converters import MakingOptions
 from shardfeed.errors import UsageError
 from shardfeed.tools.cli import main
 from shardfeed.tools.command_list import COMMANDS, EXAMPLES, GROUPS, command_parser
 from shardfeed.tools.commands.completion_command import completion_script
+from shardfeed.tools.making import MAKING
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -107,6 +110,11 @@ def test_an_empty_value_is_not_an_option_left_out(command: str) -> None:
                 parser.parse_args([*rest, action.option_strings[-1], ""])
             assert caught.value.place == action.option_strings[-1]
             assert "''" in caught.value.problem
+
+
+def test_operations_take_what_their_commands_offer() -> None:
+    """A field that `convert` gets has to be a key of MakingOptions, too."""
+    assert {option.name for option in declared.typed(*MAKING)} <= MakingOptions.__optional_keys__
 
 
 def test_an_empty_argument_is_no_path(run: Run) -> None:
