@@ -22,7 +22,7 @@ from shardfeed.errors import IntegrityError, escape, name_text
 from shardfeed.formats.example import is_sequence_example
 from shardfeed.formats.format import Fields
 from shardfeed.formats.jpeg_markers import SIGNATURE, is_whole
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Feature
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, WIDTH, Dtype, Feature
 
 # Records that are no Examples: how they begin, what they are, and what to do.
 _OTHERS = (
@@ -191,14 +191,14 @@ def image_formats(features: Fields) -> dict[str, str]:
             )
         elif data.startswith(_STARTS) or data[4:8] == b"ftyp":
             try:
-                found[key] = _file_format(data)
+                found[key] = _file_format(data, one_text(features, FORMAT) if key == ENCODED else b"")
             except RejectedError as error:
                 if error.code is not RejectCode.NOT_IMAGE:
                     found[key] = DAMAGED
     return found
 
 
-def _file_format(data: bytes) -> str:
+def _file_format(data: bytes, stated: bytes) -> str:
     if is_whole(data):
         return "jpeg"
     kind = image_kind(data)
@@ -207,7 +207,8 @@ def _file_format(data: bytes) -> str:
         check_end_marker(data, header)
         return kind if header.process <= 2 and header.bits == 8 else DAMAGED
     if kind == "png":
-        read_png_header(data, MAX_PIXELS, "header")
+        header = read_png_header(data, MAX_PIXELS, "header")
+        return PNG16 if header.bits == 16 and stated == PNG16.encode() else kind
     return kind
 
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import ImageOptions, convert, export
+from shardfeed.converters import ImageOptions, adopt, convert, export, salvage, survey
 from shardfeed.errors import UsageError
 from shardfeed.readers.notebook import rgb_picture
 from shardfeed.tools.cli import main
@@ -65,6 +65,18 @@ def test_every_bit_is_kept_from_the_file_to_the_export(deep: shardfeed.Dataset, 
 def test_a_dataset_of_16_bits_is_verified_and_shown(deep: shardfeed.Dataset, tmp_path: Path) -> None:
     assert main(["verify", str(tmp_path / "deep"), "--deep"]) == 0
     assert np.asarray(rgb_picture(deep["train"][0]["image/encoded"], None, SIDE)).mean() < 140  # not white
+
+
+def test_salvaged_and_adopted_images_keep_16_bits(deep: shardfeed.Dataset, tmp_path: Path) -> None:
+    salvage(tmp_path / "deep", tmp_path / "salvaged")
+    (tmp_path / "bare").mkdir()
+    for shard in (tmp_path / "deep").glob("*.tfrecord"):
+        (tmp_path / "bare" / shard.name).write_bytes(shard.read_bytes())
+    adopt(survey(tmp_path / "bare"))
+    for name in ("salvaged", "bare"):
+        split = shardfeed.open(tmp_path / name)["train"]
+        assert split.formats == {"png16": 12}
+        assert next(iter(shardfeed.array_batches(split, batch_size=4, image_size=8)))[0].dtype == np.uint16
 
 
 def batches_of(framework: str, split: Any, channels: int, eval_: bool) -> list[np.ndarray]:
