@@ -121,6 +121,10 @@ class Place:
         self._count += 1
         return str(self.folder / f"made/{self._count}")
 
+    def copy(self) -> str:
+        """A dataset that may be changed."""
+        return shutil.copytree(self.folder / "data", self.out())
+
     def doors(self, *, tensorflow: bool) -> list[Door]:
         """All of them, once."""
         split, data = self.data["train"], str(self.folder / "data")
@@ -166,6 +170,7 @@ class Place:
                     ("LabelOptions", lambda options: c.open_source(photos, options=options)),
                     ("AnnotationOptions", lambda options: c.open_source(photos, options=options)),
                     ("ColumnOptions", lambda options: c.open_source(photos, options=options)),
+                    ("CardOptions", lambda options: c.card(self.copy(), options)),
                 ]
             ),
             Door(
@@ -194,6 +199,7 @@ class Place:
             of(c, "pull", lambda: {"url": "s3:/no", "directory": self.out()}),
             of(shardfeed, "report", {"data": data, "keep": f"{data}-kept"}),
             of(readers, "open", {"path": data}),
+            of(c, "card", lambda: {"path": self.copy()}),
             of(readers, "verify", {"path": data}),
             of(readers, "Skip", {"limit": 3}),
             Door(
@@ -230,6 +236,7 @@ class Place:
                     ("Ranks", {"rank": 0, "ranks": 2}),
                     ("mix", {"parts": [(split, 1.0), (split, 2.0)]}),
                     ("shapes_of_area", {"area": 512 * 512}),
+                    ("crop", {"size": 16}),
                     ("order_samples", {"samples": split, **batch}),
                     ("boxes_to_source", {"boxes": np.zeros((1, 4)), "scale": np.ones(2), "offset": np.zeros(2)}),
                     (
