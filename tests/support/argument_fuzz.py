@@ -234,6 +234,7 @@ class Place:
                     ("Global", {"balance": "class"}),
                     ("Blocks", {}),
                     ("Ranks", {"rank": 0, "ranks": 2}),
+                    ("crop", {"size": 16}),
                     ("mix", {"parts": [(split, 1.0), (split, 2.0)]}),
                     ("shapes_of_area", {"area": 512 * 512}),
                     ("crop", {"size": 16}),
@@ -345,6 +346,7 @@ def admits(hint: Any, value: Any) -> bool:
     if origin in (Union, type(int | str)):
         return any(admits(each, value) for each in inner)
     if origin is Literal:
+        value = value.item() if isinstance(value, np.generic) else value
         return type(value) in map(type, inner) and value in inner
     kind = origin or hint
     if kind is Any or not inspect.isclass(kind):
