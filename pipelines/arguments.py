@@ -45,6 +45,9 @@ def check_size(order: Order, crop: Crop) -> None:
     if crop.target == BY_ORDER:
         problem, remedy = "got none, and all batches of this order are of one size", "or order=Global(shapes=...)"
         raise UsageError("image_size", problem, f"give one, for example 224, {remedy}")
+    if isinstance(crop, Crops):
+        problem = "got views, which have sizes of their own, and Global(shapes=...) gives each batch its size"
+        raise UsageError("views", problem, "leave one of the two out")
     problem = f"got {crop.target[0]} x {crop.target[1]} pixels, and Global(shapes=...) gives each batch its own size"
     raise UsageError("image_size", problem, "leave the size out, also of a crop, as in letterbox()")
 
