@@ -257,7 +257,7 @@ class Crop:
 
     A target `BY_ORDER` becomes one by `at`. `channels`: of the result, 3, or 1 for brightness alone. `draws`: whether
     views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or padded with the value
-    `fill`.
+    `fill`. `several`: whether a batch has a list of images, one for each of the `parts`.
     """
 
     target: tuple[int, int]
@@ -266,6 +266,7 @@ class Crop:
     mirrors: bool = False
     letterboxes: bool = False
     fill: int = 0
+    several: bool = False
 
     def at(self, shape: tuple[int, int] | None) -> "Crop":
         """Return the crop to the shape of a batch; itself if it has a size. Raises UsageError if there is neither."""
@@ -278,7 +279,7 @@ class Crop:
 
     @property
     def parts(self) -> "Sequence[Crop]":
-        """The crops of several views; itself if there is one."""
+        """The crops of several views; else itself."""
         return (self,)
 
     def _to(self, shape: tuple[int, int]) -> "Crop":
@@ -373,6 +374,7 @@ class Crops(Crop):
     """Several views of each image, `parts[n]` by the seeds that `windows.view_seeds` gives view n. Each has a size."""
 
     views: Sequence[Crop]
+    several = True
 
     @property
     def parts(self) -> Sequence[Crop]:

@@ -81,7 +81,7 @@ Fraction = Annotated[float, Range(0, 1)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
 Step = Annotated[int, Range(0, 2**63 - 1)]
 
-_WORDS = {int: "an integer", float: "a number", bool: "True or False", str: "text", Mapping: "a mapping"}
+_WORDS = {str: "text", int: "an integer", float: "a number", bool: "True or False", Mapping: "a mapping"}
 _WORDS |= {NoneType: "None", os.PathLike: "a path", Callable: "a function"}
 _LISTS = (Sequence, Collection, Iterable)
 _LONGEST_NAME = 255  # bytes, of a file or a folder
@@ -206,6 +206,10 @@ def taking(arguments: Callable[P, A]) -> Callable[[Callable[[A], R]], Callable[P
     def with_them(made: Callable[[A], R]) -> Callable[P, R]:
         @wraps(made)
         def call(*given: P.args, **named: P.kwargs) -> R:
+            try:
+                shown.bind(*given, **named)
+            except TypeError as error:  # which would name the dataclass
+                raise TypeError(f"{made.__name__}() {error}") from None
             return made(arguments(*given, **named))
 
         shown = signature(arguments).replace(return_annotation=made.__annotations__["return"])
@@ -245,7 +249,7 @@ def check(name: str, value: Any, hint: Any) -> None:
     """Raise UsageError, whose place is `name`, unless `value` is of the type `hint`."""
     extras = [extra for one in (hint, *get_args(hint)) for extra in getattr(one, "__metadata__", ())]
     if own := next((extra for extra in extras if isinstance(extra, FunctionType)), None):
-        own(name, value)
+        own(name, _number(value))
     elif (isinstance(value, str | bytes) and not value) or not _admits(hint, value):
         problem = _fault(hint, value)
         remedy = next((extra for extra in extras if isinstance(extra, str)), "")
@@ -377,7 +381,8 @@ def _is_a(kind: Any, value: Any) -> bool:
 
 def _words(hint: Any) -> str:
     """A type, as messages name it. None is the default, which says the same as leaving the argument out."""
-    kinds = _kinds(hint)
+    # In an order of ours: `list[int | str]` and `list[str | int]` are one object, of whichever was imported first.
+    kinds = sorted(_kinds(hint), key=lambda kind: list(_WORDS).index(_origin(kind)) if _origin(kind) in _WORDS else 99)
     if _takes_paths(hint):
         kinds = [kind for kind in kinds if kind not in (str, bytes)]
     return " or ".join(dict.fromkeys(_word(kind) for kind in kinds if kind is not NoneType or len(kinds) == 1))

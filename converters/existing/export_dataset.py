@@ -169,6 +169,10 @@ def _typed_form(to: str) -> str:
     return to
 
 
+def _typed_words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
+
+
 @checked
 def export(
     dataset: Annotated[str | os.PathLike[str] | Dataset, Typed("dataset directory; it is only read")],
@@ -177,7 +181,7 @@ def export(
     *,
     drop: Annotated[
         str | Collection[str],
-        Typed("data that may be left out: crowds, masks, ids, ... or all", "A,B", read=lambda text: text.split(",")),
+        Typed("data that may be left out: crowds, masks, ids, ... or all", "A,B", read=_typed_words),
     ] = (),
     dry_run: Annotated[bool, Typed("read everything, print the result, write nothing")] = False,
     progress: Callable[[int], object] = lambda images: None,

@@ -261,7 +261,8 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """The lines of a table in Markdown, and an empty one."""
     for row in (head, ["---", *["---:"] * (len(head) - 1)], *rows):
-        cells = (f"{cell:,}" if isinstance(cell, int) else str(cell).replace("|", "\\|") for cell in row)
+        texts = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row)
+        cells = (re.sub(r"[\\|`*_<>\[\]]", r"\\\g<0>", text) for text in texts)
         yield f"| {' | '.join(cells)} |"
     yield ""
 

@@ -97,7 +97,7 @@ class BatchDecoder:
             made = self._one_by_one(rest, payloads, view_seeds(seeds, number), images[number], parts[number])
             for at, view, other in zip(rest, *made, strict=True):
                 views[at], others[at] = view, other
-        return Batch(images if len(parts) > 1 else images[0], views, others)
+        return Batch(images if self._crop.several else images[0], views, others)
 
     def _room(self, count: int) -> list[np.ndarray]:
         """Memory for the images of each view, [count, height, width, channels], in one piece."""

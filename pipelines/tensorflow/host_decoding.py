@@ -69,7 +69,7 @@ def check_shapes(order: Order, transform: Any, on_host: "HostImages | None") -> 
     image = getattr(transform, "image", None)
     if isinstance(image, GraphTransform):
         check_size(order, image.crop)
-    several = isinstance(image, GraphTransform) and len(image.crop.parts) > 1
+    several = isinstance(image, GraphTransform) and image.crop.several
     if on_host is not None or not (several or isinstance(order, ShapeOrder)):
         return
     remedy = "use array_batches or torch_loader"  # for formats that TensorFlow does not decode
@@ -121,7 +121,7 @@ class HostImages:
         if isinstance(self._transform, ViewFollower):
             image, view = images
             return self._transform.follow(features, seeds, image, row_view(view, self._crop))
-        return self._transform.finish_batch(features, seeds, images[0] if len(images) == 1 else images)
+        return self._transform.finish_batch(features, seeds, images if self._crop.several else images[0])
 
     def of_batches(
         self, numbers: tf.data.Dataset, read: Callable[..., Records], size: int | None, *, in_turn: bool

@@ -363,7 +363,7 @@ def _check_decode(decode: Decode, samples: Samples, transform: Transform, collat
         remedy = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
     elif transform.image.shrink is None:
         got, remedy = "antialias=False", "leave it out: the GPU resizes with antialiasing"
-    elif dtype == np.uint16 or transform.image.crop.channels == 1 or len(transform.image.crop.parts) > 1:
+    elif dtype == np.uint16 or transform.image.crop.channels == 1 or transform.image.crop.several:
         got, remedy = "images of 16 bits, channels=1 or views", "leave decode out: the GPU makes RGB of 8 bits"
     if got and decode != "cpu":
         raise UsageError("decode", f"got {decode!r} and {got}", remedy)

@@ -19,8 +19,8 @@ import torch
 from argument_fuzz import NOT_CALLED, Place, calls
 
 from shardfeed import converters, declared
-from shardfeed.converters import AnnotationOptions, LabelOptions, open_source, remove
-from shardfeed.declared import Count, checked
+from shardfeed.converters import AnnotationOptions, LabelOptions, convert, open_source, remove
+from shardfeed.declared import Count, check, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.torch import to_device
 from shardfeed.readers import Dataset
@@ -88,7 +88,7 @@ def test_an_element_is_named_and_a_remedy_given() -> None:
         (lambda: convert("x", "y", split={3: 0.5}), "split: got the key 3, expected text; write "),
         (
             lambda: options_of_labels(one_hot="rose"),
-            "one_hot: got 'rose', expected a list of text .*; put it in brackets",
+            "one_hot: got 'rose', expected a list of text or an integer; put it in brackets",
         ),
         (
             lambda: options_of_labels(text_columns=[None]),
@@ -183,3 +183,17 @@ def test_false_is_no_number_and_nul_no_encoding(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("path,label\na.jpg,b\n")
     with pytest.raises(UsageError, match="encoding"):
         open_source(tmp_path / "labels.csv", options=LabelOptions(encoding="a\0b"))
+
+
+def test_convert_names_itself_and_takes_a_number_of_pytorch_as_a_seed(flowers_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"^convert\(\) got an unexpected keyword argument 'sed'"):
+        convert(flowers_folder, tmp_path / "out", sed=1)  # type: ignore[call-arg]  # the fault
+    with pytest.raises(TypeError, match=r"^convert\(\) missing a required argument: 'out'"):
+        convert(flowers_folder)  # type: ignore[call-arg]  # the fault
+    convert(flowers_folder, tmp_path / "out", seed=torch.tensor(3), dry_run=True)  # type: ignore[arg-type]
+
+
+def test_types_are_named_in_one_order() -> None:
+    for hint in (int | str, str | int):
+        with pytest.raises(UsageError, match=r"expected text or an integer$"):
+            check("name", 1.5, hint)

@@ -66,7 +66,8 @@ def test_one_view_is_todays_batch_and_frameworks_agree(photos: Path) -> None:
     plain = [images.copy() for images, _ in shardfeed.array_batches(split, image_size=48, **same)]
     for options in ({"views": VIEWS[:1]}, {"views": VIEWS}):
         ours = [(images, labels) for images, labels in shardfeed.array_batches(split, **options, **same)]
-        firsts = [images if isinstance(images, np.ndarray) else images[0] for images, _ in ours]
+        firsts = [images[0] for images, _ in ours]
+        assert {len(images) for images, _ in ours} == {len(options["views"])}
         assert all((a == b).all() for a, b in zip(plain, firsts, strict=True))
     for (images, labels), (tensors, their_labels) in zip(ours, train_batches(split, views=VIEWS, **same), strict=True):
         assert [part.shape for part in images] == [(4, 48, 48, 3), (4, 40, 24, 3), (4, 16, 16, 3)]

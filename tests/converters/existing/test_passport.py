@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shardfeed.converters import AnnotationOptions, CardOptions, LabelOptions, card, convert, open_source
+from shardfeed.converters import AnnotationOptions, CardOptions, LabelOptions, card, convert, from_dicts, open_source
 from shardfeed.converters.existing.split import reshard
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.readers import Dataset, verify
@@ -196,3 +196,10 @@ def test_hugging_faces_datasets_loads_by_the_card(copy: Path, flowers: Dataset, 
     assert done.returncode == 0, done.stderr
     counts = {split: dict(enumerate(flowers[split].class_counts["image/class/label"])) for split in flowers}
     assert {split: {int(k): n for k, n in found.items()} for split, found in json.loads(done.stdout).items()} == counts
+
+
+def test_a_class_name_is_no_markup(tmp_path: Path) -> None:
+    source = from_dicts([{"image": ROOT / "data_samples/scenes/images/scene_001.jpg", "label": "<b>*a*|`b`"}])
+    convert(source, tmp_path / "out", workers=1)
+    card(tmp_path / "out")
+    assert r"| \<b\>\*a\*\|\`b\` | 1 |" in (tmp_path / "out" / "README.md").read_text()
