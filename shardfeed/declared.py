@@ -81,7 +81,7 @@ Fraction = Annotated[float, Range(0, 1)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
 Step = Annotated[int, Range(0, 2**63 - 1)]
 
-_WORDS = {str: "text", int: "an integer", float: "a number", bool: "True or False", Mapping: "a mapping"}
+_WORDS = {int: "an integer", float: "a number", bool: "True or False", str: "text", Mapping: "a mapping"}
 _WORDS |= {NoneType: "None", os.PathLike: "a path", Callable: "a function"}
 _LISTS = (Sequence, Collection, Iterable)
 _LONGEST_NAME = 255  # bytes, of a file or a folder
@@ -265,12 +265,12 @@ def _fault(hint: Any, value: Any) -> str:
         if _origin(kind) is Mapping and isinstance(value, Mapping):
             for name, one in value.items():
                 if not _admits(inner[0], name):
-                    return f"got the key {_shown(name)}, expected {_words(inner[0])}"
+                    return f"got the key {_shown(name)}, expected {_element_words(inner[0])}"
                 if not _admits(inner[1], one):
-                    return f"got {_shown(one)} for {_shown(name)}, expected {_words(inner[1])}"
+                    return f"got {_shown(one)} for {_shown(name)}, expected {_element_words(inner[1])}"
         if _origin(kind) in _LISTS and isinstance(value, list | tuple):
             wrong = next(one for one in value if not _admits(inner[0], one))
-            return f"got {_shown(wrong)} in the list, expected {_words(inner[0])}"
+            return f"got {_shown(wrong)} in the list, expected {_element_words(inner[0])}"
     empty = " that is not empty" if isinstance(value, str | bytes) and not value else ""
     return f"got {_shown(value)}, expected {_words(hint)}{empty}"
 
@@ -381,15 +381,19 @@ def _is_a(kind: Any, value: Any) -> bool:
 
 def _words(hint: Any) -> str:
     """A type, as messages name it. None is the default, which says the same as leaving the argument out."""
-    # In an order of ours: `list[int | str]` and `list[str | int]` are one object, of whichever was imported first.
-    kinds = sorted(_kinds(hint), key=lambda kind: list(_WORDS).index(_origin(kind)) if _origin(kind) in _WORDS else 99)
+    kinds = _kinds(hint)
     if _takes_paths(hint):
         kinds = [kind for kind in kinds if kind not in (str, bytes)]
     return " or ".join(dict.fromkeys(_word(kind) for kind in kinds if kind is not NoneType or len(kinds) == 1))
 
 
+def _element_words(hint: Any) -> str:
+    """As `_words`, text first: `list[int | str]` and `list[str | int]` are one object, of what was imported first."""
+    return _words(reduce(operator.or_, sorted(_kinds(hint), key=lambda kind: kind is not str)))
+
+
 def _several(hint: Any) -> str:
-    return re.sub(r"^an? (\w+)", r"\1s", _words(hint))
+    return re.sub(r"^an? (\w+)", r"\1s", _element_words(hint))
 
 
 def _word(kind: Any) -> str:

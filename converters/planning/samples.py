@@ -115,7 +115,7 @@ class SplitMembers:
         self._stored = Spill(directory)
 
     def add(self, rows: np.ndarray) -> None:
-        """Add the next samples: rows as in rows.py."""
+        """Add the next samples: one row of each."""
         labels, classes = rows["label"], len(self.class_counts)
         known = labels[(labels >= 0) & (labels < classes)]
         self.class_counts += np.bincount(known, minlength=classes)

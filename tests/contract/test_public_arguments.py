@@ -194,6 +194,6 @@ def test_convert_names_itself_and_takes_a_number_of_pytorch_as_a_seed(flowers_fo
 
 
 def test_types_are_named_in_one_order() -> None:
-    for hint in (int | str, str | int):
-        with pytest.raises(UsageError, match=r"expected text or an integer$"):
+    for hint in (Sequence[int | str], Sequence[str | int]):
+        with pytest.raises(UsageError, match=r"expected a list of text or an integer$"):
             check("name", 1.5, hint)
