@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from shardfeed.annotations import CAPTION, KEYPOINT_X, OBJECT_MASK
 from shardfeed.declared import Typed, checked
-from shardfeed.errors import IntegrityError, OutputExistsError, UsageError, argument
+from shardfeed.errors import IntegrityError, OutputExistsError, UsageError, argument, escape
 from shardfeed.formats.container import column_names
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import CARD, CROISSANT, MANIFEST, shard_file
@@ -59,7 +59,7 @@ class CardOptions:
     `license`: a name, such as "cc-by-4.0" (the Hub's spelling), or a URL. `title`: default the dataset's name.
     `sources`: where the images come from, in words or as URLs. `citation`: BibTeX. `published`: a date, YYYY-MM-DD.
 
-    Raises UsageError for a date of another form.
+    Raises UsageError for a date of another form, and for text that UTF-8 cannot store.
 
     Example:
         about = CardOptions(license="cc-by-4.0", title="Flowers", creators=["Ada Byron"], published="2026-11-27")
@@ -82,6 +82,10 @@ class CardOptions:
             sound = False
         if not sound:
             raise UsageError("published", f"got {self.published!r}, expected a date", "write YYYY-MM-DD")
+        for name, value in vars(self).items():
+            for text in (value,) if isinstance(value, str) else value or ():
+                if re.search(r"[\ud800-\udfff]", text):  # of a shell's bytes
+                    raise UsageError(name, f"got '{escape(text)}', expected text in UTF-8")
 
     def missing(self) -> list[str]:
         """The names of what Croissant requires and is not given."""

@@ -203,3 +203,9 @@ def test_a_class_name_is_no_markup(tmp_path: Path) -> None:
     convert(source, tmp_path / "out", workers=1)
     card(tmp_path / "out")
     assert r"| \<b\>\*a\*\|\`b\` | 1 |" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_text_that_utf_8_cannot_store_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["card", str(copy), "--creator", "Ren\udce9"]) == 2  # Latin-1 from a shell
+    assert "--creator: got" in capsys.readouterr().err
+    assert not (copy / "croissant.json").exists()
