@@ -61,6 +61,7 @@ class OwnReader:
         self._made = 0
         self._chunks: dict[int, Future[None]] = {}  # whether the requests of a chunk are made
         self._closed = False
+        self._with_access(lambda shards: shards.view(0))  # an error is raised here, not in a thread or in tf.data
 
     def payloads(self, places: np.ndarray) -> list[bytes]:
         """The records at `places`, int64 [k]: those fetched ahead, and others by requests of their own."""
