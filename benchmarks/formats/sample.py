@@ -68,8 +68,6 @@ def sample_of(path: str, images: int, size: int) -> Part:
 
 def _size(sample: Sample) -> int:
     """Approximate size of an image in bytes."""
-    if sample.record is not None:
-        return sample.record.size
     image = sample.image
     if isinstance(image, bytes):
         return len(image)
