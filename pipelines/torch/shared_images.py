@@ -13,50 +13,58 @@ from typing import Any
 import numpy as np
 import torch
 
-_END = 64  # bytes behind the images; the last one is 1 as long as the trainer may use them
+_END = 64  # bytes behind the images: one for each view, which is 1 as long as the trainer may use it
 
 
 class SharedBatch:
-    """A batch of images in a worker, which arrives in the trainer as a tensor.
+    """A batch of images in a worker, which arrives in the trainer as a tensor; `view`: its number among the views.
 
-    Its memory is the trainer's until nothing there refers to the tensor.
+    Its memory is the trainer's until nothing there refers to the tensor, nor to that of another view.
     """
 
-    def __init__(self, images: torch.Tensor) -> None:
-        self.images = images
+    def __init__(self, images: torch.Tensor, view: int) -> None:
+        self.images, self._view = images, view
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, (self.images,)
+        return _received, (self.images, self._view)
 
 
 class SharedImages:
-    """The shared memory of a worker: `kept` pieces at most are used again, 0 until that is known to fit."""
+    """The shared memory of a worker: `kept` pieces at most are used again, 0 until that is known to fit.
+
+    A piece holds the images of a batch, of all its views.
+    """
 
     def __init__(self) -> None:
         self.kept = 0
         self._pieces: list[torch.UntypedStorage] = []  # lent, or free again
-        self._taken = 0  # address of the last piece, until it is lent
+        self._taken: torch.UntypedStorage | None = None  # the last piece
+        self._shared: list[int] = []  # addresses of the views in it that are lent
 
     def take(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return a tensor of bytes that no one else uses."""
         size = prod(shape) + _END
-        fits = (n for n, piece in enumerate(self._pieces) if piece.nbytes() >= size and not piece[piece.nbytes() - 1])
-        number = next(fits, None)
-        # As PyTorch's own collate function calls it.
-        piece = torch.UntypedStorage._new_shared(size) if number is None else self._pieces.pop(number)
-        self._taken = piece.data_ptr()
+        free = (number for number, piece in enumerate(self._pieces) if not _ends(piece).any())
+        number = max(free, key=lambda number: self._pieces[number].nbytes(), default=None)
+        # One that is too small makes room for a larger one.
+        piece = None if number is None else self._pieces.pop(number)
+        if piece is None or piece.nbytes() < size:
+            piece = torch.UntypedStorage._new_shared(size)  # as PyTorch's own collate function calls it
+        self._taken, self._shared = piece, []
         return _bytes(piece)[: prod(shape)].view(shape)
 
     def share(self, images: torch.Tensor) -> SharedBatch | None:
-        """Return the batch `images`, if `take` made its memory, the first time only."""
-        piece = images.untyped_storage()
-        if piece.data_ptr() != self._taken:
+        """Return the batch `images`, a view, if it is in what `take` returned last; the first time only."""
+        piece, address, view = images.untyped_storage(), images.data_ptr(), len(self._shared)
+        if self._taken is None or piece.data_ptr() != self._taken.data_ptr():
             return None
-        self._taken = 0
-        piece[piece.nbytes() - 1] = 1
-        if len(self._pieces) < self.kept:
+        if address in self._shared or view == _END:
+            return None
+        _ends(piece)[view] = 1
+        if not view and len(self._pieces) < self.kept:
             self._pieces.append(piece)
-        return SharedBatch(images)
+        self._shared.append(address)
+        return SharedBatch(images, view)
 
 
 def apart(images: np.ndarray | list[np.ndarray]) -> list[Any]:
@@ -99,17 +107,21 @@ def joined(images: Sequence[torch.Tensor]) -> torch.Tensor | None:
 SHARED_IMAGES = SharedImages()  # of this process
 
 
-def _received(images: torch.Tensor) -> torch.Tensor:
+def _received(images: torch.Tensor, view: int) -> torch.Tensor:
     """The images in the trainer: a tensor that refers to an array, which ends when nothing refers to the tensor."""
     lent = images.numpy()
     # Not `Released`: the worker needs the memory at once. A Ctrl-C within these few microseconds would be lost.
-    weakref.finalize(lent, _give_back, _bytes(images.untyped_storage()).numpy(), os.getpid()).atexit = False
+    weakref.finalize(lent, _give_back, _ends(images.untyped_storage()).numpy(), view, os.getpid()).atexit = False
     return torch.from_numpy(lent)
 
 
-def _give_back(piece: np.ndarray, owner: int) -> None:
+def _give_back(ends: np.ndarray, view: int, owner: int) -> None:
     if os.getpid() == owner:  # a process forked since may drop its copy of the tensor while the trainer still reads it
-        piece[-1] = 0
+        ends[view] = 0
+
+
+def _ends(piece: torch.UntypedStorage) -> torch.Tensor:
+    return _bytes(piece)[-_END:]
 
 
 def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:

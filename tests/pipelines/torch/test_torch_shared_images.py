@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from shardfeed.pipelines import crop
 from shardfeed.pipelines.torch import Workers, random_resized_crop, torch_loader
 from shardfeed.pipelines.torch.collate import Collate
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, SharedBatch, apart
@@ -108,6 +109,39 @@ def test_a_forked_process_does_not_release_the_batch_of_its_parent() -> None:
     assert torch.equal(batch, expected)
 
 
+def test_views_share_a_piece_until_the_trainer_has_released_all() -> None:
+    small, large = (2, 3, 3, 3), (2, 6, 5, 3)
+    sizes = [torch.Size(shape).numel() for shape in (small, large)]
+
+    def filled() -> tuple[int, list[torch.Tensor]]:
+        whole = SHARED_IMAGES.take((sum(sizes),)).copy_(torch.arange(sum(sizes)) % 251)
+        views = zip(whole.split(sizes), (small, large), strict=True)
+        return whole.data_ptr(), [view.view(shape) for view, shape in views]
+
+    address, views = filled()
+    expected = [view.clone().permute(0, 3, 1, 2) for view in views]
+    batch = lending()([(images, 0) for images in apart([view.numpy() for view in views])])[0]
+    assert [view.images.data_ptr() for view in batch] == [view.data_ptr() for view in views], "none is copied"
+    first, second = map(received, batch)
+    assert torch.equal(first, expected[0])
+    assert torch.equal(second, expected[1])
+    del first
+    assert filled()[0] != address
+    assert torch.equal(second, expected[1])
+    del second
+    assert filled()[0] == address
+
+
+def test_memory_that_is_too_small_makes_room() -> None:
+    """With `Global(shapes=...)`, the first batches may be those of the smallest shape."""
+    small = [received(lent(taken())) for _ in range(SHARED_IMAGES.kept)]
+    small.clear()
+    large = SHARED_IMAGES.take((5, *SHAPE[1:])).permute(0, 3, 1, 2)
+    address = large.data_ptr()
+    received(lent(large))
+    assert SHARED_IMAGES.take((4, *SHAPE[1:])).data_ptr() == address
+
+
 def test_memory_of_a_batch_that_is_not_shared_is_not_reused() -> None:
     """A function of the user may send images on as they are."""
     images = taken()
@@ -150,3 +184,14 @@ def test_batches_that_are_kept_keep_their_images(flowers: Dataset, method: str) 
             held = [images for images, _ in loader]
             assert all(torch.equal(mine, images) for mine, (images, _) in zip(held, alone, strict=True))
             assert len({images.data_ptr() for images in held}) == len(held) > 3
+
+
+def test_views_of_worker_processes_are_not_copied(flowers: Dataset) -> None:
+    """After the first batch, which tells how large they are, the views of a batch lie one behind the other."""
+    options: dict[str, Any] = {"batch_size": 4, "views": [crop(16), crop((20, 24))], "seed": 1}
+    loader = torch_loader(flowers["train"], workers=Workers(1, processes=True), **options)
+    alone = torch_loader(flowers["train"], workers=0, **options)
+    for kept in range(2):
+        held = [(views[kept], views[1].data_ptr() - views[0].data_ptr()) for views, _ in loader]
+        assert {apart for _, apart in held[1 - kept :]} == {4 * 16 * 16 * 3}
+        assert all(torch.equal(mine, views[kept]) for (mine, _), (views, _) in zip(held, alone, strict=True))
