@@ -152,8 +152,8 @@ def _each_checked(name: str, values: Iterator[Any], hint: Any) -> Iterator[Any]:
 
 
 def _element(name: str, value: Any, hint: Any) -> Any:
-    if not _admits(hint, value):
-        raise UsageError(name, f"got {_shown(value)} in the list, expected {_words(hint)}")
+    if not _takes(hint, value):
+        raise UsageError(name, _element_fault(value, hint))
     return value
 
 
@@ -250,7 +250,7 @@ def check(name: str, value: Any, hint: Any) -> None:
     extras = [extra for one in (hint, *get_args(hint)) for extra in getattr(one, "__metadata__", ())]
     if own := next((extra for extra in extras if isinstance(extra, FunctionType)), None):
         own(name, _number(value))
-    elif (isinstance(value, str | bytes) and not value) or not _admits(hint, value):
+    elif not _takes(hint, value):
         problem = _fault(hint, value)
         remedy = next((extra for extra in extras if isinstance(extra, str)), "")
         if isinstance(value, str) and value and "expected a list" in problem:
@@ -264,15 +264,26 @@ def _fault(hint: Any, value: Any) -> str:
         inner = get_args(kind)
         if _origin(kind) is Mapping and isinstance(value, Mapping):
             for name, one in value.items():
-                if not _admits(inner[0], name):
-                    return f"got the key {_shown(name)}, expected {_element_words(inner[0])}"
-                if not _admits(inner[1], one):
-                    return f"got {_shown(one)} for {_shown(name)}, expected {_element_words(inner[1])}"
+                if not _takes(inner[0], name):
+                    return f"got the key {_shown(name)}, expected {_element_words(inner[0])}{_unless_empty(name)}"
+                if not _takes(inner[1], one):
+                    expected = f"{_element_words(inner[1])}{_unless_empty(one)}"
+                    return f"got {_shown(one)} for {_shown(name)}, expected {expected}"
         if _origin(kind) in _LISTS and isinstance(value, list | tuple):
-            wrong = next(one for one in value if not _admits(inner[0], one))
-            return f"got {_shown(wrong)} in the list, expected {_element_words(inner[0])}"
-    empty = " that is not empty" if isinstance(value, str | bytes) and not value else ""
-    return f"got {_shown(value)}, expected {_words(hint)}{empty}"
+            return _element_fault(next(one for one in value if not _takes(inner[0], one)), inner[0])
+    return f"got {_shown(value)}, expected {_words(hint)}{_unless_empty(value)}"
+
+
+def _element_fault(value: Any, hint: Any) -> str:
+    return f"got {_shown(value)} in the list, expected {_element_words(hint)}{_unless_empty(value)}"
+
+
+def _unless_empty(value: Any) -> str:
+    return " that is not empty" if _is_empty(value) else ""
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, str | bytes) and not value
 
 
 def _shown(value: Any) -> str:
@@ -319,7 +330,14 @@ def _plain(hint: Any) -> tuple[type, ...]:
 def _all(hint: Any, values: Iterable[Any]) -> bool:
     """Whether each value is of a type."""
     classes = _plain(hint)
-    return object in classes or all(isinstance(one, classes) if classes else _admits(hint, one) for one in values)
+    if object in classes:
+        return True
+    return all(isinstance(one, classes) and not _is_empty(one) if classes else _takes(hint, one) for one in values)
+
+
+def _takes(hint: Any, value: Any) -> bool:
+    """Whether a value is of a type, and no empty text."""
+    return not _is_empty(value) and _admits(hint, value)
 
 
 def _admits(hint: Any, value: Any) -> bool:
@@ -359,7 +377,7 @@ def _is_a(kind: Any, value: Any) -> bool:
     if origin is tuple:
         several = isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim == 1)
         alike = several and (len(value) == len(inner) or Ellipsis in inner)
-        return alike and all(_admits(inner[0 if Ellipsis in inner else at], one) for at, one in enumerate(value))
+        return alike and all(_takes(inner[0 if Ellipsis in inner else at], one) for at, one in enumerate(value))
     if origin is Mapping:
         sound = isinstance(value, Mapping)
         return sound and _all(inner[0], value) and _all(inner[1], value.values())

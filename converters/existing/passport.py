@@ -69,9 +69,11 @@ class CardOptions:
     title: Annotated[str | None, Typed("title of the card (default: the dataset's name)", "TEXT")] = None
     description: Annotated[str | None, Typed("what the images show and what they are for", "TEXT")] = None
     url: Annotated[str | None, Typed("page of the dataset", "URL")] = None
-    creators: Annotated[Sequence[str], Typed("person who made it; may be repeated", "NAME", flag="creator")] = ()
-    organizations: Annotated[Sequence[str], Typed("the same of a body", "NAME", flag="organization")] = ()
-    sources: Annotated[Sequence[str], Typed("where images come from; may be repeated", "TEXT", flag="source")] = ()
+    creators: Annotated[Sequence[str], Typed("person who made it; repeatable", "NAME", "creator", many=True)] = ()
+    organizations: Annotated[
+        Sequence[str], Typed("organization that made it; repeatable", "NAME", "organization", many=True)
+    ] = ()
+    sources: Annotated[Sequence[str], Typed("where images come from; repeatable", "TEXT", "source", many=True)] = ()
     citation: Annotated[str | None, Typed("how to cite it, in BibTeX", "TEXT")] = None
     published: Annotated[str | None, Typed("date of publication", "YYYY-MM-DD")] = None
 

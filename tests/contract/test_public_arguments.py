@@ -94,6 +94,11 @@ def test_an_element_is_named_and_a_remedy_given() -> None:
             lambda: options_of_labels(text_columns=[None]),
             "text_columns: got None in the list, expected text or an integer",
         ),
+        (
+            lambda: converters.CardOptions(creators=["Ada Byron", ""]),
+            "creators: got '' in the list, expected text that is not empty",
+        ),
+        (lambda: convert("x", "y", split={"": 0.5}), "split: got the key '', expected text that is not empty"),
     ]
     for call, said in options:
         with pytest.raises(UsageError, match=f"^{said}"):

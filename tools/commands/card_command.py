@@ -5,12 +5,11 @@ import json
 import os
 
 from shardfeed.converters.existing.passport import CardOptions, card
+from shardfeed.declared import typed
 from shardfeed.errors import escape
 from shardfeed.naming import CARD, CROISSANT
 from shardfeed.text import listing
 from shardfeed.tools.arguments import add_options, add_output_arguments, options_given, output_bar
-
-_FLAGS = {"creators": "--creator"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
     elif not args.quiet:
         for name in (CARD, CROISSANT):
             print(escape(os.path.join(args.dataset, name)))
-        if missing := [_FLAGS.get(name, f"--{name}") for name in about.missing()]:
+        flags = {option.name: f"--{option.how[0].flag or option.name}" for option in typed(CardOptions)}
+        if missing := [flags[name] for name in about.missing()]:
             print(f"note: Croissant also requires {listing(missing)}")
     return 0

@@ -209,3 +209,19 @@ def test_text_that_utf_8_cannot_store_is_refused(copy: Path, capsys: pytest.Capt
     assert command(["card", str(copy), "--creator", "Ren\udce9"]) == 2  # Latin-1 from a shell
     assert "--creator: got" in capsys.readouterr().err
     assert not (copy / "croissant.json").exists()
+
+
+def test_each_maker_and_source_that_is_typed_counts(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {
+        "creator": ["Byron, Ada", "Carl Linne"],
+        "organization": ["Herbarium, Ltd.", "Garden"],
+        "source": ["a meadow, in May", "a wood"],
+    }
+    flags = [part for name, texts in given.items() for text in texts for part in (f"--{name}", text)]
+    assert command(["card", str(copy), *flags]) == 0
+    assert capsys.readouterr().out.splitlines()[2] == "note: Croissant also requires --license, --url, --published"
+    found = json.loads((copy / "croissant.json").read_text())
+    assert [one["name"] for one in found["creator"]] == given["creator"] + given["organization"]
+    assert found["isBasedOn"] == given["source"]
+    assert command(["card", str(copy), "--replace"]) == 0
+    assert "requires --license, --url, --creator, --published" in capsys.readouterr().out
