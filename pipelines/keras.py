@@ -13,6 +13,7 @@ import keras
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.pipelines.arrays import ArrayBatches, TrainingArrays
+from shardfeed.pipelines.orders.shapes import ShapeOrder
 
 
 @checked
@@ -30,8 +31,9 @@ def keras_batches(batches: ArrayBatches, arrange: Callable[[Any], Any] | None = 
             None: (images, labels); batches with `features` or `targets` need it.
 
     Raises:
-        UsageError: if Keras is older than 3.9, if the batches are endless (`start_step`), if Keras expects the channels
-            first, without `arrange`. From `fit`: if it shuffles, or goes on after the rest of an epoch.
+        UsageError: if Keras is older than 3.9, if the batches are endless (`start_step`), if they have several shapes
+            on TensorFlow, if Keras expects the channels first, without `arrange`. From `fit`: if it shuffles, or goes
+            on after the rest of an epoch.
         RecordError: from `fit`, as in `array_batches`. With TensorFlow, the text of an error is in one of its own.
 
     Example:
@@ -43,6 +45,9 @@ def keras_batches(batches: ArrayBatches, arrange: Callable[[Any], Any] | None = 
         raise UsageError("keras", f"this is Keras {keras.__version__}, expected 3.9", "pip install --upgrade keras")
     if isinstance(batches, TrainingArrays) and batches.endless:
         raise UsageError("start_step", "got endless batches, and fit has epochs", "leave it out; see batches.seek")
+    if isinstance(batches.order, ShapeOrder) and keras.backend.backend() == "tensorflow":
+        problem = "got several, and Keras on TensorFlow takes batches of one shape from Python"
+        raise UsageError("shapes", problem, "give fit train_batches(split, order=Global(shapes=...), ...) instead")
     if arrange is None and keras.config.image_data_format() == "channels_first":
         remedy = 'call keras.config.set_image_data_format("channels_last"), or transpose them in arrange='
         raise UsageError("image_data_format", "got channels_first for images [b, height, width, 3]", remedy)

@@ -29,6 +29,7 @@ from typing import IO, Any
 import numpy as np
 
 from shardfeed import errors
+from shardfeed.budget import memory_free
 from shardfeed.errors import StorageError
 from shardfeed.free_space import room_in
 from shardfeed.manifest import SplitOfManifest
@@ -329,8 +330,8 @@ def read_through_fetcher(
 ) -> Samples:
     """The samples, read through the fetcher in this order if they are in a bucket, or in a cache with a limit.
 
-    `part` of `parts`: the share of each batch that this process reads. `threads`: only threads of this process read; of
-    a bucket's blocks then, the process itself reads ahead, if it is the only one.
+    `part` of `parts`: the share of each batch that this process reads. `threads`: only threads of this process read;
+    then, if it is the only one and has the memory, it reads a bucket ahead itself, but for a stream.
 
     Raises UsageError if the cache is too small for the order, StorageError if there is no room.
     """
@@ -348,8 +349,8 @@ def _read_split(
     split: Split, held: tuple[int, int] | None, order: Order, share: tuple[int, int], *, alone: bool
 ) -> Split:
     shards, view = split.shards, (split.place(0), 1) if split.contiguous and len(split) else None
+    window = _STREAM_BYTES // _WINDOWS
     if shards.copy is None and _of_a_url(shards.storage):
-        window = _STREAM_BYTES // _WINDOWS
         if isinstance(order, IndexedOrder):
             window = order.chunk * split.record_bytes // max(1, len(split))
         if not isinstance(order, BlockOrder | StoredOrder | StreamOrder):
@@ -362,12 +363,12 @@ def _read_split(
         return split
     if view is not None and isinstance(order, IndexedOrder):
         filler = replace(filler, order=order, view=view, share=share, held=held)
-        if alone and not filler.limit and os.path.dirname(filler.directory) == _SHARED:  # there is memory for windows
+        if alone and not filler.limit and memory_free() >= _WINDOWS * window:
             from shardfeed.pipelines.caching import own_reader, sparse  # not above: a local dataset needs no client
 
             directory = sparse.copy_directory(filler.directory, split.whole_split)
             following = sparse.FollowedOrder(order, *view, *share, held=held)
-            return split.reading(own_reader.OwnReader(shards, following, _copy(split, directory, filler), access))
+            return split.reading(own_reader.OwnReader(shards, following, _copy(split, directory, filler)))
     elif isinstance(order, StreamOrder):
         filler = replace(filler, at_once=min(_STREAM_BYTES, split.record_bytes))
     return attach(split, filler)

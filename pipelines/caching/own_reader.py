@@ -7,8 +7,9 @@ Processes that get such a split by a fork or a pickle read it through the fetche
 import copy
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,14 +18,14 @@ from typing import TypeVar
 import numpy as np
 
 from shardfeed.errors import RecordError, StorageError
-from shardfeed.pipelines.caching.sparse import FollowedOrder
+from shardfeed.pipelines.caching.client import access
+from shardfeed.pipelines.caching.sparse import AT_ONCE, FollowedOrder
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.readers.shards import Copy, Shards
 from shardfeed.storage.storage import pieces
 
 T = TypeVar("T")
-_AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
-_KEPT_BYTES = 256 << 20  # of records that were read: those of a small split need not be fetched again
+_KEPT_BYTES = 256 << 20  # of records, in this process, that were read: those of a small split are not fetched again
 
 
 @dataclass(eq=False)
@@ -39,28 +40,25 @@ class _Piece:
 
 
 class OwnReader:
-    """Reads a split in an order for the threads of this process: see `ReadsAhead`. Thread-safe.
-
-    `access` returns the variables of the environment that say where and as whom it reads.
-    """
+    """Reads a split in an order for the threads of this process: see `ReadsAhead`. Thread-safe."""
 
     limit = 0  # bytes: no cache is filled
 
-    def __init__(
-        self, shards: Shards, following: FollowedOrder, elsewhere: Copy, access: Callable[[], dict[str, str]]
-    ) -> None:
+    def __init__(self, shards: Shards, following: FollowedOrder, elsewhere: Copy) -> None:
         self.process, self.elsewhere = os.getpid(), elsewhere
         self.order: IndexedOrder = following.order
         self._shards, self._following = shards, following
-        self._access, self._given = access, access()
+        self._given = access()
         self._lock, self._planning = threading.Lock(), threading.Lock()
         self._reading: list[int] = []
         self._of_thread = threading.local()
         self._pieces: dict[int, _Piece] = {}
-        self._number = np.full(int(shards.firsts[-1]), -1)  # of the newest piece with each record; it may be gone
-        self._made = 0
+        # Of the newest piece with each record; it may be gone.
+        self._number = np.full(int(shards.firsts[-1]), -1, np.int32)
+        self._made = self._held = 0  # pieces that there were; bytes of those that there are
         self._chunks: dict[int, Future[None]] = {}  # whether the requests of a chunk are made
         self._closed = False
+        _READERS[id(self)] = self
         self._with_access(lambda shards: shards.view(0))  # an error is raised here, not in a thread or in tf.data
 
     def payloads(self, places: np.ndarray) -> list[bytes]:
@@ -85,7 +83,7 @@ class OwnReader:
         except StorageError:
             with self._lock:
                 if shards is self._shards:
-                    if self._given == (now := self._access()):
+                    if self._given == (now := access()):
                         raise
                     self._shards = Shards(shards.directory, shards.info, storage=copy.copy(shards.storage))
                     self._given = now
@@ -96,15 +94,18 @@ class OwnReader:
         numbers, pieces = self._pieces_of(places[rows])
         missing = numbers < 0
         for number, piece in pieces.items():
-            of_piece = numbers == number
+            of_piece, earlier = numbers == number, piece.payloads.done()
             try:
                 payloads = piece.payloads.result()
-            except RecordError:  # requests for each will show which of them are damaged
+            except (RecordError, CancelledError):  # requests for each will show which of them are damaged
                 missing |= of_piece
                 continue
             except Exception:
-                self._forget([number])  # the next read tries again
-                raise
+                self._forget([number])
+                if not earlier:
+                    raise
+                missing |= of_piece  # the error is of a fetch ahead, and may be over: it is asked for again
+                continue
             for row in rows[of_piece].tolist():
                 found[row] = payloads[int(places[row]) - piece.place]
         return rows[missing]
@@ -137,12 +138,16 @@ class OwnReader:
                 self._reading.remove(chunk)
                 oldest = min([*self._reading, chunk])
                 self._chunks = {number: begun for number, begun in self._chunks.items() if number >= oldest}
-                held = [(piece.needed, number, piece.size) for number, piece in self._pieces.items()]
-            over = sum(size for _, _, size in held) - (0 if self._closed else _KEPT_BYTES)
-            for needed, number, size in sorted(held):
-                if needed < oldest and over > 0:
-                    over -= size
-                    self._forget([number])
+            over = self._held if self._closed else sum(reader._held for reader in _readers()) - _KEPT_BYTES
+            if over > 0:
+                with self._lock:
+                    used = [
+                        (piece.needed, at, piece.size) for at, piece in self._pieces.items() if piece.needed < oldest
+                    ]
+                for _, number, size in sorted(used):
+                    if over > 0:
+                        over -= size
+                        self._forget([number])
 
     def _begin(self, chunk: int, after: Future[None] | None = None) -> Future[None]:
         """Have a chunk requested, once the first one has arrived, if that is given: a reader waits for all of it."""
@@ -150,7 +155,11 @@ class OwnReader:
             begun = self._chunks.get(chunk)
             if begun is None or (begun.done() and begun.exception() is not None):
                 begun = self._chunks[chunk] = Future()
-                threading.Thread(target=self._request, args=(chunk, begun, after), name="shardfeed-ahead").start()
+                try:
+                    threading.Thread(target=self._request, args=(chunk, begun, after), name="shardfeed-ahead").start()
+                except BaseException as error:  # there may be no more threads: others must not wait for this one
+                    begun.set_exception(error)
+                    raise
             return begun
 
     def _request(self, chunk: int, begun: Future[None], after: Future[None] | None) -> None:
@@ -183,13 +192,20 @@ class OwnReader:
                 place = int(shards.firsts[shard]) + row + first
                 piece = _Piece(place, end - first, int(offsets[end] - offsets[first]), chunk)
                 with self._lock:
-                    self._pieces[self._made] = piece
-                    self._number[place : place + piece.count] = self._made
-                    self._made += 1
-                _pool().submit(self._fetch, piece, failed)
+                    number = self._made
+                    self._pieces[number], self._made, self._held = piece, number + 1, self._held + piece.size
+                    self._number[place : place + piece.count] = number
+                try:
+                    _pool().submit(self._fetch, number, piece, failed)
+                except BaseException as error:  # at the end of the program
+                    piece.payloads.set_exception(error)
+                    raise
 
-    def _fetch(self, piece: _Piece, failed: list[BaseException]) -> None:
+    def _fetch(self, number: int, piece: _Piece, failed: list[BaseException]) -> None:
         """Fetch a piece, unless an earlier one of its chunk `failed`: without a network each would take as long."""
+        if number not in self._pieces:  # the loader has ended, and others wait for these threads
+            piece.payloads.cancel()
+            return
         try:
             if failed:
                 raise failed[0]
@@ -205,14 +221,22 @@ class OwnReader:
     def _forget(self, numbers: list[int]) -> None:
         with self._lock:
             for number in numbers:
-                self._pieces.pop(number, None)
+                if (piece := self._pieces.pop(number, None)) is not None:
+                    self._held -= piece.size
 
     def close(self) -> None:
         """Keep nothing that is not being read. Takes no lock, because a garbage collector may call it."""
-        self._closed, self._pieces, self._chunks = True, {}, {}
+        self._closed, self._pieces, self._chunks, self._held = True, {}, {}, 0
 
 
 @cache
 def _pool() -> ThreadPoolExecutor:
     """The threads of all readers of this process; one that was forked from it makes no reader."""
-    return ThreadPoolExecutor(_AT_ONCE, "shardfeed-fetch")
+    return ThreadPoolExecutor(AT_ONCE, "shardfeed-fetch")
+
+
+_READERS: weakref.WeakValueDictionary[int, OwnReader] = weakref.WeakValueDictionary()  # of this process, by id
+
+
+def _readers() -> list[OwnReader]:
+    return [reader for each in _READERS.valuerefs() if (reader := each()) is not None]

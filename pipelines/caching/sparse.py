@@ -34,7 +34,7 @@ from shardfeed.storage.own_files import OwnFiles, created_files, remove_created
 from shardfeed.storage.storage import FileInfo, pieces
 from shardfeed.text import size_text
 
-_AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
+AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
 _PUNCH_HOLE = 3  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _LOG = "shardfeed-fetched"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -219,7 +219,7 @@ class SparseCopy:
         self._changed = threading.Condition()
         self._indexing = threading.Lock()
         self._ahead = ThreadPoolExecutor(2, "shardfeed-ahead")  # chunks at once: so the link is never idle
-        self._pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-fetch")
+        self._pool = ThreadPoolExecutor(AT_ONCE, "shardfeed-fetch")
         self._indexed: set[int] = set()  # shards whose indexes were compared
         self._files = OwnFiles(self.directory)
         with self._files.open(MANIFEST) as file:

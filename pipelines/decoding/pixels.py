@@ -23,7 +23,7 @@ import numpy as np
 import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
-from shardfeed.errors import IntegrityError
+from shardfeed.errors import IntegrityError, MissingExtraError
 from shardfeed.formats.jpeg_markers import EOI, FRAMES, SOS, MarkerError, header_segments
 from shardfeed.formats.jpeg_restarts import are_in_turn, grid_of, piece_ends, restart_codes
 from shardfeed.pipelines.geometry import ChooseView, View, reduction
@@ -116,12 +116,18 @@ def _pillow_pixels(image: Image.Image, gray: bool = False) -> np.ndarray:
 def _deep_pixels(image: Image.Image, encoded: bytes | memoryview) -> np.ndarray:
     """uint16 [height, width, 3], or of a gray image [height, width]. Raises ValueError for another image."""
     if image.mode == "RGB":  # Pillow has 8 bits of colours
-        cv2: Any = import_module("cv2")
+        try:
+            cv2: Any = import_module("cv2")
+        except ImportError as error:
+            problem = "OpenCV, which reads colours of 16 bits, cannot be imported"
+            raise MissingExtraError("images", problem, "pip install opencv-python-headless") from error
         found = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_UNCHANGED)
         found = None if found is None or found.ndim != 3 else found[..., 2::-1]
     else:
         found = np.asarray(image)
-    if found is None or found.dtype != np.uint16:
+    if found is None:
+        raise ValueError("image file is damaged")
+    if found.dtype != np.uint16:
         raise ValueError(f"its record says {PNG16}, and it is no such file")
     return found
 

@@ -136,12 +136,11 @@ def assemble_batches(
     if image in spec and "raw" in samples.formats:  # raw pixels have no header with their shape
         spec |= parse_spec(schema, [FORMAT, HEIGHT, WIDTH])
     constants = {}
-    if (FORMAT in spec or (image in spec and PNG16 in samples.formats)) and len(samples.formats) == 1:
-        spec.pop(FORMAT, None)
-        constants = {FORMAT: next(iter(samples.formats))}
     has_image = image in spec and schema.kind(image) == "image" and schema.features[image].scalar
-    if has_image:
-        pixel_dtype(samples)  # one for all, or this is an error
+    deep = has_image and pixel_dtype(samples) == tf.uint16  # also a selection of images of several formats
+    if deep or (FORMAT in spec and len(samples.formats) == 1):
+        spec.pop(FORMAT, None)
+        constants = {FORMAT: PNG16 if deep else next(iter(samples.formats))}
     look = image_checker(samples) if has_image and not tensorflow_decodes(samples.formats) else None
 
     on_host = None

@@ -171,6 +171,21 @@ def test_a_split_with_both_depths_is_refused_and_the_remedy_works(scans: Path, t
         }
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_graph_of_tensorflow_keeps_16_bits_of_a_selection(scans: Path, tmp_path: Path, inside: bool) -> None:
+    from shardfeed.pipelines import make_batches, resize_center_crop
+
+    Image.new("RGB", (SIDE, SIDE)).save(scans / "a" / "99.jpg")
+    convert(str(scans), tmp_path / "both", image=ImageOptions(keep_depth=True), workers=1)
+    split = shardfeed.open(tmp_path / "both")["train"]
+    crop = resize_center_crop(24, antialias=not inside)  # either way, TensorFlow's operations decode
+    transform = (lambda features, seed: crop(features, seed)) if inside else crop
+    for chosen, dtype, least in ((b"png16", np.uint16, 256), (b"jpeg", np.uint8, -1)):
+        part = split.select(split.column("image/format") == chosen)
+        for batch in make_batches(part, transform, batch_size=4, order="stored", drop_remainder=False):
+            assert (batch.dtype, batch.numpy().max() > least) == (dtype, True)
+
+
 def test_what_has_8_bits_only_is_refused_for_images_of_16(deep: shardfeed.Dataset, tmp_path: Path) -> None:
     from shardfeed.pipelines import Cache, cached
     from shardfeed.pipelines.torch import torch_loader

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -26,8 +28,16 @@ from torch.utils.data import DataLoader
 import shardfeed
 from shardfeed.errors import IntegrityError, StorageError, UsageError
 from shardfeed.pipelines import Blocks, Cache, Stored, Stream, cached, mix, order_samples
-from shardfeed.pipelines.caching import fetcher
-from shardfeed.pipelines.caching.client import FetcherClient, access, identity, read_through_fetcher, use
+from shardfeed.pipelines.caching import fetcher, own_reader
+from shardfeed.pipelines.caching.client import (
+    FetcherClient,
+    access,
+    close_clients,
+    identity,
+    read_through_fetcher,
+    reading,
+    use,
+)
 from shardfeed.pipelines.caching.sparse import CacheSpace, SparseCopy
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder
 from shardfeed.pipelines.torch import Ranks, Workers, torch_eval_loader, torch_loader
@@ -356,6 +366,72 @@ def test_threads_of_one_process_need_no_fetcher(web: WebServer, there: Split, fl
     web.fault = lambda path, part: "403" if path.endswith(".tfrecord") else ""
     with pytest.raises(StorageError, match="access denied"):
         batches(there, 1, **options)
+
+
+@pytest.fixture
+def read_here(there: Split) -> tuple[Any, BlockOrder]:
+    """The split, read ahead by threads of this process, and its order."""
+    samples, order = order_samples(there, batch_size=8, seed=5, order=SMALL)
+    assert isinstance(order, BlockOrder)
+    return read_through_fetcher(samples, order, threads=True), order
+
+
+def read_chunk(split: Any, order: BlockOrder, chunk: int) -> list[bytes]:
+    with reading(split, chunk):
+        return split.payloads(order.draw(0, np.arange(chunk * order.chunk, chunk * order.chunk + 8)).indices)
+
+
+def arrived(split: Any) -> None:
+    """Wait until all that was requested has come, or failed."""
+    for begun in list(split.shards.ahead._chunks.values()):
+        begun.exception()
+    for piece in list(split.shards.ahead._pieces.values()):
+        piece.payloads.exception()
+
+
+@pytest.mark.promise(57)
+def test_an_outage_that_is_over_before_its_records_are_read_costs_nothing(
+    web: WebServer, read_here: Any, flowers: Dataset
+) -> None:
+    split, order = read_here
+    read_chunk(split, order, 0)
+    arrived(split)
+    web.fault = lambda path, part: "403" if path.endswith(".tfrecord") else ""
+    read_chunk(split, order, 1)
+    arrived(split)
+    assert any(piece.payloads.exception() for piece in split.shards.ahead._pieces.values())
+    web.fault = lambda path, part: ""
+    indices = order.draw(0, np.arange(2 * order.chunk, 2 * order.chunk + 8)).indices
+    assert read_chunk(split, order, 2) == flowers["train"].payloads(indices)
+
+
+def test_a_thread_that_cannot_start_is_an_error_for_one_reader_and_no_hang(
+    read_here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split, order = read_here
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(RuntimeError, match="can't start"):
+            read_chunk(split, order, 0)
+    assert len(read_chunk(split, order, 0)) == 8
+
+
+def test_a_loader_that_has_ended_requests_no_more(
+    web: WebServer, there: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = ThreadPoolExecutor(1)
+    monkeypatch.setattr(own_reader, "_pool", lambda: pool)
+    samples, order = order_samples(there, batch_size=8, seed=5, order=Blocks(buffer=161, block_bytes=1))
+    split = read_through_fetcher(samples, order, threads=True)
+    asked, go_on = threading.Event(), threading.Event()
+    web.fault = lambda path, part: (asked.set(), go_on.wait(), "")[2] if path.endswith(".tfrecord") else ""
+    with reading(split, 0):
+        split.shards.ahead._chunks[0].result()  # its requests wait for the only thread
+        assert asked.wait(60)
+    close_clients(split)
+    go_on.set()
+    pool.submit(int).result()  # after all of them
+    assert len(ranges(web)) <= 1
 
 
 @pytest.mark.promise(56)

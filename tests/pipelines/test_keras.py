@@ -17,7 +17,7 @@ from datasets import scenes
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import Position, array_batches, eval_array_batches, keras_batches
+from shardfeed.pipelines import Global, Position, array_batches, eval_array_batches, keras_batches, train_batches
 from shardfeed.readers import Dataset
 
 from repository import ROOT, SUPPORT
@@ -186,6 +186,17 @@ def test_batches_that_keras_cannot_take_are_refused(shapes: str) -> None:
     with pytest.raises(UsageError, match="'images', 'image/filename'") as caught:
         small_model().fit(fed(data, features=["image/filename"]), shuffle=False, verbose=0)
     assert caught.value.place == "arrange"
+
+
+def test_batches_of_several_shapes_are_refused_on_tensorflow_and_the_remedy_trains(shapes: str) -> None:
+    train, order = shardfeed.open(shapes)["train"], Global(shapes=[(24, 32), (32, 24)])
+    with pytest.raises(UsageError, match=r"shapes: .*give fit train_batches\(split, order=Global") as caught:
+        keras_batches(array_batches(train, batch_size=24, order=order))
+    assert caught.value.args[0] == "shapes"
+    model = keras.Sequential([keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(3)])
+    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    history = model.fit(train_batches(train, batch_size=24, order=order), epochs=2, verbose=0)
+    assert len(history.history["loss"]) == 2
 
 
 def test_masks_and_weights_of_a_segmentation(tmp_path: Path) -> None:

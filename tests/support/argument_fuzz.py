@@ -237,7 +237,6 @@ class Place:
                     ("crop", {"size": 16}),
                     ("mix", {"parts": [(split, 1.0), (split, 2.0)]}),
                     ("shapes_of_area", {"area": 512 * 512}),
-                    ("crop", {"size": 16}),
                     ("order_samples", {"samples": split, **batch}),
                     ("boxes_to_source", {"boxes": np.zeros((1, 4)), "scale": np.ones(2), "offset": np.zeros(2)}),
                     (

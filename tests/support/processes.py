@@ -56,15 +56,13 @@ def descendants(pid: int) -> dict[int, Process]:
     return {each: living[each] for each in found - {pid} if each in living}
 
 
-def lives(pid: int) -> bool:
-    return pid in processes()
-
-
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """A block in which the process does nothing, so that what is seen of it stays so. Then it goes on, if it can."""
     os.kill(pid, signal.SIGSTOP)
-    until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TZ", 0.0001)
-    yield
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
+    try:
+        until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TZ", 0.0001)
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
