@@ -60,7 +60,10 @@ def files_below(root: str, folder: str) -> Iterator[list[tuple[str, int]]]:
         try:
             entries, following = _asked(address, f"{url}?{urlencode({'recursive': 'true', **more})}")
         except UsageError:  # no such folder, which may be a file
-            return
+            if not cursor:
+                return
+            problem = "its listing broke off: the Hub knew the first pages and not the next (HTTP status 404)"
+            raise StorageError(address, problem, "run the same command again later", errno.EIO) from None
         yield _sizes(address, entries)
         # Only the cursor: the URL may name another host, which would get the token.
         last, cursor = cursor, parse_qs(urlsplit(following).query).get("cursor", [""])[0]

@@ -22,8 +22,10 @@ _API = f"/api/{REPOSITORY}"
 
 class Hub:
     """`web`: the server itself. `main`: the current commit. `page`: entries of a page of a list. `busy`: so many of
-    the next requests to the API get status 429.
+    the next requests to the API get status 429. `lost`: whether pages of a list after the first get status 404.
     """
+
+    lost = False
 
     def __init__(self, folder: Path, web: WebServer, files: WebServer) -> None:
         self.web, self.main, self.page, self.busy = web, COMMIT, 1000, 0
@@ -78,6 +80,8 @@ class Hub:
             return 404, {}, b""
         found = (top / folder).rglob("*") if query.get("recursive") == ["true"] else (top / folder).iterdir()
         begin = int(query.get("cursor", ["0"])[0])
+        if begin and self.lost:
+            return 404, {}, b""
         entries = [_entry(top, path) for path in sorted(found)]
         head = {}
         if len(entries) > begin + self.page:

@@ -94,6 +94,12 @@ def test_what_is_not_there_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) ->
         open_source(f"{HERE}@{COMMIT}/photos")
 
 
+def test_a_listing_that_breaks_off_is_an_error(hub: Hub) -> None:
+    hub.page, hub.lost = 50, True
+    with pytest.raises(StorageError, match=r"photos: its listing broke off.*run the same command again later"):
+        open_source(f"{HERE}/photos")
+
+
 @pytest.mark.long
 def test_what_the_hubs_own_client_uploads_is_read_and_lists_what_we_list(
     hub: Hub, flowers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
