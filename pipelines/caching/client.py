@@ -368,7 +368,7 @@ def _read_split(
 
             directory = sparse.copy_directory(filler.directory, split.whole_split)
             following = sparse.FollowedOrder(order, *view, *share, held=held)
-            return split.reading(own_reader.OwnReader(shards, following, _copy(split, directory, filler)))
+            return split.reading(own_reader.OwnReader(shards, following, _copy(split, directory, filler), access))
     elif isinstance(order, StreamOrder):
         filler = replace(filler, at_once=min(_STREAM_BYTES, split.record_bytes))
     return attach(split, filler)

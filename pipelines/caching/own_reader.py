@@ -18,7 +18,6 @@ from typing import TypeVar
 import numpy as np
 
 from shardfeed.errors import RecordError, StorageError
-from shardfeed.pipelines.caching.client import access
 from shardfeed.pipelines.caching.sparse import AT_ONCE, FollowedOrder
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.readers.shards import Copy, Shards
@@ -40,15 +39,21 @@ class _Piece:
 
 
 class OwnReader:
-    """Reads a split in an order for the threads of this process: see `ReadsAhead`. Thread-safe."""
+    """Reads a split in an order for the threads of this process: see `ReadsAhead`. Thread-safe.
+
+    `access` returns the variables of the environment that say where and as whom it reads; `client`, which has it,
+    imports this module.
+    """
 
     limit = 0  # bytes: no cache is filled
 
-    def __init__(self, shards: Shards, following: FollowedOrder, elsewhere: Copy) -> None:
+    def __init__(
+        self, shards: Shards, following: FollowedOrder, elsewhere: Copy, access: Callable[[], dict[str, str]]
+    ) -> None:
         self.process, self.elsewhere = os.getpid(), elsewhere
         self.order: IndexedOrder = following.order
         self._shards, self._following = shards, following
-        self._given = access()
+        self._access, self._given = access, access()
         self._lock, self._planning = threading.Lock(), threading.Lock()
         self._reading: list[int] = []
         self._of_thread = threading.local()
@@ -83,7 +88,7 @@ class OwnReader:
         except StorageError:
             with self._lock:
                 if shards is self._shards:
-                    if self._given == (now := access()):
+                    if self._given == (now := self._access()):
                         raise
                     self._shards = Shards(shards.directory, shards.info, storage=copy.copy(shards.storage))
                     self._given = now
